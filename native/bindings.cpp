@@ -3,6 +3,7 @@
 
 NB_MODULE(_core, m) {
     m.doc() = "Compiled core of Astrarium: private, without a compatibility promise. Use the astrarium package.";
+    populate_code_pages();
     bind_trace(m);
     bind_engine(m);
     bind_foreign(m);

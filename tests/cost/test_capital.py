@@ -13,7 +13,8 @@ from tests.cost.buildings import cluster
 import astrarium as ar
 from astrarium.config import replace_all
 from astrarium.cost.capital import bill, capital_cost, embodied_carbon
-from astrarium.cost.fabric import counts, tree
+from astrarium.cost.counts import counts
+from astrarium.cost.of_dims import tree
 from astrarium.errors import InputError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from astrarium.catalog.market import Part, part
-from astrarium.cost.fabric import Counts, counts
+from astrarium.cost.counts import Counts, counts, needed
 from astrarium.cost.figure import Figure, refuse_without
 from astrarium.design import Design
 from astrarium.errors import InputError, UnsupportedError
@@ -55,13 +55,10 @@ def _missing(design: Design) -> Iterator[str]:
         yield "cost.host"
     elif "device" not in host.includes and cost.device is None:
         yield "cost.device"
-    outer = [dim for dim in design.network.flat[cost.inside:] if dim.npus > 1]
-    needed = ("link",) if outer else ()
-    if any(dim.tag == "switch" for dim in outer):
-        needed = ("switch", *needed)
-    if outer and (host is None or "nic" not in host.includes):
-        needed = (*needed, "nic")
-    yield from (f"cost.{name}" for name in needed if getattr(cost, name) is None)
+    parts = list(needed(design))
+    if parts and (host is None or "nic" not in host.includes):
+        parts.append("nic")
+    yield from (f"cost.{name}" for name in parts if getattr(cost, name) is None)
 
 
 def _lines(design: Design, found: Counts) -> Sequence[Line]:
@@ -74,8 +71,12 @@ def _lines(design: Design, found: Counts) -> Sequence[Line]:
     lines = [*devices, Line("hosts", host.name, found.hosts, price)]
     if "nic" not in host.includes:
         lines.append(_line("cards", cost.nic, found.nics))
-    return [*lines, _line("switches", cost.switch, found.switches), _line("links", cost.link, found.links),
-            _line("links between switches", cost.trunk, found.trunks, "cost.trunk")]
+    lines.append(_line("switches", cost.switch, found.switches))
+    for cables in found.cables:
+        tier = f", {cables.tier.replace('_', '-')}" if cables.tier else ""
+        lines += [_line(f"links{tier}", cost.link, cables.links),
+                  _line(f"links between switches{tier}", cost.trunk, cables.trunks, "cost.trunk")]
+    return lines
 
 
 def _line(what: str, name: str | None, count: int, path: str = "") -> Line:

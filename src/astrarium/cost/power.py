@@ -17,8 +17,8 @@ from msgspec import Struct
 from astrarium import catalog
 from astrarium.catalog.market import Part, part
 from astrarium.cost.capital import bill
+from astrarium.cost.counts import counts, hosts_of
 from astrarium.cost.energy import npu_energy
-from astrarium.cost.fabric import counts, hosts_of
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError

@@ -115,7 +115,7 @@ class CollectiveTable:
 
     def slots(self, trace: TraceClass, program: Program, nodes: I64) -> tuple[I32, I32, I32]:
         """(slot_a, slot_b, slot_c), each broadcastable to [ranks, comm nodes]; `nodes`: the class's comm nodes."""
-        places = np.flatnonzero(program.kind[nodes] == COLLECTIVE)
+        places = (program.kind[nodes] == COLLECTIVE).nonzero()[0]
         if not places.size:
             return trace.slot_a, trace.slot_b, np.zeros(nodes.size, dtype=np.int32)
         if places.size == nodes.size:

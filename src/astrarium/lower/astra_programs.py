@@ -100,7 +100,7 @@ def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, lo
     comm = COMM_KIND[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == _REMOTE, trace.tensor_size.view(np.int64), 0))
     slot = np.full(rows.size, -1, dtype=np.int32)
-    nodes = np.flatnonzero(comm)
+    nodes = comm.nonzero()[0]
     slot[nodes] = np.arange(nodes.size)
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
     return Program(node_id=trace.node_id, kind=kind, lane=(_LANE if rules.one_slot else _LANE_APART)[rows],

@@ -1,4 +1,4 @@
-"""How many hosts, cards, switches and links the dims of a design imply.
+"""How many hosts, cards, switches and links dims imply.
 
 Dims inside a host (`cost.inside`) belong to its price. The others join hosts, block by block:
 
@@ -25,9 +25,8 @@ from astrarium.design import Design
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.market import Cost
 from astrarium.network.config import LinkDim, Ring
-from astrarium.network.needs import needs_dims
 
-__all__ = ["Counts", "Tree", "counts", "hosts_of", "tree"]
+__all__ = ["Cables", "Counts", "Tree", "counts", "hosts_of", "named", "times", "tree"]
 
 MOST_TIERS = 8
 
@@ -40,6 +39,14 @@ class Tree(Struct, frozen=True):
     trunks: int
 
 
+class Cables(Struct, frozen=True):
+    """Cables of a tier (empty: of no named one): `links` end at a host, `trunks` join switches."""
+
+    tier: str
+    links: int
+    trunks: int
+
+
 class Counts(Struct, frozen=True):
     """Pieces that a design is built of. `npus`: those of whole hosts; `nics`: ports of cards."""
 
@@ -47,8 +54,17 @@ class Counts(Struct, frozen=True):
     npus: int
     nics: int
     switches: int
-    links: int
-    trunks: int
+    cables: tuple[Cables, ...]
+
+    @property
+    def links(self) -> int:
+        """Cables that end at a host."""
+        return sum(each.links for each in self.cables)
+
+    @property
+    def trunks(self) -> int:
+        """Cables between switches."""
+        return sum(each.trunks for each in self.cables)
 
 
 def tree(ends: int, ports: int) -> Tree:
@@ -74,7 +90,6 @@ _CABLES: Mapping[str, Callable[[LinkDim], int]] = MappingProxyType({
 
 def hosts_of(design: Design) -> tuple[int, int]:
     """(hosts, NPUs of each). Raises InputError where the dims inside are not a host."""
-    needs_dims(design.network, "what it is built of")
     dims, cost = design.network.flat, design.cost
     if cost.inside > len(dims):
         raise InputError("cost.inside", f"{cost.inside} dims are inside a host, of {len(dims)}",
@@ -90,8 +105,8 @@ def hosts_of(design: Design) -> tuple[int, int]:
 
 
 def counts(design: Design) -> Counts:
-    """What a design is built of. Raises InputError for a missing part of the `cost` section, by its path, and where
-    dims and parts do not fit; UnsupportedError for a shape that has no counting rule."""
+    """What dims are built of. Raises InputError for a missing part of the `cost` section, by its path, and where dims
+    and parts do not fit; UnsupportedError for a shape that has no counting rule."""
     hosts, size = hosts_of(design)
     found, total = dict.fromkeys(("nics", "switches", "links", "trunks"), 0), design.network.npus
     for number, dim in enumerate(design.network.flat[design.cost.inside:], start=design.cost.inside):
@@ -101,14 +116,14 @@ def counts(design: Design) -> Counts:
         for name, count in _dim(design.cost, dim, blocks, f"network.dims[{number}]").items():
             found[name] += count
     _enough_cards(design, found["nics"], total)
-    return Counts(hosts, hosts * size, **found)
+    return Counts(hosts, hosts * size, found["nics"], found["switches"], (Cables("", found["links"], found["trunks"]),))
 
 
 def _dim(cost: Cost, dim: LinkDim, blocks: int, path: str) -> dict[str, int]:
     """Cards, switches and links of the blocks of a dim."""
     if dim.tag == "switch":
-        switch, link = _named(cost, "switch", path), _named(cost, "link", path)
-        planes = _times(dim.link_bandwidth, min(switch.port or 0.0, link.rate or 0.0))
+        switch, link = named(cost, "switch", path), named(cost, "link", path)
+        planes = times(dim.link_bandwidth, min(switch.port or 0.0, link.rate or 0.0))
         each = tree(dim.npus, switch.ports)
         shared = max(1, switch.ports // dim.npus)
         switches = math.ceil(blocks / shared) if each.tiers == 1 else blocks * each.switches
@@ -117,7 +132,7 @@ def _dim(cost: Cost, dim: LinkDim, blocks: int, path: str) -> dict[str, int]:
     if dim.tag not in _CABLES:
         raise UnsupportedError(f"{path}.shape", f"there is no counting rule for {dim.tag}",
                                expected="switch, " + ", ".join(_CABLES))
-    planes = _times(dim.link_bandwidth, _named(cost, "link", path).rate or 0.0)
+    planes = times(dim.link_bandwidth, named(cost, "link", path).rate or 0.0)
     return {"links": planes * blocks * _CABLES[dim.tag](dim), "nics": _cards(cost, dim, blocks)}
 
 
@@ -126,10 +141,10 @@ def _cards(cost: Cost, dim: LinkDim, blocks: int) -> int:
     host = None if cost.host is None else part(cost.host)
     included = host is not None and "nic" in host.includes
     rate = (host.nic if included and host is not None else None if cost.nic is None else part(cost.nic).rate)
-    return blocks * dim.npus * dim.links_per_npu * (1 if rate is None else _times(dim.link_bandwidth, rate))
+    return blocks * dim.npus * dim.links_per_npu * (1 if rate is None else times(dim.link_bandwidth, rate))
 
 
-def _named(cost: Cost, name: str, path: str) -> Part:
+def named(cost: Cost, name: str, path: str) -> Part:
     """The part that the section names. Raises InputError with its path."""
     chosen = getattr(cost, name)
     if chosen is None:
@@ -138,7 +153,7 @@ def _named(cost: Cost, name: str, path: str) -> Part:
     return part(chosen)
 
 
-def _times(bandwidth: float, rate: float) -> int:
+def times(bandwidth: float, rate: float) -> int:
     """Ports or cables of a rate that a link takes."""
     return max(1, math.ceil(bandwidth / rate * (1 - 1e-9)))
 
