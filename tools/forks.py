@@ -7,6 +7,7 @@ writes the exit code. A fork runs one program, ends as an interpreter does, and 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -22,7 +23,13 @@ from types import ModuleType, TracebackType
 __all__ = ["Forks", "started"]
 
 LONGEST = 600       # s
-IMPORTED = ("astrarium.cli", "astrarium.simulate")      # what most programs of the documentation import
+IMPORTED = (      # what many programs of the documentation import, and the doors behind which most of it lies
+    "argparse", "importlib.metadata", "astrarium.cli.dispatch", "astrarium.cli.plan", "astrarium.cli.run",
+    "astrarium.cli.search", "astrarium.cli.serve", "astrarium.cluster.serving",
+    "astrarium.collective.algorithms.direct", "astrarium.collective.algorithms.ring", "astrarium.compute.replay",
+    "astrarium.compute.roofline", "astrarium.cost.operations", "astrarium.lower.recorded", "astrarium.planner",
+    "astrarium.report.figures", "astrarium.report.interval", "astrarium.report.summary", "astrarium.simulate",
+    "astrarium.synthesise", "astrarium.workload.suite")
 
 
 def started(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -103,7 +110,7 @@ def _run(words: Sequence[str]) -> None:
             exec(compile(words[1], "<string>", "exec"), main.__dict__)
         else:
             sys.path[0], sys.argv = str(Path(words[0]).resolve().parent), list(words)
-            runpy.run_path(words[0], run_name="__main__")
+            runpy.run_path(os.path.abspath(words[0]), run_name="__main__")
     except Exception:
         traceback.print_exc()
         sys.exit(1)
@@ -112,6 +119,7 @@ def _run(words: Sequence[str]) -> None:
 if __name__ == "__main__":
     for imported in IMPORTED:
         __import__(imported)
+    gc.freeze()      # what they share is copied nowhere
     wanted = _requested()
     if wanted:
         _run(wanted)

@@ -39,6 +39,7 @@ class Runs:
         if len(totals) != 1 or design.base.compat != "none" or design.base.network.backend != "closed_form":
             raise SystemExit("this checker knows native designs in closed_form, with a constraint network.npus == N")
         self.npus = totals.pop()
+        self.ordered: dict[str, Run | None] = {}
         for text in self.where:
             if "workload." in text and "network.dims" in text:
                 raise SystemExit(f"{text}: this checker knows constraints of workloads or of networks")
@@ -69,12 +70,27 @@ class Runs:
 
     def run(self, columns: list[Any]) -> Run | None:
         """What one workload runs on dims of some sizes; None where it is refused."""
+        return self._made(self._changes(columns))
+
+    def ordered_run(self, columns: list[Any]) -> Run | None:
+        """The same, its compute lane in order; kept for the next design that runs it."""
+        changes = self._changes(columns)
+        if repr(changes) not in self.ordered:
+            run = self.ordered[repr(changes)] = self._made(changes)
+            if run is not None:
+                run.keep_order()
+        return self.ordered[repr(changes)]
+
+    def _changes(self, columns: list[Any]) -> dict[str, Any]:
         changes = {path: _plain(columns[index]) for index, knob in enumerate(self.knobs) for path in knob["paths"]
                    if columns[index] is not None and (path.startswith("workload.") or path.endswith(".npus"))}
         for pattern, text in self.certificate["space"].get("derived", {}).items():
             if pattern.startswith("workload."):
                 changes |= {path: _plain(value)
                             for path, value in self.derived(pattern, text, self.design, columns).items()}
+        return changes
+
+    def _made(self, changes: dict[str, Any]) -> Run | None:
         try:
             return Run(ar.replace_all(self.design.base, changes))
         except ar.InputError:
@@ -178,10 +194,9 @@ def _costs(runs: Runs, run: Run, columns: list[Any], size: int) -> dict[int, Any
 
 def floor_of(runs: Runs, columns: list[Any]) -> float:
     """The floor of one design."""
-    run = runs.run(columns)
+    run = runs.ordered_run(columns)
     if run is None:
         return math.inf
-    run.keep_order()
     return float(np.ravel(runs.objective(columns, run.floors(_costs(runs, run, columns, 1), 1)))[0])
 
 

@@ -114,14 +114,15 @@ class Run:
     def _chains(self, cost: dict[int, Any]) -> tuple[list[Any], list[Any]]:
         """The longest chain in front of each node, and behind it."""
         time = [self.ns[node] if number < 0 else cost[number] for node, number in enumerate(self.collective)]
+        larger: Any = max if all(isinstance(each, float) for each in cost.values()) else np.maximum
         head: list[Any] = [0.0] * len(time)
         tail: list[Any] = [0.0] * len(time)
         for node in self.order:
             for parent in self.parents[node]:
-                head[node] = np.maximum(head[node], head[parent] + time[parent])
+                head[node] = larger(head[node], head[parent] + time[parent])
         for node in reversed(self.order):
             for parent in self.parents[node]:
-                tail[parent] = np.maximum(tail[parent], tail[node] + time[node])
+                tail[parent] = larger(tail[parent], tail[node] + time[node])
         return head, tail
 
     def choose(self, cost: dict[int, float]) -> None:

@@ -31,6 +31,12 @@ def design(text: str = GOOD) -> Design:
     return config.loads(Design, text, "d.yaml")
 
 
+@pytest.mark.parametrize(("value", "kind"), [(None, "empty"), (object(), "a object"), ({4}, "a set")])
+def test_what_is_of_no_known_kind_is_named(value: object, kind: str) -> None:
+    with pytest.raises(ConfigError, match=rf"Ring\.npus: .* is {kind}; expected a whole number"):
+        ar.Ring(value, bandwidth="50 GB/s", latency="2 us")      # type: ignore[arg-type]
+
+
 def test_file_and_python_give_the_same_value() -> None:
     assert design() == ar.Design(
         workload=ar.Trace("llama.*.et"),

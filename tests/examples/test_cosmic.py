@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,10 +49,8 @@ assert first.objectives == again.objectives == kept.objectives and len(first.obj
 
 
 @pytest.mark.parametrize("searches", ["some", pytest.param("all", marks=pytest.mark.exam)])
-def test_study(searches: str, root: Path, tmp_path: Path) -> None:
+def test_study(searches: str, root: Path, tmp_path: Path, forks: Any) -> None:
     """In a process of its own: the example's modules are no package. `some`: each stack under both rules and on its
     systems, each reward under both rules, each model, size and batch."""
-    found = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path), searches], cwd=root / "examples" / "cosmic",
-                           capture_output=True, text=True, timeout=300, check=False,
-                           env={"PYTHONPATH": ":".join([*sys.path, "."]), "PATH": ""})
+    found = forks([sys.executable, "-c", SCRIPT, str(tmp_path), searches], root / "examples" / "cosmic")
     assert found.returncode == 0, found.stderr

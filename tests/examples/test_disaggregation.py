@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 LINES = 8       # without the sensitivities
 
 
-def printed(folder: Path, *words: str) -> str:
-    command = [sys.executable, str(folder / "study.py"), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def printed(forks: Any, folder: Path, *words: str) -> str:
+    found = forks([sys.executable, str(folder / "study.py"), *words], folder)
+    assert found.returncode == 0, found.stderr
+    said: str = found.stdout
+    return said
 
 
 @pytest.mark.parametrize("words", [("short",), pytest.param((), marks=pytest.mark.exam)])
-def test_disaggregation(words: tuple[str, ...], root: Path) -> None:
+def test_disaggregation(words: tuple[str, ...], root: Path, forks: Any) -> None:
     folder = root / "examples" / "disaggregation"
     expected = (folder / "expected.txt").read_text(encoding="utf-8").splitlines(keepends=True)
-    assert printed(folder, *words) == "".join(expected[:LINES] if words else expected)
+    assert printed(forks, folder, *words) == "".join(expected[:LINES] if words else expected)
 
 
-def test_wafer(root: Path) -> None:
+def test_wafer(root: Path, forks: Any) -> None:
     folder = root / "examples" / "wafer"
-    assert printed(folder) == (folder / "expected.txt").read_text(encoding="utf-8")
+    assert printed(forks, folder) == (folder / "expected.txt").read_text(encoding="utf-8")
 
 
 def test_published_ratios(root: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +17,7 @@ def test_what_it_prints(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert capsys.readouterr().out == (root / "examples" / "jobs" / "run.txt").read_text(encoding="utf-8")
 
 
-def test_the_comparison(root: Path) -> None:
-    found = subprocess.run([sys.executable, "examples/jobs/compare.py"], cwd=root, capture_output=True, text=True,
-                           timeout=300, check=False, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
+def test_the_comparison(root: Path, forks: Any) -> None:
+    found = forks([sys.executable, "examples/jobs/compare.py"], root)
     assert found.returncode == 0, found.stderr
     assert found.stdout == (root / "examples" / "jobs" / "compare.txt").read_text(encoding="utf-8")

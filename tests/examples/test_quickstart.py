@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.commands import Run
@@ -18,8 +18,9 @@ def quickstart(root: Path) -> Path:
     return root / "examples" / "quickstart"
 
 
-def test_traces_are_what_the_script_makes(quickstart: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(quickstart / "make_trace.py"), "--out", str(tmp_path)], check=True)
+def test_traces_are_what_the_script_makes(quickstart: Path, tmp_path: Path, forks: Any) -> None:
+    done = forks([sys.executable, str(quickstart / "make_trace.py"), "--out", str(tmp_path)], tmp_path)
+    assert done.returncode == 0, done.stderr
     held, made = ({p.name: gzip.decompress(p.read_bytes()) for p in (folder / "traces").glob("*.et")}
                   for folder in (quickstart, tmp_path))
     assert len(held) == 32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +31,7 @@ from astrarium.engine.plugins.executor import MemoExecutor, MessageExecutor
 from astrarium.errors import PluginError
 from astrarium.vocab import CommOp
 
-from .common import EXAMPLES, environment, fabric
+from .common import EXAMPLES, fabric
 
 ENGINES = [pytest.param(False, marks=pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here"), id="core"),
            pytest.param(True, id="pure")]
@@ -307,8 +306,7 @@ def test_an_unknown_back_end_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["run_toy", "serving", "compute_table", "memory_banks", "system_policy",
                                   "climb"])
-def test_examples_print_what_they_are_said_to(name: str) -> None:
-    run = subprocess.run([sys.executable, f"{name}.py"], cwd=EXAMPLES, env=environment(),
-                         capture_output=True, text=True, check=False)
+def test_examples_print_what_they_are_said_to(name: str, forks: Any) -> None:
+    run = forks([sys.executable, f"{name}.py"], EXAMPLES)
     assert run.returncode == 0, run.stderr
     assert run.stdout == (EXAMPLES / "expected" / f"{name}.txt").read_text()

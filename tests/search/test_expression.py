@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from astrarium.errors import InputError
 from astrarium.search.expression import Const, Node, bounds, compiled, names_in, parse, put, resolve
 from astrarium.search.expression.nodes import Ref
+from astrarium.search.expression.vector import vector
 
 NAMES = ("a", "b", "c")
 
@@ -110,6 +112,16 @@ def test_what_is_wrong_is_said(text: str, says: str) -> None:
 def test_no_text_crashes_the_parser(text: str) -> None:
     with contextlib.suppress(InputError):
         parse(text)
+
+
+@pytest.mark.parametrize("text", [
+    "a in [1, 3]", "a * b + a * b - c", "if(a > b, a * b, c // 2)", "max(a, b, c) >= 2 and not a == b",
+    "min(a, b) + sqrt(c) + a % 3 + abs(b - c)", "7", "b"])
+def test_columns_have_the_values_of_their_rows(text: str) -> None:
+    rows = [(1, 2, 3), (3, 1, 4), (2, 2, 0), (9, 4, 7)]
+    node = parse(text)
+    of_row, columns = compiled(node, {"a": 0, "b": 1, "c": 2}), dict(zip(NAMES, np.array(rows).T, strict=True))
+    assert np.broadcast_to(vector(node, columns), len(rows)).tolist() == [of_row(row) for row in rows]
 
 
 def test_only_what_is_needed_is_computed() -> None:

@@ -35,17 +35,29 @@ SECONDS = 5.0
 pytestmark = pytest.mark.skipif(not HAVE_CORE, reason="the pure-Python engine ends its design first")
 
 
-def alive(session: int) -> list[str]:
-    """Command lines of the session's processes that run."""
-    found = []
+def processes(session: int) -> dict[str, float]:
+    """Command lines of the session's processes that run, each with its number, and the CPU seconds of each."""
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            state, _, _, own = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            state, _, _, own, *more = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(own) == session and state != "Z":
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[f"{folder.name} {words}"] = (int(more[7]) + int(more[8])) / os.sysconf("SC_CLK_TCK")
         except OSError:
             continue
     return found
+
+
+def alive(session: int) -> list[str]:
+    """Command lines of the session's processes that run."""
+    return list(processes(session))
+
+
+def at_work(session: int, flags: tuple[str, ...]) -> bool:
+    """Whether a search runs designs: it and its workers have had most of a second of the processor each."""
+    seconds = sorted(processes(session).values(), reverse=True)
+    return sum(seconds[:3]) > 2.2 if "--processes" in flags else sum(seconds) > 1.0
 
 
 def begun(tmp_path: Path, *flags: str) -> subprocess.Popen[bytes]:
@@ -58,7 +70,8 @@ def begun(tmp_path: Path, *flags: str) -> subprocess.Popen[bytes]:
             start_new_session=True, stderr=said)
     while not (tmp_path / "s").exists() and process.poll() is None:
         time.sleep(0.05)
-    time.sleep(3)
+    while process.poll() is None and not at_work(process.pid, flags):
+        time.sleep(0.05)
     assert process.poll() is None
     return process
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -40,17 +41,24 @@ def _comm(trace: TraceClass) -> np.ndarray:
     return np.flatnonzero(np.isin(trace.type, (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)))
 
 
+def _columns(trace: TraceClass, row: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """(kind, op, bytes, slot_a, slot_b) of a rank's comm nodes, as Python's numbers."""
+    assert trace.slot is not None
+    nodes = _comm(trace)
+    return zip(*(each.tolist() for each in (trace.type[nodes], trace.comm_type[nodes], trace.comm_size[nodes],
+                                            trace.slot_a[row, trace.slot], trace.slot_b[row, trace.slot])), strict=True)
+
+
 def _check_messages(generated: Generated) -> None:
     sent: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     received: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    send, receive = int(NodeKind.COMM_SEND), int(NodeKind.COMM_RECV)
     for rank, (trace, row) in programs(generated).items():
-        assert trace.slot is not None
-        for node, slot in zip(_comm(trace).tolist(), trace.slot.tolist(), strict=True):
-            peer, tag, size = int(trace.slot_a[row, slot]), int(trace.slot_b[row, slot]), int(trace.comm_size[node])
-            if trace.type[node] == NodeKind.COMM_SEND:
+        for kind, _, size, peer, tag in _columns(trace, row):
+            if kind == send:
                 assert peer != rank
                 sent[rank, peer, tag].append(size)
-            elif trace.type[node] == NodeKind.COMM_RECV:
+            elif kind == receive:
                 received[peer, rank, tag].append(size)
     assert sent == received
 
@@ -58,12 +66,11 @@ def _check_messages(generated: Generated) -> None:
 def _check_collectives(generated: Generated) -> None:
     """In order of issue, per group."""
     said: dict[int, dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    collective = int(NodeKind.COMM_COLL)
     for rank, (trace, row) in programs(generated).items():
-        assert trace.slot is not None
-        for node, slot in zip(_comm(trace).tolist(), trace.slot.tolist(), strict=True):
-            if trace.type[node] == NodeKind.COMM_COLL:
-                said[int(trace.slot_b[row, slot])][rank].append(
-                    (int(trace.comm_type[node]), int(trace.comm_size[node]), 0))
+        for kind, op, size, _, group in _columns(trace, row):
+            if kind == collective:
+                said[group][rank].append((op, size, 0))
     for group, by_rank in said.items():
         members = range(len(programs(generated))) if group < 0 else generated.groups[group].tolist()
         assert sorted(by_rank) == sorted(members)

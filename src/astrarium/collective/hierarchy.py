@@ -12,7 +12,6 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
-from msgspec.structs import fields
 
 from astrarium.collective.groups import SubDim
 from astrarium.collective.messages import expand, message_blocks, ranges
@@ -55,7 +54,7 @@ def hierarchical(op: CommOp, shape: Sequence[SubDim], build: Callable[[SubDim], 
         inner = _offsets(outward[place + 1:]) if shares else None
         tables.append(_lines(schedules[part], part, _offsets(outward[:place]), received, inner, blocks))
     algorithm = "+".join(dict.fromkeys(schedules[part].algorithm for part in shape))
-    columns = {each.name: np.concatenate([getattr(table, each.name) for table in tables]) for each in fields(_Table)}
+    columns = {name: np.concatenate([getattr(table, name) for table in tables]) for name in _Table.__struct_fields__}
     return _schedule(op, algorithm, n, blocks, _Table(**columns))
 
 

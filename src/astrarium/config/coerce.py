@@ -82,18 +82,23 @@ def _shorthand(option: Any) -> Shorthand | None:
 
 def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
     """`value` as `hint`, or itself after adding to `problems`; `path` is where it stands."""
+    if type(value) is hint and not isinstance(value, msgspec.Struct):       # nothing else can suit it
+        return _convert(value, hint, knob, path, problems)
+    options = members(hint)
     if isinstance(value, msgspec.Struct) and any(isinstance(option, type) and isinstance(value, option)
-                                                 for option in members(hint)):
+                                                 for option in options):
         return value      # it was checked when it was made
+    if value is None and type(None) in options:
+        return None
     value = _familiar(value)
-    for option in members(hint):
+    for option in options:
         if _suits(value, option):
             return _convert(value, option, knob, path, problems)
-    classes = [option for option in members(hint) if _origin(option) is None]
+    classes = [option for option in options if _origin(option) is None]
     quantity = next((option for option in classes if issubclass(option, Quantity)), None)
     if quantity is not None:
         return _quantity(value, quantity, knob, path, problems)
-    choice = next((option for option in members(hint) if _origin(option) is typing.Literal), None)
+    choice = next((option for option in options if _origin(option) is typing.Literal), None)
     guess = nearest(value, map(str, typing.get_args(choice))) if choice and isinstance(value, str) else None
     problems.append(Problem(path, f"{shown(value)} is {_kind(value)}" if guess is None and not choice else
                             f"{shown(value)} is not known", describe(hint, knob), guess))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import CollectivePlan, Kind, Order, Plan, Program
@@ -109,8 +109,8 @@ def _check_machine(jobs: Sequence[JobPlan]) -> None:
 
 def _machine(plan: Plan) -> dict[str, Any]:
     """What all jobs have in common, by name."""
-    parts = {f"{name}.{field.name}": getattr(getattr(plan, name), field.name)
-             for name in ("network", "policy", "remote") for field in fields(getattr(plan, name))}
+    parts = {f"{name}.{field}": getattr(getattr(plan, name), field)
+             for name in ("network", "policy", "remote") for field in getattr(plan, name).__struct_fields__}
     dims = {f"network.dims[{d}]": dim for d, dim in enumerate(parts.pop("network.dims"))}
     return {"npus": plan.npus, "dims": len(dims), **dims, **parts, "lanes": plan.lanes,
             "attached": plan.attached, "reduce_bandwidth": plan.reduce_bandwidth}

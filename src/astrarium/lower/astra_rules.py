@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from astrarium.engine.plan import Plan, Policy, Program
 from astrarium.errors import UnsupportedError
@@ -33,7 +33,7 @@ class AstraRules(Struct, frozen=True):
     @staticmethod
     def only(*names: str) -> AstraRules:
         """No rule but these."""
-        return AstraRules(**{each.name: each.name in names for each in fields(AstraRules)})
+        return AstraRules(**{name: name in names for name in AstraRules.__struct_fields__})
 
 
 ALL = AstraRules()

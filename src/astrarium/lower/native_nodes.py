@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import fields
 
 from astrarium.cache import frozen
 from astrarium.compute.config import Compute, replays_all
@@ -85,8 +84,8 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
                    slot=slot, parents=np.diff(parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
     found = made if not trace.begin or not kind.size else _later(made, trace.begin)
-    for each in fields(found):
-        getattr(found, each.name).flags.writeable = False
+    for name in found.__struct_fields__:
+        getattr(found, name).flags.writeable = False
     return found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from astrarium.errors import InputError
 from astrarium.planner.job import Job
@@ -59,7 +58,7 @@ class Layout(Struct, frozen=True, order=True):
     @property
     def plain(self) -> dict[str, Any]:
         """Name -> value."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 def workload_fields(layout: Layout) -> dict[str, Any]:

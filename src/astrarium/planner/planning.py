@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from astrarium.catalog.market import part
 from astrarium.config.named import merged
@@ -102,9 +102,8 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of the workload: the stack's, but for what a layout says, under `settings`."""
-    parts = {each.name for each in fields(Layout)}
     row = stack_settings(machine.stack, len(machine.network.flat) > 1)["workload"]
-    return merged({name: value for name, value in row.items() if name not in parts}, settings)
+    return merged({name: value for name, value in row.items() if name not in Layout.__struct_fields__}, settings)
 
 
 def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,

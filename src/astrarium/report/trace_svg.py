@@ -21,6 +21,8 @@ WIDE, WIDEST_LETTER, NARROW = 11.5, 13.0, 4.2   # px of letters like W, of East 
 BESIDE, BELOW, LANE = 24.0, 56.0, 6.0      # px between boxes of a layer, between layers, of an edge between boxes
 SWEEPS = 4                                 # of ordering boxes by what they are connected to
 LONGEST = 440.0                            # px of a line of text
+MOST = int(LONGEST / NARROW) + 1           # letters that no line has
+CONTROL = dict.fromkeys(range(32), "?")    # characters that XML does not hold
 MOST_BENDS = 4_000                         # of edges; beyond, they go straight, behind boxes
 SWATCH = 12.0                              # px of a colour in the legend
 
@@ -92,9 +94,9 @@ def _box(shape: Shape, x: float, y: float) -> Iterator[str]:
 
 # ------------------------------------------------------------ text
 def _length(text: str) -> float:
-    """Its width in px, about: fonts differ."""
+    """Its width in px, about: fonts differ. Of what is far longer than a line the beginning, which is, too."""
     return sum(WIDEST_LETTER if unicodedata.east_asian_width(c) in "WF" else WIDE if c in "WMmw@%" else
-               NARROW if c in "ijlI.,:;|!'" else LETTER + 1.5 * c.isupper() for c in text)
+               NARROW if c in "ijlI.,:;|!'" else LETTER + 1.5 * c.isupper() for c in text[:MOST])
 
 
 def _cut(text: str) -> str:
@@ -111,7 +113,7 @@ def _cut(text: str) -> str:
 
 def _xml(text: str) -> str:
     """Text without the characters that XML cannot hold."""
-    return escape("".join(c if c >= " " else "?" for c in text).encode("utf-8", "replace").decode())
+    return escape(text.translate(CONTROL).encode("utf-8", "replace").decode())
 
 
 # ------------------------------------------------------------ layers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -48,61 +50,67 @@ def critical_path(plan: Plan, outcome: Outcome, nodes: Nodes, comm: Comm, messag
 
 
 class _Walk:
+    """Columns as memory views: one entry of such costs half of one of an array."""
+
     def __init__(self, plan: Plan, outcome: Outcome, nodes: Nodes, comm: Comm, messages: Messages) -> None:
-        self.plan, self.outcome, self.nodes, self.comm = plan, outcome, nodes, comm
-        self.rows = first_ranks(outcome)
+        self.plan = plan
+        self.rows, self.pointer = first_ranks(outcome).data, outcome.node_ptr.data
+        self.program_of = plan.program_of.data
+        self.row, self.node, self.work, self.lane, self.start, self.end = (
+            each.data for each in (nodes.row, nodes.node, nodes.work, nodes.lane, nodes.start, nodes.end))
+        self.last = int(np.argmax(nodes.end)) if nodes.end.size else -1
         self.width = int(nodes.node.max(initial=0)) + 1
-        self.keys = comm.rank * self.width + comm.node      # ascending: ranks, and nodes within
-        self.cause = _causes(comm, messages)
-        self.parents: dict[int, tuple[I64, I32]] = {}
-        self.by_end: dict[int, tuple[I64, I64]] = {}
+        self.keys = (comm.rank * self.width + comm.node).data      # ascending: ranks, and nodes within
+        self.place, self.begins = comm.place.data, comm.start.data
+        self.cause = _causes(comm, messages).data
+        self.parents: dict[int, tuple[memoryview, memoryview]] = {}
+        self.by_end: dict[int, tuple[memoryview, memoryview]] = {}
 
     def path(self) -> Path:
         """The segments, first to last."""
         found: list[tuple[int, int, int, int, int]] = []
-        at = int(np.argmax(self.nodes.end)) if self.nodes.end.size else -1
+        at = self.last
         seen: set[int] = set()
-        until = int(self.nodes.end[at]) if at >= 0 else 0
+        until = self.end[at] if at >= 0 else 0
         while at >= 0:
             seen.add(at)
-            row, node = int(self.nodes.row[at]), int(self.nodes.node[at])
-            cause, begin = self._begin(row, node, at)
-            found.append((int(self.rows[row]), node, int(self.nodes.work[at]), begin, until))
+            cause, begin = self._begin(at)
+            found.append((self.rows[self.row[at]], self.node[at], self.work[at], begin, until))
             seen.add(cause)
             until = begin
             at = self._before(cause, seen)
-            ended = int(self.nodes.end[at]) if at >= 0 else 0
+            ended = self.end[at] if at >= 0 else 0
             if ended < until:
-                who, node = int(self.nodes.row[cause]), int(self.nodes.node[cause])
-                found.append((int(self.rows[who]), node, int(Work.WAIT), ended, until))
+                found.append((self.rows[self.row[cause]], self.node[cause], int(Work.WAIT), ended, until))
                 until = ended
         columns = np.array(found[::-1], np.int64).reshape(-1, 5)
         return Path(columns[:, 0], columns[:, 1].astype(np.int32), columns[:, 2].astype(np.uint8), columns[:, 3],
                     columns[:, 4])
 
-    def _begin(self, row: int, node: int, at: int) -> tuple[int, int]:
+    def _begin(self, at: int) -> tuple[int, int]:
         """(node whose issue set this one going, that time): itself, a later participant, or the send of a receive."""
-        begin = int(self.nodes.start[at])
-        key = int(self.rows[row]) * self.width + node
-        entry = int(np.searchsorted(self.keys, key))
-        if entry == len(self.keys) or int(self.keys[entry]) != key:
+        begin = self.start[at]
+        key = self.rows[self.row[at]] * self.width + self.node[at]
+        entry = bisect_left(self.keys, key)
+        if entry == len(self.keys) or self.keys[entry] != key:
             return at, begin
-        cause = int(self.cause[entry])
-        other = int(self.comm.place[cause])
-        return (other, int(self.comm.start[cause])) if int(self.comm.start[cause]) > begin else (at, begin)
+        cause = self.cause[entry]
+        return (self.place[cause], self.begins[cause]) if self.begins[cause] > begin else (at, begin)
 
     def _before(self, at: int, seen: set[int]) -> int:
         """The node that `at` waited for: a parent or a node of its lane that ended when it was issued, else the parent
         that ended last; -1 where there is none."""
-        row, node, begin = int(self.nodes.row[at]), int(self.nodes.node[at]), int(self.nodes.start[at])
-        base = int(self.outcome.node_ptr[row])
-        pointer, parent = self._parents(int(self.plan.program_of[self.rows[row]]))
-        mine = parent[pointer[node]:pointer[node + 1]].astype(np.int64) + base
-        mine = np.array([p for p in mine.tolist() if p not in seen], np.int64)
-        latest = int(mine[np.argmax(self.nodes.end[mine])]) if mine.size else -1
-        if begin == 0 or (latest >= 0 and int(self.nodes.end[latest]) == begin):
-            return latest if begin else -1
-        mate = self._mate(row, base, int(self.nodes.lane[at]), begin, seen)
+        row, node, begin = self.row[at], self.node[at], self.start[at]
+        if begin == 0:
+            return -1
+        base = self.pointer[row]
+        pointer, parent = self._parents(self.program_of[self.rows[row]])
+        mine = [place for place in (base + each for each in parent[pointer[node]:pointer[node + 1]])
+                if place not in seen]
+        latest = max(mine, key=self.end.__getitem__, default=-1)
+        if latest >= 0 and self.end[latest] == begin:
+            return latest
+        mate = self._mate(row, base, self.lane[at], begin, seen)
         return mate if mate >= 0 else latest
 
     def _mate(self, row: int, base: int, lane: int, begin: int, seen: set[int]) -> int:
@@ -110,22 +118,22 @@ class _Walk:
         if lane < 0:
             return -1
         if row not in self.by_end:
-            ends = self.nodes.end[base:int(self.outcome.node_ptr[row + 1])]
+            ends = np.asarray(self.end[base:self.pointer[row + 1]])
             order = np.argsort(ends, kind="stable")
-            self.by_end[row] = (order + base, ends[order])
-        order, ends = self.by_end[row]
-        low, high = np.searchsorted(ends, [begin, begin + 1])
-        return next((place for place in order[low:high].tolist()
-                     if int(self.nodes.lane[place]) == lane and place not in seen), -1)
+            self.by_end[row] = (order + base).data, ends[order].data
+        places, ended = self.by_end[row]
+        low = bisect_left(ended, begin)
+        return next((place for place in places[low:bisect_left(ended, begin + 1, low)]
+                     if self.lane[place] == lane and place not in seen), -1)
 
-    def _parents(self, program: int) -> tuple[I64, I32]:
+    def _parents(self, program: int) -> tuple[memoryview, memoryview]:
         """(pointer [nodes + 1], parents) of a program."""
         if program not in self.parents:
             p = self.plan.programs[program]
             owner = np.repeat(np.arange(len(p.node_id), dtype=np.int32), np.diff(p.child_ptr))
             pointer = np.zeros(len(p.node_id) + 1, np.int64)
             np.cumsum(np.bincount(p.child, minlength=len(p.node_id)), out=pointer[1:])
-            self.parents[program] = (pointer, owner[np.argsort(p.child, kind="stable")])
+            self.parents[program] = pointer.data, owner[np.argsort(p.child, kind="stable")].data
         return self.parents[program]
 
 

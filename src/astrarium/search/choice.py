@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from astrarium.errors import InputError, nearest
 from astrarium.search.typed import Field
@@ -50,7 +49,7 @@ class Domain(Struct, frozen=True):
 
 
 _KEYS = {"from": "low", "to": "high"}
-_NAMES = tuple(field.name for field in fields(Choice))
+_NAMES = Choice.__struct_fields__
 _FILE_KEYS = tuple({"low": "from", "high": "to"}.get(name, name) for name in _NAMES)
 
 

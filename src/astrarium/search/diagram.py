@@ -9,11 +9,12 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from astrarium.errors import InputError
-from astrarium.search.expression import FALSE, TRUE, Const, Interval, Node, bounds, names_in, put
+from astrarium.search.expression import FALSE, TRUE, Const, Interval, Node, bounds, put
 
 __all__ = ["MAX_BRANCHES", "Diagram", "Level", "compile_diagram", "free_diagram", "reordered"]
 
@@ -129,21 +130,21 @@ def compile_diagram(levels: Sequence[Level], constraints: Sequence[Node], where:
     It may have no path at all (count 0). Raises InputError where a constraint cannot be computed, or where more than
     MAX_BRANCHES branches would be looked at.
     """
-    ranges = {level.name: _range(level) for level in levels}
-    start = _settled(tuple(constraints), ranges)
+    ranges, trees = {level.name: _range(level) for level in levels}, _Trees()
+    start = _settled(constraints, partial(_open, ranges))
     rows: list[list[list[tuple[int, int]]]] = []
-    states: dict[State, int] = {} if start is None else {start + tuple(level.when for level in levels): 0}
+    states: list[State] = [] if start is None else [tuple(map(trees.one, (*start, *(level.when for level in levels))))]
     total = 0
     for depth, level in enumerate(levels):
         del ranges[level.name]
-        after: dict[State, int] = {}
         total += len(states) * len(level.values)
         if total > MAX_BRANCHES:
             names = ", ".join(each.name for each in levels)
             raise InputError(where, f"joins {names} in more than {MAX_BRANCHES} ways",
                              expected="fewer values, or a requirement, which is checked design by design")
-        rows.append([_expand(state, level, len(levels) - depth, ranges, after) for state in states])
-        states = after
+        step = _Step(level, ranges, trees)
+        rows.append([step.expand(state, len(levels) - depth) for state in states])
+        states = step.states
     return _counted(tuple(level.name for level in levels), rows)
 
 
@@ -154,40 +155,83 @@ def _range(level: Level) -> Interval:
     return min(values), max(values)
 
 
-def _settled(constraints: Sequence[Node], ranges: Mapping[str, Interval]) -> State | None:
-    """Constraints that later values can still decide, in a fixed order; None where one can no longer hold."""
-    open_ones = []
-    for node in constraints:
-        if isinstance(node, Const):
-            if node == FALSE:
-                return None
-            if node != TRUE:
-                raise InputError("", f"{node.value!r} is not true or false", expected="a comparison")
-            continue
-        low, high = bounds(node, ranges)
-        if high < 1:
+class _Trees:
+    """Trees of which equal ones are one object, so that they can be told apart by their identity."""
+
+    def __init__(self) -> None:
+        self._known: dict[Node, Node] = {}
+
+    def one(self, node: Node) -> Node:
+        """The tree that stands for all that equal this one; it stays alive."""
+        return self._known.setdefault(node, node)
+
+
+def _open(ranges: Mapping[str, Interval], node: Node) -> bool | None:
+    """Whether later values can still decide a constraint; None where it can no longer hold."""
+    if isinstance(node, Const):
+        if node == FALSE:
             return None
-        if low < 1:
-            open_ones.append(node)
-    return tuple(open_ones)
+        if node != TRUE:
+            raise InputError("", f"{node.value!r} is not true or false", expected="a comparison")
+        return False
+    low, high = bounds(node, ranges)
+    return None if high < 1 else low < 1
 
 
-def _expand(state: State, level: Level, left: int, ranges: Mapping[str, Interval],
-            after: dict[State, int]) -> list[tuple[int, int]]:
-    """The branches of one node: (value index, number of the state it leads to). `state` ends with `left` conditions."""
-    constraints, when, later = state[:len(state) - left], state[len(state) - left], state[len(state) - left + 1:]
-    if not isinstance(when, Const):
-        raise InputError("", f"the condition of {level.name} depends on a knob that comes after it")
-    chosen = list(enumerate(level.values)) if when == TRUE else [(-1, level.otherwise)]
+def _settled(constraints: Sequence[Node], is_open: Callable[[Node], bool | None]) -> State | None:
+    """Constraints that later values can still decide, in a fixed order; None where one can no longer hold."""
     found = []
-    used = [level.name in names_in(node) for node in constraints]
-    for value, constant in chosen:
-        new = _settled([put(node, level.name, constant) if uses else node for node, uses in zip(constraints, used)],
-                       ranges)
-        if new is not None:
-            key = new + tuple(put(node, level.name, constant) for node in later)
-            found.append((value, after.setdefault(key, len(after))))
-    return found
+    for node in constraints:
+        left = is_open(node)
+        if left is None:
+            return None
+        if left:
+            found.append(node)
+    return tuple(found)
+
+
+class _Step:
+    """One level of a diagram. What becomes of a tree, many states hold it, is found out once per value."""
+
+    def __init__(self, level: Level, ranges: Mapping[str, Interval], trees: _Trees) -> None:
+        self.states: list[State] = []
+        self._level, self._ranges, self._trees = level, ranges, trees
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._put: dict[tuple[int, int], Node] = {}
+        self._opens: dict[int, bool | None] = {}
+
+    def expand(self, state: State, left: int) -> list[tuple[int, int]]:
+        """The branches of one node: (value index, number of the state it leads to). `state` ends with `left`
+        conditions."""
+        own = len(state) - left
+        constraints, when, later = state[:own], state[own], state[own + 1:]
+        if not isinstance(when, Const):
+            raise InputError("", f"the condition of {self._level.name} depends on a knob that comes after it")
+        found = []
+        for value in range(len(self._level.values)) if when == TRUE else [-1]:
+            new = _settled([self._with(node, value) for node in constraints], self._open)
+            if new is not None:
+                found.append((value, self._number((*new, *[self._with(node, value) for node in later]))))
+        return found
+
+    def _with(self, node: Node, value: int) -> Node:
+        """The tree with a value of the level."""
+        key = id(node), value
+        if key not in self._put:
+            constant = self._level.otherwise if value < 0 else self._level.values[value]
+            self._put[key] = self._trees.one(put(node, self._level.name, constant))
+        return self._put[key]
+
+    def _open(self, node: Node) -> bool | None:
+        if id(node) not in self._opens:
+            self._opens[id(node)] = _open(self._ranges, node)
+        return self._opens[id(node)]
+
+    def _number(self, state: State) -> int:
+        found = self._numbers.setdefault(tuple(map(id, state)), len(self.states))
+        if found == len(self.states):
+            self.states.append(state)
+        return found
 
 
 def _counted(names: tuple[str, ...], rows: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> Diagram:

@@ -19,11 +19,6 @@ from astrarium.workload.flops import executed_flops
 from .book import TEXT, book
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(book(tmp_path))
-
-
 def test_footprint_is_comets_arithmetic(lab: Lab) -> None:
     """2 bytes a parameter over MP, 14 over all nodes (ZeRO-2), but for a bucket and what no split divides."""
     case = lab.case("small")

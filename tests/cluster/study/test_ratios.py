@@ -24,14 +24,7 @@ from astrarium.cluster.study import (
 )
 from astrarium.errors import InputError
 
-from .book import book
-
 CASE = "small"
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(book(tmp_path))
 
 
 def test_best_is_the_fastest_that_fits(lab: Lab) -> None:

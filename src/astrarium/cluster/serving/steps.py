@@ -6,11 +6,12 @@ from collections.abc import MutableMapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, field
 
 from astrarium.cluster.serving.policy import Buckets
 from astrarium.cluster.serving.scheduler import Step
 from astrarium.design import Design
+from astrarium.lower.kept import Kept
 from astrarium.simulate import simulate
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import NodeKind
@@ -44,6 +45,7 @@ class StepTimes(Struct, frozen=True):
     known: Known
     draft: Replica | None = None
     guesses: int = 0
+    kept: Kept = field(default_factory=Kept)
 
     def of(self, step: Step) -> int:
         """Time of a step in ps."""
@@ -52,7 +54,7 @@ class StepTimes(Struct, frozen=True):
         if key not in self.known:
             made, tiles = assembled(self.program(shape))
             part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
-            self.known[key] = _time(self.design, [part], [])
+            self.known[key] = _time(self.design, [part], [], self.kept)
         return self.known[key]
 
     def program(self, shape: Shape) -> Program:
@@ -76,6 +78,7 @@ class TransferTimes(Struct, frozen=True):
     backs: Sequence[Shards]
     buckets: Buckets
     known: Known
+    kept: Kept = field(default_factory=Kept)
 
     def of(self, front: int, back: int, tokens: int) -> int:
         """Time of `tokens` tokens of cache."""
@@ -84,14 +87,14 @@ class TransferTimes(Struct, frozen=True):
         if key not in self.known:
             sides = self.fronts[front], self.backs[back]
             parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
-            self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)))
+            self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)), self.kept)
         return self.known[key]
 
 
-def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer]) -> int:
+def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer], kept: Kept) -> int:
     """Makespan of some parts on the design's ranks; all others are idle."""
     made = joined([*parts, *_gaps(parts, design.network.npus)], transfers, NAMES)
-    return simulate(design, traces=made, record=False).makespan_ps
+    return simulate(design, traces=made, record=False, kept=kept).makespan_ps
 
 
 def _gaps(parts: Sequence[Part], total: int) -> list[Part]:

@@ -24,7 +24,7 @@ from astrarium.search.agents.base import Agent, Batch, Options, Values, one_obje
 from astrarium.search.agents.genetic import Genetic
 from astrarium.search.components import Component
 from astrarium.search.expression import Interval, Node, bounds, names_in
-from astrarium.search.expression.vector import vector
+from astrarium.search.expression.vector import vectorised
 from astrarium.search.floors import SAFE, Head, heads_of
 from astrarium.search.floors.parts import Columns, by_effect, columns, crossed, dive, left
 from astrarium.search.goal import Goal, Judge
@@ -191,8 +191,10 @@ class ExactSearch:
             split -= 1
         size, inner = math.prod(counts[split:]), crossed(known[split:])
         trees = (part.head.quick, part.head.tree)
+        whole = vectorised(part.head.tree)
         for number, tree, chosen in self._prefixes(trees, self.ranges, known[:split], counts[:split]):
-            values = np.asarray(vector(tree, inner | chosen), dtype=np.float64) * SAFE
+            value_of = whole if tree is part.head.tree else vectorised(tree)
+            values = np.asarray(value_of(inner | chosen), dtype=np.float64) * SAFE
             yield np.broadcast_to(values, counts[split:]).ravel(), number * size
 
     def _prefixes(self, trees: Sequence[Node], ranges: Mapping[str, Interval], known: Sequence[Columns],

@@ -11,55 +11,73 @@ import numpy as np
 
 from astrarium.search.expression.nodes import Const, Node, Op, Ref
 
-__all__ = ["vector"]
+__all__ = ["vector", "vectorised"]
+
+Columns = Mapping[str, Any]
 
 
-def vector(node: Node, columns: Mapping[str, Any]) -> Any:
+def vector(node: Node, columns: Columns) -> Any:
     """The value of a tree for every row of `columns` (name -> array); arrays broadcast. Both sides of an `if` are
     computed, and divisions by zero give infinity."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _value(node, columns, dict.fromkeys(_shared(node)))
+    return vectorised(node)(columns)
 
 
-def _shared(node: Node) -> set[int]:
-    """Parts that stand in a tree more than once."""
-    seen, found, stack = set[int](), set[int](), [node]
+def vectorised(node: Node) -> Callable[[Columns], Any]:
+    """`vector` of one tree, for many calls: the tree is taken apart once, and a part that stands in it several times is
+    computed once."""
+    slots, order = _ordered(node)
+    start: list[Any] = [part.value if isinstance(part, Const) else None for part in order]
+    names = [(slot, part.name) for slot, part in enumerate(order) if isinstance(part, Ref)]
+    last = {slots[id(arg)]: slot for slot, part in enumerate(order) if isinstance(part, Op) for arg in part.args}
+    steps = [(slot, _FUNCTIONS[part.name] if len(part.args) != 2 else _BINARY.get(part.name, _FUNCTIONS[part.name]),
+              [slots[id(arg)] for arg in part.args],
+              {slots[id(arg)] for arg in part.args if last[slots[id(arg)]] == slot})
+             for slot, part in enumerate(order) if isinstance(part, Op)]
+
+    def run(columns: Columns) -> Any:
+        values = start.copy()
+        for slot, name in names:
+            values[slot] = columns[name]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for slot, function, arguments, done in steps:
+                values[slot] = function(*[values[each] for each in arguments])
+                for each in done:
+                    values[each] = None      # large ones go at once
+        return values[-1]
+    return run
+
+
+def _ordered(node: Node) -> tuple[dict[int, int], list[Node]]:
+    """The parts of a tree, each after its own parts and once, and the place of each by its identity."""
+    slots: dict[int, int] = {}
+    order: list[Node] = []
+    stack = [node]
     while stack:
-        top = stack.pop()
-        if isinstance(top, Op):
-            (found if id(top) in seen else seen).add(id(top))
-            stack.extend(arg for arg in top.args if id(arg) not in found)
-    return found
+        top = stack[-1]
+        open_parts = [arg for arg in top.args if id(arg) not in slots] if isinstance(top, Op) else []
+        if open_parts:
+            stack += reversed(open_parts)
+            continue
+        stack.pop()
+        if id(top) not in slots:
+            slots[id(top)] = len(order)
+            order.append(top)
+    return slots, order
 
 
-def _value(node: Node, columns: Mapping[str, Any], done: dict[int, Any]) -> Any:
-    if isinstance(node, Const):
-        return node.value
-    if isinstance(node, Ref):
-        return columns[node.name]
-    if id(node) not in done:
-        return _op(node, columns, done)
-    if done[id(node)] is None:
-        done[id(node)] = _op(node, columns, done)
-    return done[id(node)]
-
-
-def _op(node: Op, columns: Mapping[str, Any], done: dict[int, Any]) -> Any:
-    if node.name == "in":
-        member = _value(node.args[0], columns, done)
-        values = node.args[1].value if isinstance(node.args[1], Const) else ()
-        return functools.reduce(np.logical_or, [member == value for value in values], np.False_)
-    return _FUNCTIONS[node.name](*[_value(arg, columns, done) for arg in node.args])
+def _member(value: Any, legal: Any) -> Any:
+    return functools.reduce(np.logical_or, [value == each for each in legal], np.False_)
 
 
 def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda *parts: functools.reduce(function, parts)
 
 
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum, "and": np.logical_and, "or": np.logical_or}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": _folded(np.add), "*": _folded(np.multiply), "/": np.true_divide, "//": np.floor_divide, "%": np.mod,
-    "min": _folded(np.minimum), "max": _folded(np.maximum), "and": _folded(np.logical_and),
-    "or": _folded(np.logical_or), "not": np.logical_not, "if": np.where, "abs": np.abs, "sqrt": np.sqrt,
-    "log2": np.log2, "ceil": np.ceil, "floor": np.floor, "<=": np.less_equal, "<": np.less,
-    ">=": np.greater_equal, ">": np.greater, "==": operator.eq, "!=": operator.ne,
+    **{name: _folded(function) for name, function in _BINARY.items()},
+    "/": np.true_divide, "//": np.floor_divide, "%": np.mod, "in": _member, "not": np.logical_not, "if": np.where,
+    "abs": np.abs, "sqrt": np.sqrt, "log2": np.log2, "ceil": np.ceil, "floor": np.floor, "<=": np.less_equal,
+    "<": np.less, ">=": np.greater_equal, ">": np.greater, "==": operator.eq, "!=": operator.ne,
 }

@@ -139,8 +139,9 @@ class CollectiveFloors(Struct):
 
     def _bytes(self, blocks: float, step: Step, floor: PhaseFloor, chunks: Node) -> Node:
         dim = f"network.dims[{step.part.dim}]"
-        rate = self.judge.scope.node(npu_bandwidth(self.design, self.judge, dim), f"floor of {dim}")
-        return make("/", (Const(blocks * _block(step, floor)), _times(rate, chunks)))
+        if (dim,) not in self._known:
+            self._known[dim,] = self.judge.scope.node(npu_bandwidth(self.design, self.judge, dim), f"floor of {dim}")
+        return make("/", (Const(blocks * _block(step, floor)), _times(self._known[dim,], chunks)))
 
     def _choice(self, step: Step, op: CommOp, time: Time) -> Node:
         """`time` for each shape and algorithm, as a chain of ifs."""

@@ -122,20 +122,20 @@ def objective_floor(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> 
                                expected="minimize: sums and products of figures and of what is not negative")
     if judge.goal.cases:
         raise UnsupportedError("cases", "the exact agent takes one workload")
+    floors: dict[str, Node] = {}
     for name in (name for name in names_in(tree) if name in FIGURES):
         if name != "makespan" and name not in _FIGURES:
             raise UnsupportedError("minimize", f"there is no floor of {name}",
                                    expected="one of " + ", ".join(("makespan", *_FIGURES)))
-        found = makespan(design, judge) if name == "makespan" else judge.scope.node(
+        floors[name] = makespan(design, judge) if name == "makespan" else judge.scope.node(
             _FIGURES[name](design, judge), f"floor of {name}")
-        tree = _swapped(tree, name, found)
-    return tree
+    return _swapped(tree, floors)
 
 
-def _swapped(node: Node, name: str, new: Node) -> Node:
+def _swapped(node: Node, new: Mapping[str, Node]) -> Node:
     if isinstance(node, Ref):
-        return new if node.name == name else node
-    return make(node.name, [_swapped(arg, name, new) for arg in node.args]) if isinstance(node, Op) else node
+        return new.get(node.name, node)
+    return make(node.name, [_swapped(arg, new) for arg in node.args]) if isinstance(node, Op) else node
 
 
 def _rises(node: Node, ranges: Mapping[str, tuple[float, float]]) -> bool:

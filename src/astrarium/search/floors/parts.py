@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from astrarium.search.components import Component
 from astrarium.search.expression import Const, Interval, Node, bounds, names_in, put_all
-from astrarium.search.expression.vector import vector
+from astrarium.search.expression.vector import vectorised
 from astrarium.search.scope import plain
 from astrarium.search.space import Space
 
@@ -69,7 +69,7 @@ def dive(space: Space, tree: Node, parts: Sequence[Component]) -> dict[int, int]
     they are, a few times over."""
     known = [columns(space, part) for part in parts]
     chosen = [0] * len(parts)
-    named = set(names_in(tree))
+    named, value_of = set(names_in(tree)), vectorised(tree)
     for _ in range(ROUNDS):
         for place, values in enumerate(known):
             if named.isdisjoint(values):
@@ -77,7 +77,7 @@ def dive(space: Space, tree: Node, parts: Sequence[Component]) -> dict[int, int]
             fixed = {name: each[chosen[other]:chosen[other] + 1] for other, columns_ in enumerate(known)
                      for name, each in columns_.items()}
             tried = {name: each[:TRIED] for name, each in values.items()}
-            found = np.ravel(vector(tree, {**fixed, **tried}))
+            found = np.ravel(value_of({**fixed, **tried}))
             chosen[place] = int(found.argmin()) if found.size > 1 else chosen[place]
     return {place: index for part, number in zip(parts, chosen)
             for place, index in zip(part.places, part.diagram.choice(number))}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import add, mul, sub, truediv
 from typing import Any
 
-__all__ = ["Amount", "Leaf", "Program", "Tape", "largest"]
+__all__ = ["Amount", "Leaf", "Program", "Tape", "largest", "total"]
 
 Leaf = tuple[str, Any]      # what a layout is asked for: the name of its method, and the argument
 Node = tuple[int, int]      # LEAF, CONSTANT or RESULT, and its number among these
@@ -56,6 +56,11 @@ class Amount:
 def largest(*values: float) -> float:
     """The largest of some numbers, or amounts."""
     return functools.reduce(_larger, values)
+
+
+def total(values: Iterable[float], start: float = 0) -> float:
+    """The sum of some numbers, or amounts, one after the other: Python's `sum` rounds floats otherwise from 3.12 on."""
+    return functools.reduce(add, values, start)
 
 
 def _larger(one: Any, other: Any) -> Any:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from astrarium.vocab import CommOp, NodeKind
-from astrarium.workload.graph.amount import largest
+from astrarium.workload.graph.amount import largest, total
 from astrarium.workload.graph.kernels import merged
 from astrarium.workload.pieces import Fusion, Piece, Sketch, Step
 
@@ -133,8 +133,8 @@ def _merge(last: Draft, draft: Draft, here: int) -> None:
 
 def _step(draft: Draft, in_memory: Collection[str]) -> Step:
     if draft.kind == NodeKind.COMP:
-        size = sum(draft.reads.values()) + sum(each for name, each in draft.writes.items()
-                                               if not draft.pointwise or name in in_memory)
+        size = total(draft.reads.values()) + total(each for name, each in draft.writes.items()
+                                                   if not draft.pointwise or name in in_memory)
     else:
         size = draft.payload
     return Step(draft.name, draft.kind, tuple(sorted(draft.after)), draft.flops, draft.gemm, size, draft.op, draft.axes,

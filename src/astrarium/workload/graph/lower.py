@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from astrarium.vocab import CommOp
-from astrarium.workload.graph.amount import largest
+from astrarium.workload.graph.amount import largest, total
 from astrarium.workload.graph.draft import ENTRY
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
@@ -86,11 +86,11 @@ def _kept_width(side: Side, again: bool) -> Callable[[str], float]:
 def _saved_bytes(side: Side, kept: Mapping[str, Sequence[Placed]], extra: Iterable[tuple[str, Op]],
                  again: bool) -> float:
     width = _kept_width(side, again)
-    total = sum(side.layout.elements(placed.dims) * width(name) for name in sorted(kept) for placed in kept[name])
+    saved = total(side.layout.elements(placed.dims) * width(name) for name in sorted(kept) for placed in kept[name])
     for kind, op in extra:
         dims = op.outputs[0].dims if kind == "mask" else op.inputs[0].dims[:3]
-        total += side.layout.elements(dims) * side.widths[kind]
-    return total
+        saved += side.layout.elements(dims) * side.widths[kind]
+    return saved
 
 
 def _differentiable(block: Block, ops: Sequence[Op]) -> set[str]:
@@ -191,7 +191,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     end = front.need(block.output) if block.output.tensor else len(front.drafts) - 1
     stored = _stored(block.ops, front)
     saved, extra = _saved(block, block.ops, recompute == "selective")
-    output = sum(front.bytes_of(use) for use in _leaving(block))
+    output = total(front.bytes_of(use) for use in _leaving(block))
     saved.pop(block.memory.tensor, None)
     waiting = _kept(front, stored, {**saved, **dict.fromkeys(_made_memory(block), ())})
     if not backward:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from astrarium.vocab import NodeKind
+from astrarium.workload.graph.amount import total
 from astrarium.workload.graph.draft import Draft, Drafts
 
 __all__ = ["emit_ring"]
@@ -18,7 +19,7 @@ __all__ = ["emit_ring"]
 
 def emit_ring(drafts: Drafts, whole: Draft, axis: str, ranks: int, shards: Sequence[float], backward: bool) -> int:
     """`whole`, the work of all rounds, as `ranks` rounds; `shards`: bytes of keys, of values. Returns the last step."""
-    payload = sum(shards, 0.0)
+    payload = total(shards, 0.0)
     arrived, done = set(whole.after), -1
     gradients: set[int] = set()
     for turn in range(ranks):
