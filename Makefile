@@ -9,6 +9,7 @@ SEED       := $(or $(SEED),$(shell date +%s))
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+CPP := $(shell find native ns3 -name '*.cpp' -o -name '*.hpp')
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f ! -name '*.pyc' ! -name '_core*.so')
 # A test file runs in one process, so that what its tests share is made once.
 AT_ONCE := --numprocesses $(JOBS) --dist loadfile
@@ -49,10 +50,11 @@ exam: $(VENV)/.exam  ## the long and heavy parts: large cases, fuzzing, kill tes
 
 build: $(VENV)/.installed  ## install into .venv
 
-lint: $(VENV)/.dev  ## ruff, and the limits on the length of files, functions and C++ classes
+lint: $(VENV)/.dev  ## ruff, clang-format, and the limits on the length of files, functions and C++ classes
 	$(BIN)/ruff check .
 	$(BIN)/python tools/limits.py
 	$(BIN)/python tools/cpp_limits.py
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
 
 types: $(VENV)/.dev  ## mypy --strict, and the stub of the compiled core is up to date
 	$(BIN)/mypy

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 // Linux 5.14; an older kernel answers EINVAL, and pages come one by one
+#define MADV_POPULATE_READ 22  // Linux 5.14; an older kernel answers EINVAL, and pages come one by one
 #endif
 
 namespace {
@@ -27,7 +27,7 @@ int populate_own(dl_phdr_info* object, size_t, void* inside) {
     return 0;
 }
 
-} // namespace
+}  // namespace
 
 void populate_code_pages() { dl_iterate_phdr(populate_own, reinterpret_cast<void*>(&populate_code_pages)); }
 #else

@@ -19,7 +19,7 @@ public:
     void run(Tick until, const std::function<void()>& pulse);
     static void stop();
     static Tick next();  // time of the next event; never: there is none
-    static Tick now();  // of the event that runs
+    static Tick now();   // of the event that runs
 };
 
 }  // namespace bridge

@@ -22,12 +22,14 @@ public:
     char kind = 0;
     std::string body;
 
-    template <class T> T number() {
+    template <class T>
+    T number() {
         T value;
         take(&value, sizeof value);
         return value;
     }
-    template <class T> std::vector<T> numbers(std::size_t count) {
+    template <class T>
+    std::vector<T> numbers(std::size_t count) {
         if (count > body.size() / sizeof(T)) throw Refused("a frame ends too early");
         std::vector<T> values(count);
         take(values.data(), count * sizeof(T));
@@ -41,7 +43,8 @@ private:
 };
 
 // Appends the bytes of a number.
-template <class T> void put(std::string& body, T value) {
+template <class T>
+void put(std::string& body, T value) {
     char bytes[sizeof value];
     std::memcpy(bytes, &value, sizeof value);
     body.append(bytes, sizeof value);

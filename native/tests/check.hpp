@@ -31,7 +31,7 @@ private:
 }  // namespace astrarium::tests
 
 #define CHECK(what) ((what) ? void() : astrarium::tests::fail(#what, __FILE__, __LINE__))
-#define TEST(name)                                               \
-    static void name();                                          \
+#define TEST(name)                                                  \
+    static void name();                                             \
     static const astrarium::tests::Added added_##name(#name, name); \
     static void name()

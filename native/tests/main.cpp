@@ -36,9 +36,7 @@ int main(int count, char** arguments) {
         const int before = failures;
         try {
             test.run();
-        } catch (const std::exception& error) {
-            fail(error.what(), test.name.c_str(), 0);
-        }
+        } catch (const std::exception& error) { fail(error.what(), test.name.c_str(), 0); }
         ++ran, failed += failures > before;
         std::printf("%s %s\n", failures > before ? "FAILED" : "passed", test.name.c_str());
     }

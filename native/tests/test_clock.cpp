@@ -24,7 +24,8 @@ TEST(clock_runs_events_by_time_class_and_key) {
             const auto time = static_cast<Tick>(random.below(seed % 2 ? 40 : std::uint64_t{1} << 60));
             const auto cls = static_cast<int>(random.below(BatchClock::classes));
             const Seen one{time, cls, random.below(4), random.below(4), cls == BatchClock::arrive ? i : 0};
-            clock.at(time, static_cast<BatchClock::Class>(cls), event(std::get<2>(one), std::get<3>(one), static_cast<std::uint32_t>(cls), std::get<4>(one)));
+            clock.at(time, static_cast<BatchClock::Class>(cls),
+                     event(std::get<2>(one), std::get<3>(one), static_cast<std::uint32_t>(cls), std::get<4>(one)));
             wanted.push_back(one);
         }
         std::sort(wanted.begin(), wanted.end());
@@ -58,7 +59,8 @@ TEST(clock_schedules_while_it_runs) {
             CHECK(clock.now >= last);
             last = clock.now, ++ran;
             for (std::uint64_t n = random.below(4); n > 0 && left > 0; --n, --left)
-                clock.at(clock.now + static_cast<Tick>(random.below(std::uint64_t{1} << random.below(50))), BatchClock::done, event(0, 0, 0, 0));
+                clock.at(clock.now + static_cast<Tick>(random.below(std::uint64_t{1} << random.below(50))), BatchClock::done,
+                         event(0, 0, 0, 0));
         });
         CHECK(ran == 5001 - left);
     }

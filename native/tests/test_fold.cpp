@@ -16,7 +16,8 @@ TEST(conflicts_hold_what_was_inserted) {
         conflicts.insert(kind, serial), wanted.insert({kind, serial});
     }
     for (std::uint32_t kind = 0; kind < 9; ++kind)
-        for (std::uint32_t serial = 0; serial < 320; ++serial) CHECK(conflicts.contains(kind, serial) == (wanted.count({kind, serial}) > 0));
+        for (std::uint32_t serial = 0; serial < 320; ++serial)
+            CHECK(conflicts.contains(kind, serial) == (wanted.count({kind, serial}) > 0));
 }
 
 TEST(equal_contents_have_equal_numbers) {

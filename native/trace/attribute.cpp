@@ -5,7 +5,7 @@
 namespace astrarium::trace {
 namespace {
 
-bool is(Span name, const char *word) { return std::memcmp(name.data, word, name.size) == 0; }
+bool is(Span name, const char* word) { return std::memcmp(name.data, word, name.size) == 0; }
 
 Attr attr_of(Span name) {
     switch (name.size) {
@@ -29,22 +29,32 @@ Attr attr_of(Span name) {
 // Wire type of fields 3..32 of AttributeProto; lists (even numbers), strings and bytes are delimited.
 Wire wire_of(std::uint32_t field) {
     switch (field) {
-        case 3: case 21: case 25: return FIXED64;
-        case 5: case 19: case 23: return FIXED32;
-        case 7: case 9: case 11: case 13: case 15: case 17: case 27: return VARINT;
+        case 3:
+        case 21:
+        case 25: return FIXED64;
+        case 5:
+        case 19:
+        case 23: return FIXED32;
+        case 7:
+        case 9:
+        case 11:
+        case 13:
+        case 15:
+        case 17:
+        case 27: return VARINT;
         default: return DELIMITED;
     }
 }
 
 std::int64_t zigzag(std::uint64_t value) { return static_cast<std::int64_t>((value >> 1) ^ (0 - (value & 1))); }
 
-void set_integer(Attribute &into, std::int64_t value, bool is_unsigned = false) {
+void set_integer(Attribute& into, std::int64_t value, bool is_unsigned = false) {
     into.held = Held::INTEGER;
     into.integer = value;
     into.is_unsigned = is_unsigned;
 }
 
-void set_varint(Attribute &into, std::uint32_t field, std::uint64_t value) {
+void set_varint(Attribute& into, std::uint32_t field, std::uint64_t value) {
     const auto low = static_cast<std::uint32_t>(value);
     switch (field) {
         case 7: return set_integer(into, static_cast<std::int32_t>(low));
@@ -57,11 +67,11 @@ void set_varint(Attribute &into, std::uint32_t field, std::uint64_t value) {
     }
 }
 
-void set_fixed(Attribute &into, std::uint32_t field, std::uint64_t value) {
+void set_fixed(Attribute& into, std::uint32_t field, std::uint64_t value) {
     if (field == 3 || field == 5) {
         into.held = Held::REAL;
-        into.real = field == 3 ? std::bit_cast<double>(value)
-                               : static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(value)));
+        into.real =
+            field == 3 ? std::bit_cast<double>(value) : static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(value)));
     } else if (field == 23) {
         set_integer(into, static_cast<std::int32_t>(static_cast<std::uint32_t>(value)));
     } else {
@@ -69,13 +79,13 @@ void set_fixed(Attribute &into, std::uint32_t field, std::uint64_t value) {
     }
 }
 
-void add_bool(Attribute &into, std::uint64_t value) {
+void add_bool(Attribute& into, std::uint64_t value) {
     if (into.bool_count < MAX_BOOLS && value != 0) into.bools |= 1u << into.bool_count;
     if (into.bool_count <= MAX_BOOLS) into.bool_count++;
 }
 
 // BoolList: field 1, packed or not. A list that appears again continues.
-void add_bools(Attribute &into, Cursor list) {
+void add_bools(Attribute& into, Cursor list) {
     while (!list.done()) {
         const std::uint32_t tag = list.tag();
         if (tag == (1 << 3 | VARINT)) {
@@ -89,7 +99,7 @@ void add_bools(Attribute &into, Cursor list) {
     }
 }
 
-void set_delimited(Attribute &into, std::uint32_t field, const Cursor &cursor, Span value) {
+void set_delimited(Attribute& into, std::uint32_t field, const Cursor& cursor, Span value) {
     if (field == 28) {
         if (into.held != Held::BOOLS) into.bools = into.bool_count = 0;
         into.held = Held::BOOLS;
@@ -124,7 +134,7 @@ Attribute read_attribute(Cursor cursor) {
     return found;
 }
 
-bool readable(const Attribute &attribute) {
+bool readable(const Attribute& attribute) {
     switch (attribute.attr) {
         case Attr::INVOLVED_DIM: return attribute.held == Held::BOOLS && attribute.bool_count <= MAX_BOOLS;
         case Attr::PG_NAME: return attribute.held == Held::INTEGER || attribute.held == Held::TEXT;

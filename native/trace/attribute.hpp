@@ -7,8 +7,18 @@ namespace astrarium::trace {
 
 // Attributes that a model reads; the values are bits in Columns::present and Columns::wrong.
 enum class Attr : std::uint8_t {
-    IS_CPU_OP, COMM_TYPE, COMM_SIZE, COMM_PRIORITY, NUM_OPS, TENSOR_SIZE, STREAM, INVOLVED_DIM,
-    PG_NAME, COMM_SRC, COMM_DST, COMM_TAG,  // these four differ between ranks of one class
+    IS_CPU_OP,
+    COMM_TYPE,
+    COMM_SIZE,
+    COMM_PRIORITY,
+    NUM_OPS,
+    TENSOR_SIZE,
+    STREAM,
+    INVOLVED_DIM,
+    PG_NAME,
+    COMM_SRC,
+    COMM_DST,
+    COMM_TAG,  // these four differ between ranks of one class
     OTHER
 };
 
@@ -18,11 +28,11 @@ enum class Held : std::uint8_t { NOTHING, INTEGER, REAL, TEXT, BOOLS, ELSE };
 struct Attribute {
     Attr attr = Attr::OTHER;
     Held held = Held::NOTHING;
-    std::int64_t integer = 0;   // two's complement of an unsigned 64-bit value
-    bool is_unsigned = false;   // `integer` is to be read as unsigned
+    std::int64_t integer = 0;  // two's complement of an unsigned 64-bit value
+    bool is_unsigned = false;  // `integer` is to be read as unsigned
     double real = 0;
     Span text;
-    std::uint32_t bools = 0;    // bit i: value i of the list
+    std::uint32_t bools = 0;  // bit i: value i of the list
     std::uint32_t bool_count = 0;
 };
 
@@ -32,6 +42,6 @@ constexpr std::uint32_t MAX_BOOLS = 32;
 Attribute read_attribute(Cursor cursor);
 
 // True where the value can be read as what `attr` holds (integer, for num_ops also real, for pg_name also text...).
-bool readable(const Attribute &attribute);
+bool readable(const Attribute& attribute);
 
 }  // namespace astrarium::trace

@@ -13,14 +13,14 @@ struct Children {
     std::vector<std::int32_t> node;
 };
 
-void check(std::size_t nodes, const std::int64_t *ptr, const std::int32_t *parent, std::size_t edges) {
+void check(std::size_t nodes, const std::int64_t* ptr, const std::int32_t* parent, std::size_t edges) {
     bool fits = ptr[0] == 0 && ptr[nodes] == static_cast<std::int64_t>(edges);
     for (std::size_t i = 0; i < nodes && fits; i++) fits = ptr[i] <= ptr[i + 1];
     for (std::size_t e = 0; e < edges && fits; e++) fits = parent[e] < static_cast<std::int64_t>(nodes);
     if (!fits) throw std::invalid_argument("topological_order: ptr and parent do not fit the nodes");
 }
 
-Children invert(std::size_t nodes, const std::int64_t *ptr, const std::int32_t *parent, std::size_t edges) {
+Children invert(std::size_t nodes, const std::int64_t* ptr, const std::int32_t* parent, std::size_t edges) {
     Children children{std::vector<std::int64_t>(nodes + 2), std::vector<std::int32_t>(edges)};
     for (std::size_t e = 0; e < edges; e++)
         if (parent[e] >= 0) children.ptr[static_cast<std::size_t>(parent[e]) + 2]++;
@@ -35,8 +35,8 @@ Children invert(std::size_t nodes, const std::int64_t *ptr, const std::int32_t *
 
 }  // namespace
 
-std::vector<std::int32_t> topological_order(const std::uint64_t *id, std::size_t nodes, const std::int64_t *ptr,
-                                            const std::int32_t *parent, std::size_t edges) {
+std::vector<std::int32_t> topological_order(const std::uint64_t* id, std::size_t nodes, const std::int64_t* ptr, const std::int32_t* parent,
+                                            std::size_t edges) {
     check(nodes, ptr, parent, edges);
     const Children children = invert(nodes, ptr, parent, edges);
     using Entry = std::pair<std::uint64_t, std::int32_t>;

@@ -12,11 +12,11 @@ namespace astrarium::trace {
 
 struct ParseError {
     std::size_t offset;
-    const char *what;
+    const char* what;
 };
 
 struct Span {
-    const std::uint8_t *data = nullptr;
+    const std::uint8_t* data = nullptr;
     std::size_t size = 0;
 };
 
@@ -26,18 +26,18 @@ constexpr int MAX_GROUP_DEPTH = 64;
 
 // A position inside one message of a file that starts at `base`.
 class Cursor {
-  public:
-    Cursor(const std::uint8_t *base, const std::uint8_t *at, const std::uint8_t *end) : base_(base), at_(at), end_(end) {}
-    Cursor(const Cursor &file, Span message) : Cursor(file.base_, message.data, message.data + message.size) {}
+public:
+    Cursor(const std::uint8_t* base, const std::uint8_t* at, const std::uint8_t* end) : base_(base), at_(at), end_(end) {}
+    Cursor(const Cursor& file, Span message) : Cursor(file.base_, message.data, message.data + message.size) {}
 
     bool done() const { return at_ == end_; }
-    const std::uint8_t *at() const { return at_; }
-    const std::uint8_t *end() const { return end_; }
+    const std::uint8_t* at() const { return at_; }
+    const std::uint8_t* end() const { return end_; }
     std::size_t offset() const { return offset(at_); }
-    std::size_t offset(const std::uint8_t *place) const { return static_cast<std::size_t>(place - base_); }
+    std::size_t offset(const std::uint8_t* place) const { return static_cast<std::size_t>(place - base_); }
     std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
 
-    [[noreturn]] void fail(const std::uint8_t *place, const char *what) const { throw ParseError{offset(place), what}; }
+    [[noreturn]] void fail(const std::uint8_t* place, const char* what) const { throw ParseError{offset(place), what}; }
 
     std::uint64_t varint() {
         if (at_ < end_ && *at_ < 0x80) return *at_++;
@@ -46,7 +46,7 @@ class Cursor {
 
     // Field number and wire type, checked.
     std::uint32_t tag() {
-        const std::uint8_t *start = at_;
+        const std::uint8_t* start = at_;
         const std::uint64_t value = varint();
         if (value > 0xffffffffu) fail(start, "field number out of range");
         if (value < 8) fail(start, "field number 0");
@@ -55,7 +55,7 @@ class Cursor {
     }
 
     Span delimited() {
-        const std::uint8_t *start = at_;
+        const std::uint8_t* start = at_;
         const std::uint64_t size = varint();
         if (size > left()) fail(start, "a length runs past the end of its message");
         const Span found{at_, static_cast<std::size_t>(size)};
@@ -71,8 +71,9 @@ class Cursor {
         skip_scalar(tag);
     }
 
-  private:
-    template <class T> T little() {
+private:
+    template <class T>
+    T little() {
         if (left() < sizeof(T)) fail(at_, "a value runs past the end of its message");
         T value = 0;
         for (std::size_t i = 0; i < sizeof(T); i++) value |= static_cast<T>(at_[i]) << (8 * i);
@@ -81,7 +82,7 @@ class Cursor {
     }
 
     std::uint64_t long_varint() {
-        const std::uint8_t *start = at_;
+        const std::uint8_t* start = at_;
         std::uint64_t value = 0;
         for (int shift = 0; shift < 70; shift += 7) {
             if (at_ == end_) fail(start, "a number runs past the end of its message");
@@ -103,14 +104,14 @@ class Cursor {
 
     // Unknown groups nest; an explicit stack of field numbers instead of recursion.
     void skip_group(std::uint32_t tag) {
-        const std::uint8_t *start = at_;
+        const std::uint8_t* start = at_;
         if ((tag & 7) == END_GROUP) fail(start, "a group ends that never began");
         std::uint32_t open[MAX_GROUP_DEPTH];
         int depth = 0;
         open[depth++] = tag >> 3;
         while (depth > 0) {
             if (done()) fail(start, "a group runs past the end of its message");
-            const std::uint8_t *place = at_;
+            const std::uint8_t* place = at_;
             const std::uint32_t inner = this->tag();
             if ((inner & 7) == GROUP) {
                 if (depth == MAX_GROUP_DEPTH) fail(place, "groups nest too deeply");
@@ -123,9 +124,9 @@ class Cursor {
         }
     }
 
-    const std::uint8_t *base_;
-    const std::uint8_t *at_;
-    const std::uint8_t *end_;
+    const std::uint8_t* base_;
+    const std::uint8_t* at_;
+    const std::uint8_t* end_;
 };
 
 // Walks the fields of a message; throws ParseError where it is not one.

@@ -11,8 +11,8 @@ namespace {
 constexpr std::size_t MAX_EMPTY_NODES = 1024;
 constexpr std::size_t MAX_MESSAGE = std::numeric_limits<std::int32_t>::max();
 
-Span frame(Cursor &file) {
-    const std::uint8_t *start = file.at();
+Span frame(Cursor& file) {
+    const std::uint8_t* start = file.at();
     const Span message = file.delimited();
     if (message.size > MAX_MESSAGE) file.fail(start, "a message is longer than 2 GiB");
     return message;
@@ -21,22 +21,22 @@ Span frame(Cursor &file) {
 std::size_t count_nodes(Cursor file) {
     std::size_t nodes = 0, empty = 0;
     while (!file.done()) {
-        const std::uint8_t *start = file.at();
+        const std::uint8_t* start = file.at();
         if (frame(file).size == 0 && ++empty > MAX_EMPTY_NODES) file.fail(start, "more than 1024 empty nodes");
         if (++nodes > MAX_MESSAGE) file.fail(start, "more than 2^31 nodes");
     }
     return nodes;
 }
 
-void read_ids(std::vector<std::uint64_t> &into, Cursor packed) {
+void read_ids(std::vector<std::uint64_t>& into, Cursor packed) {
     while (!packed.done()) into.push_back(packed.varint());
 }
 
 }  // namespace
 
 class Reader {
-  public:
-    Reader(TraceClass &into, Strings &strings) : to_(into), c_(into.columns_), strings_(strings) {}
+public:
+    Reader(TraceClass& into, Strings& strings) : to_(into), c_(into.columns_), strings_(strings) {}
 
     void run() {
         Cursor file(to_.data_.data, to_.data_.data, to_.data_.data + to_.data_.size);
@@ -46,13 +46,13 @@ class Reader {
         to_.holes_.push_back({0, static_cast<std::uint32_t>(file.offset()), -1, HoleKind::METADATA, Attr::OTHER, Filling::NOTHING});
         c_.resize(count_nodes(file));
         for (node_ = 0; !file.done(); node_++) {
-            const std::uint8_t *start = file.at();
+            const std::uint8_t* start = file.at();
             const Span body = frame(file);
             read_node(Cursor(file, body), file.offset(start));
         }
     }
 
-  private:
+private:
     void read_node(Cursor cursor, std::size_t start) {
         const std::size_t offset = cursor.offset();
         c_.offset[node_] = offset;
@@ -68,7 +68,7 @@ class Reader {
         if (values_.size > 0 && static_cast<NodeType>(c_.type[node_]) == NodeType::METADATA) finish_metadata(cursor);
     }
 
-    void read_field(Cursor &cursor) {
+    void read_field(Cursor& cursor) {
         const std::uint32_t tag = cursor.tag();
         switch (tag) {
             case 1 << 3 | VARINT: c_.id[node_] = cursor.varint(); break;
@@ -87,11 +87,9 @@ class Reader {
         }
     }
 
-    void read_type(std::uint64_t value) {
-        c_.type[node_] = static_cast<std::uint8_t>(value <= 7 ? value : 255);
-    }
+    void read_type(std::uint64_t value) { c_.type[node_] = static_cast<std::uint8_t>(value <= 7 ? value : 255); }
 
-    void read_name(Cursor &cursor) {
+    void read_name(Cursor& cursor) {
         const std::size_t start = cursor.offset();
         const Span name = cursor.delimited();
         c_.name_offset[node_] = cursor.offset(name.data);
@@ -107,14 +105,12 @@ class Reader {
         }
     }
 
-    void read_attr(Cursor &cursor) {
+    void read_attr(Cursor& cursor) {
         const std::size_t start = cursor.offset();
         const Attribute attribute = read_attribute(Cursor(cursor, cursor.delimited()));
         if (attribute.attr == Attr::OTHER) return;
         const Filling filling = filling_of(attribute);
-        if (attribute.attr >= Attr::PG_NAME) {
-            add_hole(start, cursor.offset(), HoleKind::ATTRIBUTE, attribute.attr, filling);
-        }
+        if (attribute.attr >= Attr::PG_NAME) { add_hole(start, cursor.offset(), HoleKind::ATTRIBUTE, attribute.attr, filling); }
         if (filling == Filling::NOTHING) return;
         const auto bit = static_cast<std::uint16_t>(1u << static_cast<unsigned>(attribute.attr));
         const bool good = filling == Filling::READABLE;
@@ -123,7 +119,7 @@ class Reader {
         store(attribute, good);
     }
 
-    void store(const Attribute &from, bool good) {
+    void store(const Attribute& from, bool good) {
         const std::int64_t integer = good ? from.integer : 0;
         switch (from.attr) {
             case Attr::IS_CPU_OP: c_.is_cpu_op[node_] = integer != 0; break;
@@ -141,21 +137,20 @@ class Reader {
         }
     }
 
-    static double real(const Attribute &from) {
+    static double real(const Attribute& from) {
         if (from.held == Held::REAL) return from.real;
-        return from.is_unsigned ? static_cast<double>(static_cast<std::uint64_t>(from.integer))
-                                : static_cast<double>(from.integer);
+        return from.is_unsigned ? static_cast<double>(static_cast<std::uint64_t>(from.integer)) : static_cast<double>(from.integer);
     }
 
     void add_hole(std::size_t start, std::size_t end, HoleKind kind, Attr attr = Attr::OTHER, Filling filling = Filling::NOTHING) {
         holes_.push_back({start, static_cast<std::uint32_t>(end - start), -1, kind, attr, filling});
     }
 
-    void finish_comm(const Cursor &cursor) {
+    void finish_comm(const Cursor& cursor) {
         const std::size_t slot = c_.comm_node.size();
         c_.comm_node.push_back(static_cast<std::int32_t>(node_));
         to_.rows_.append(1);
-        for (Hole &hole : holes_) {
+        for (Hole& hole : holes_) {
             hole.slot = static_cast<std::int32_t>(slot);
             to_.holes_.push_back(hole);
             if (hole.kind == HoleKind::ATTRIBUTE) refill(cursor, hole, slot);
@@ -163,32 +158,32 @@ class Reader {
     }
 
     // Values of the four masked attributes, in file order: the last one that holds something counts.
-    void refill(const Cursor &cursor, const Hole &hole, std::size_t slot) {
+    void refill(const Cursor& cursor, const Hole& hole, std::size_t slot) {
         Cursor again(cursor, Span{to_.data_.data + hole.offset, hole.size});
         fill(to_.rows_, slot, read_attribute(Cursor(again, again.delimited())), hole.filling, strings_);
     }
 
-    void finish_metadata(const Cursor &cursor) {
+    void finish_metadata(const Cursor& cursor) {
         c_.meta_node.push_back(static_cast<std::int32_t>(node_));
         c_.meta_offset.push_back(cursor.offset(values_.data));
         c_.meta_size.push_back(static_cast<std::uint32_t>(values_.size));
     }
 
-    TraceClass &to_;
-    Columns &c_;
-    Strings &strings_;
+    TraceClass& to_;
+    Columns& c_;
+    Strings& strings_;
     std::size_t node_ = 0;
     std::vector<Hole> holes_;
     Span values_;
 };
 
-TraceClass::TraceClass(Span data, Strings &strings) : data_(data) {
+TraceClass::TraceClass(Span data, Strings& strings) : data_(data) {
     Reader(*this, strings).run();
     differences_.emplace_back();
     hash_ = hash_template();
 }
 
-void fill(Rows &rows, std::size_t at, const Attribute &attribute, Filling filling, Strings &strings) {
+void fill(Rows& rows, std::size_t at, const Attribute& attribute, Filling filling, Strings& strings) {
     if (filling == Filling::NOTHING) return;
     const std::int64_t value = filling == Filling::READABLE ? attribute.integer : -1;
     switch (attribute.attr) {
@@ -200,7 +195,7 @@ void fill(Rows &rows, std::size_t at, const Attribute &attribute, Filling fillin
     if (filling == Filling::WRONG) {
         rows.group[at] = -1;
     } else if (attribute.held == Held::TEXT) {
-        const auto *text = reinterpret_cast<const char *>(attribute.text.data);
+        const auto* text = reinterpret_cast<const char*>(attribute.text.data);
         rows.group[at] = strings.add({text, attribute.text.size});
     } else {
         char digits[24];

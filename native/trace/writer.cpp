@@ -4,7 +4,7 @@
 namespace astrarium::trace {
 
 std::vector<std::uint8_t> TraceClass::rebuild(std::size_t row) const {
-    const std::vector<std::uint8_t> &difference = differences_.at(row);
+    const std::vector<std::uint8_t>& difference = differences_.at(row);
     std::vector<std::uint8_t> out;
     out.reserve(data_.size + difference.size());
     Cursor changes(difference.data(), difference.data(), difference.data() + difference.size());
@@ -12,7 +12,7 @@ std::vector<std::uint8_t> TraceClass::rebuild(std::size_t row) const {
     for (std::uint64_t number = 0; !changes.done();) {
         number += changes.varint();
         const Span bytes = changes.delimited();
-        const Hole &hole = holes_.at(number);
+        const Hole& hole = holes_.at(number);
         out.insert(out.end(), data_.data + at, data_.data + hole.offset);
         out.insert(out.end(), bytes.data, bytes.data + bytes.size);
         at = hole.offset + hole.size;

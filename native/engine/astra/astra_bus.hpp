@@ -53,8 +53,8 @@ private:
         std::int64_t size = 0;
         bool process = false, send_back = false, reduces = false;
         std::uint32_t stream = 0;
-        Then then = Then::end;            // what side 0 does when this has crossed the memory pair
-        std::shared_ptr<Request> outer;   // set on a crossing of the memory pair
+        Then then = Then::end;           // what side 0 does when this has crossed the memory pair
+        std::shared_ptr<Request> outer;  // set on a crossing of the memory pair
     };
     using Ref = std::shared_ptr<Request>;
     struct Side {
@@ -120,10 +120,8 @@ private:
         s.receives.pop_front();
         if (request->process) {
             request->process = false;
-            if (side == 0)
-                cross(std::move(request), Then::process, 2, true, now);
-            else
-                s.processing.push_back(std::move(request));
+            if (side == 0) cross(std::move(request), Then::process, 2, true, now);
+            else s.processing.push_back(std::move(request));
             start_processing(side);
         } else {
             pass_on(side, std::move(request), now);

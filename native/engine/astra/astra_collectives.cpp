@@ -24,9 +24,7 @@ void AstraCollectives::issue(std::uint32_t rank, std::uint32_t node) {
     start_chunks(meeting, position, rank, priority);
 }
 
-void AstraCollectives::issue_alone() {
-    start_chunks(meetings_.join(meetings_.everybody(), 0, plan_.collectives[0], 0, 0), 0, 0, 0);
-}
+void AstraCollectives::issue_alone() { start_chunks(meetings_.join(meetings_.everybody(), 0, plan_.collectives[0], 0, 0), 0, 0, 0); }
 
 int AstraCollectives::next_priority(std::uint32_t rank, int given) {
     const int lifo = plan_.policy.lifo;
@@ -61,10 +59,8 @@ void AstraCollectives::proceed(std::uint32_t id) {
     const std::uint32_t position = streams_[id].position;
     const auto phases = meetings_[meeting].collective->custom ? 1 : static_cast<std::int32_t>(meetings_.phases_of(streams_[id]).size());
     const bool last = streams_[id].phase_number + 1 >= phases;
-    if (last)
-        chunk_ended(id);
-    else
-        enter_next_phase(streams_[id]);
+    if (last) chunk_ended(id);
+    else enter_next_phase(streams_[id]);
     if (previous != none) {
         queues_.leave(rank, previous);
         fill(rank, previous);

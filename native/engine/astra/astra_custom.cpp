@@ -40,10 +40,8 @@ void CustomMachine::issue(const Stream& s, std::uint32_t node) {
     const std::int64_t tag = custom.slot_tag[number][slot];
     const std::uint32_t peer = meetings_.rank_of(s, static_cast<std::uint32_t>(custom.slot_peer[number][slot]));
     const Done done{Done::custom, s.id, node};
-    if (kind == Kind::send)
-        mail_.send({tag, program.size[node], s.rank, peer}, done);
-    else
-        mail_.receive({tag, program.size[node], peer, s.rank}, done);
+    if (kind == Kind::send) mail_.send({tag, program.size[node], s.rank, peer}, done);
+    else mail_.receive({tag, program.size[node], peer, s.rank}, done);
 }
 
 bool CustomMachine::completed(const Stream& s, std::uint32_t node) {

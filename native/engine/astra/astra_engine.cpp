@@ -77,10 +77,8 @@ void AstraEngine::start(std::uint32_t rank, std::uint32_t node) {
 void AstraEngine::ended(Done done) {
     if (done.what == Done::stream) return collectives_.received(done.a);
     if (done.what == Done::custom) return collectives_.custom_done(done.a, done.b);
-    if (one_member_)
-        ended_ = clock_.now;
-    else
-        ranks_.complete(done.a, done.b);
+    if (one_member_) ended_ = clock_.now;
+    else ranks_.complete(done.a, done.b);
 }
 
 void AstraEngine::run_clock() {
@@ -89,8 +87,7 @@ void AstraEngine::run_clock() {
 
 inline void AstraEngine::handle(const Event& event) {
     switch (event.kind) {
-        case astra_event::npu_batch:
-            return events_.run(event.a, [this](const NpuEvent& own) { handle_npu(own); });
+        case astra_event::npu_batch: return events_.run(event.a, [this](const NpuEvent& own) { handle_npu(own); });
         case astra_event::chunk_arrives:
             return collectives_.arrived(event.a, static_cast<std::uint32_t>(event.b >> 32), static_cast<std::uint32_t>(event.b));
         case astra_event::chunk_received: return collectives_.received_late(event.a);

@@ -20,11 +20,11 @@ enum : std::uint32_t {
 // Kinds of the events in an NPU's batch (NpuEvents).
 namespace npu_event {
 enum : std::uint32_t {
-    node_done,       // a: rank, b: node
-    crossed,         // a: stream, b: whether a reduction follows; a packet has crossed the endpoint
-    remote_free,     // a: port of AstraRemote
-    custom_done,     // a: stream, b: node of its custom program
-    bus              // a: rank, b: see Bus::run
+    node_done,    // a: rank, b: node
+    crossed,      // a: stream, b: whether a reduction follows; a packet has crossed the endpoint
+    remote_free,  // a: port of AstraRemote
+    custom_done,  // a: stream, b: node of its custom program
+    bus           // a: rank, b: see Bus::run
 };
 }
 

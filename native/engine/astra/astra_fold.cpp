@@ -14,8 +14,9 @@ const TimedRules rules{&run_astra_alone, &run_astra_members, true, false};
 }  // namespace
 
 AstraFold::AstraFold(const Plan& plan, bool record, Facts& facts, std::shared_ptr<const RankClasses> classes)
-    : plan_(plan), record_(record), facts_(facts), held_classes_(std::move(classes)), classes_(*held_classes_), kinds_(plan, facts, classes_),
-      timers_({plan, record, rules, facts, classes_, kinds_}), usage_(plan.network.dims.size()), programs_(plan.programs) {
+    : plan_(plan), record_(record), facts_(facts), held_classes_(std::move(classes)), classes_(*held_classes_),
+      kinds_(plan, facts, classes_), timers_({plan, record, rules, facts, classes_, kinds_}), usage_(plan.network.dims.size()),
+      programs_(plan.programs) {
     check_supported();
     std::size_t nodes = 0;
     for (const std::int32_t rank : classes_.first) {
@@ -41,7 +42,8 @@ void AstraFold::check_supported() const {
     if (policy.rendezvous) throw Unfoldable{"rendezvous"};
     if (policy.shared_bus) throw Unfoldable{"a shared local bus"};
     if (policy.queues_per_dim > 1) throw Unfoldable{"several queues per dim"};
-    if (plan_.lanes[lane_comm] > 1) throw Unfoldable{"several collectives at once in the queues of ASTRA-sim's dims"};  // folding measures each alone
+    if (plan_.lanes[lane_comm] > 1)
+        throw Unfoldable{"several collectives at once in the queues of ASTRA-sim's dims"};  // folding measures each alone
     for (const Collective& c : plan_.collectives)
         for (const Chunk& chunk : c.chunks)
             for (const Phase& phase : chunk.phases)
@@ -66,7 +68,8 @@ Outcome AstraFold::run() {
 void AstraFold::start() {
     if (!record_) {
         std::vector<std::uint32_t> program_of, base;
-        for (const Class& k : class_) program_of.push_back(static_cast<std::uint32_t>(plan_.program_of[k.rank])), base.push_back(k.node_base);
+        for (const Class& k : class_)
+            program_of.push_back(static_cast<std::uint32_t>(plan_.program_of[k.rank])), base.push_back(k.node_base);
         recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, left_, facts_.beats());
     }
     for (Class& k : class_)
@@ -199,7 +202,8 @@ void AstraFold::issue(std::uint32_t c, std::uint32_t node) {
 
 std::vector<std::uint32_t> AstraFold::dry_run(std::uint32_t c, const std::vector<std::uint32_t>& order) const {
     Class k = class_[c];
-    std::vector<std::int32_t> left(left_.begin() + k.node_base, left_.begin() + k.node_base + static_cast<std::ptrdiff_t>(k.program->nodes()));
+    std::vector<std::int32_t> left(left_.begin() + k.node_base,
+                                   left_.begin() + k.node_base + static_cast<std::ptrdiff_t>(k.program->nodes()));
     std::vector<std::uint32_t> issued;
     for (const std::uint32_t node : order) {
         finish_node(k, node, left);
@@ -241,7 +245,8 @@ void AstraFold::send(std::uint32_t c, std::uint32_t node) {
     const auto other = static_cast<std::uint32_t>(classes_.of[peer]);
     Load load;
     const std::int32_t from = plan_.npu_of[k.rank], to = plan_.npu_of[peer];
-    const Tick there = add(now_, unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), k.program->size[node], load));
+    const Tick there =
+        add(now_, unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), k.program->size[node], load));
     carry(c, {load});
     if (record_) usage_.add(static_cast<std::size_t>(load.dim), now_, load.busy, kinds_.class_size(c));
     pending_.push({there, c, node});

@@ -35,10 +35,10 @@ private:
     };
     struct Meeting {  // one collective of one kind of group: who has come, and when
         std::uint32_t arrived = 0;
-        std::vector<Tick> at;            // per participant class, in order of `participants`
+        std::vector<Tick> at;  // per participant class, in order of `participants`
         std::vector<std::uint32_t> node;
         std::uint32_t collective = none;
-        Tick first = 0;                  // when the first one came
+        Tick first = 0;  // when the first one came
     };
     struct Event {
         Tick time;

@@ -31,7 +31,8 @@ void AstraFold::write_classes() {
 void AstraFold::write_meetings() {
     Recurrence& to = *recurrence_;
     for (std::size_t kind = 0; kind < kinds_.count(); ++kind)
-        for (const std::uint32_t c : kinds_.participants(kind)) to.word(static_cast<std::int64_t>(class_[c].issued_on[kind]) - issued(kind));
+        for (const std::uint32_t c : kinds_.participants(kind))
+            to.word(static_cast<std::int64_t>(class_[c].issued_on[kind]) - issued(kind));
     to.count(meetings_.size());
     for (const auto& [key, m] : meetings_) {
         const std::size_t kind = key.first;
@@ -46,10 +47,8 @@ void AstraFold::write_meetings() {
         to.count(box.size()), to.word(key.first), to.word(key.second);
         for (const Mail& mail : box) {
             to.word(mail.sent);
-            if (!mail.sent)
-                to.node(key.first, mail.node);
-            else
-                to.time(std::max(mail.there, now_));
+            if (!mail.sent) to.node(key.first, mail.node);
+            else to.time(std::max(mail.there, now_));
         }
     }
     to.count(0);  // no more mail

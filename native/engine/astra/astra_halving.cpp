@@ -8,8 +8,7 @@ void HalvingMachine::enter(Stream& s) const {
     const Phase& phase = *s.phase;
     const int n = phase.n, bits = std::bit_width(static_cast<unsigned>(n)) - 1;
     if (n != 1 << bits)
-        throw Unsupported("halving_doubling over " + std::to_string(n) +
-                          " NPUs: ASTRA-sim's needs a power of two (it hangs otherwise)");
+        throw Unsupported("halving_doubling over " + std::to_string(n) + " NPUs: ASTRA-sim's needs a power of two (it hangs otherwise)");
     s.tokens.sends_left = phase.op == op_all_reduce ? 2 * bits : bits;
     s.tokens.round = bits - 1;
     s.halving = phase.op != op_all_gather;

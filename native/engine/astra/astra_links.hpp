@@ -34,8 +34,8 @@ public:
         }
         const int n = dim_.npus;
         const int ahead = static_cast<int>(to) - static_cast<int>(from), forward = ahead < 0 ? ahead + n : ahead;
-        messages_[id] = {then, size, none, static_cast<std::int32_t>(from), static_cast<std::int32_t>(to),
-                         n - forward < forward ? -1 : 1, true};
+        messages_[id] = {then, size, none, static_cast<std::int32_t>(from), static_cast<std::int32_t>(to), n - forward < forward ? -1 : 1,
+                         true};
         hop(id);
     }
 
@@ -82,10 +82,8 @@ private:
         if (ties_.watched) note_tie(link, messages_[id]);
         messages_[id].next = none;
         if (!link.busy) return start(number, id);
-        if (link.head == none)
-            link.head = id;
-        else
-            messages_[link.tail].next = id;
+        if (link.head == none) link.head = id;
+        else messages_[link.tail].next = id;
         link.tail = id;
     }
 

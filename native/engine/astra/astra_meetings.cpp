@@ -47,7 +47,8 @@ std::pair<std::uint32_t, std::uint32_t> AstraMeetings::place(std::int32_t group,
     return {number, position};
 }
 
-std::uint32_t AstraMeetings::join(std::uint32_t group, std::uint32_t position, const Collective& c, std::uint32_t rank, std::uint32_t node) {
+std::uint32_t AstraMeetings::join(std::uint32_t group, std::uint32_t position, const Collective& c, std::uint32_t rank,
+                                  std::uint32_t node) {
     Group& g = groups_[group];
     if (g.issued.empty()) g.issued.resize(alone_ ? 1 : membership_.size(group));
     const std::uint32_t number = g.issued[position]++;
@@ -64,12 +65,12 @@ std::uint32_t AstraMeetings::join(std::uint32_t group, std::uint32_t position, c
 }
 
 void AstraMeetings::check_same(const Collective& c, const Collective& other, std::uint32_t number, std::uint32_t rank,
-                          std::uint32_t node) const {
+                               std::uint32_t node) const {
     if (other.op == c.op && other.size == c.size) return;
-    throw BadTrace("rank " + std::to_string(rank) + ", " + describe_node(plan_, plan_.program(rank), rank, node) +
-                   ": collective number " + std::to_string(number + 1) + " of its group has op " + std::to_string(c.op) + " and " +
-                   std::to_string(c.size) + " bytes here, but another member issued op " + std::to_string(other.op) + " with " +
-                   std::to_string(other.size) + " bytes: the ranks issue this group's collectives in different orders");
+    throw BadTrace("rank " + std::to_string(rank) + ", " + describe_node(plan_, plan_.program(rank), rank, node) + ": collective number " +
+                   std::to_string(number + 1) + " of its group has op " + std::to_string(c.op) + " and " + std::to_string(c.size) +
+                   " bytes here, but another member issued op " + std::to_string(other.op) + " with " + std::to_string(other.size) +
+                   " bytes: the ranks issue this group's collectives in different orders");
 }
 
 std::uint32_t AstraMeetings::open(std::uint32_t group, const Collective& c) {

@@ -23,8 +23,8 @@ struct Route {
 struct Meeting {  // one collective of one group in flight
     const Collective* collective;
     std::uint32_t group, members, chunks, phases, streams, serial, ended;  // chunks: per member; streams: the first
-    std::vector<std::uint32_t> node, left;    // per member: its node, its unfinished chunks
-    std::vector<Route> routes;                // per member, chunk, phase
+    std::vector<std::uint32_t> node, left;                                 // per member: its node, its unfinished chunks
+    std::vector<Route> routes;                                             // per member, chunk, phase
     std::vector<std::int16_t> surplus;        // per member, chunk, phase, source: arrivals minus posted receives
     std::vector<std::uint32_t> phase_offset;  // per phase: into a chunk's part of surplus
     std::uint32_t surplus_width;              // a chunk's part
@@ -72,7 +72,7 @@ public:
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
     struct Group {
-        std::vector<std::uint32_t> issued;  // per member
+        std::vector<std::uint32_t> issued;                         // per member
         std::deque<std::pair<std::uint32_t, std::uint32_t>> open;  // which of the group's, meeting
     };
     std::uint32_t position_at(const Stream& s, std::uint32_t place) const {

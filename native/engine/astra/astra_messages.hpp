@@ -32,7 +32,7 @@ private:
         Done sent, received;
         bool arrived = false, wanted = false;
     };
-    struct Lane {  // the messages of one key
+    struct Lane {                                          // the messages of one key
         std::uint32_t sends = 0, receives = 0, first = 0;  // number of the first entry
         std::deque<std::uint32_t> entries;
     };

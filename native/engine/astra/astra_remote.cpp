@@ -16,10 +16,8 @@ void AstraRemote::access(std::uint32_t rank, std::uint32_t node) {
     }
     const std::uint32_t port = remote.kind == RemoteKind::pool ? 0 : static_cast<std::uint32_t>(plan_.npu_of[rank] / remote.npus_per_node);
     if (port >= ports_.size()) ports_.resize(port + 1);
-    if (ports_[port].busy)
-        ports_[port].waiting.emplace_back(rank, node);
-    else
-        serve(rank, node, port);
+    if (ports_[port].busy) ports_[port].waiting.emplace_back(rank, node);
+    else serve(rank, node, port);
 }
 
 Tick AstraRemote::start(std::uint32_t rank, std::uint32_t node) {

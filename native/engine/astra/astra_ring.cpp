@@ -8,10 +8,8 @@ void RingMachine::enter(Stream& s) const {
     const int n = phase.n;
     s.message = phase.op == op_all_gather ? phase.size : phase.size / n;
     tokens.sends_left = phase.op == op_all_reduce ? 2 * (n - 1) : n - 1;
-    if (phase.algorithm == Algorithm::direct)
-        tokens.parallel = phase.window == -1 ? n - 1 : std::min(phase.window, n - 1);
-    else if (phase.op == op_all_to_all)
-        tokens.sends_left = (n - 1) * n / 2;
+    if (phase.algorithm == Algorithm::direct) tokens.parallel = phase.window == -1 ? n - 1 : std::min(phase.window, n - 1);
+    else if (phase.op == op_all_to_all) tokens.sends_left = (n - 1) * n / 2;
     tokens.round = phase.algorithm == Algorithm::ring || phase.local ? (n - 1) * tokens.parallel : tokens.parallel;
     s.reduce_delay = door_.reduction(s, s.message);
 }

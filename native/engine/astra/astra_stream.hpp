@@ -15,11 +15,11 @@ struct Packet {
 
 // ASTRA-sim's token counters (ring, direct, halving_doubling). They, not what a step does, say which packet is reduced.
 struct Tokens {
-    std::int32_t parallel = 1;    // tokens that are in the machine
+    std::int32_t parallel = 1;  // tokens that are in the machine
     std::int32_t sends_left = 0;
-    std::int32_t round = 0;       // packets of a round after its first `parallel` ones
+    std::int32_t round = 0;  // packets of a round after its first `parallel` ones
     std::int32_t free = 0, inserted = 0, popped = 0, received = 0, zero = 0, nonzero = 0;
-    bool odd = false;             // round
+    bool odd = false;  // round
 
     // A packet goes in: the first `parallel` ones of each round are not reduced, in all_reduce nor are those of every second round.
     Packet next(int op) {
@@ -52,20 +52,20 @@ struct Stream {
     const Phase* phase;
     std::uint32_t id, meeting, position, rank, chunk;
     std::int32_t phase_number, priority;
-    std::uint32_t queue, next;           // next: of equal priority, while it waits in its queue
-    std::int32_t n, index, base;         // place in the phase's ring: `index` of n, `base` is the position of place 0
-    std::int32_t direction;              // +1, -1
+    std::uint32_t queue, next;    // next: of equal priority, while it waits in its queue
+    std::int32_t n, index, base;  // place in the phase's ring: `index` of n, `base` is the position of place 0
+    std::int32_t direction;       // +1, -1
     bool started, local;
-    bool root_first;                     // double_binary_tree: which of the two trees
-    std::int64_t message;                // bytes of the next message
-    Tick reduce_delay, delay, begun;     // delay: of a message of a ring, once known, else -1
+    bool root_first;                  // double_binary_tree: which of the two trees
+    std::int64_t message;             // bytes of the next message
+    Tick reduce_delay, delay, begun;  // delay: of a message of a ring, once known, else -1
     Tokens tokens;
     Tick last_wait, last_received;       // direct: when it last waited for messages, and when one came
     std::int64_t packet_size;            // halving_doubling: bytes of the packet that is on its way
     std::int32_t packet_step, distance;  // halving_doubling: partner distance of that packet (negative: on the way back), of the next
     bool halving;                        // halving_doubling: on the way there
     TreeState state;
-    bool reduced;                        // double_binary_tree: the first child's message
+    bool reduced;  // double_binary_tree: the first child's message
     TreePlace tree;
 
     std::uint32_t ahead(int steps) const { return static_cast<std::uint32_t>(wrapped(index + direction * steps)); }

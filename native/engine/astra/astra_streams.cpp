@@ -25,8 +25,7 @@ Route Picker::take(std::uint32_t rank, int op, const Phase& phase) {
         queue = turns.last++;
         if (turns.last >= queues_) turns.last = queues_ / 2;
     }
-    if (phase.algorithm == Algorithm::double_binary_tree)
-        tree = trees_[(rank * 16 + static_cast<std::size_t>(op)) * dims_ + dim]++ & 1u;
+    if (phase.algorithm == Algorithm::double_binary_tree) tree = trees_[(rank * 16 + static_cast<std::size_t>(op)) * dims_ + dim]++ & 1u;
     return {static_cast<std::uint16_t>((dim * queues_ + queue) | backwards << 14 | tree << 15)};
 }
 

@@ -25,7 +25,7 @@ private:
     };
     std::uint32_t queues_;  // per dim
     std::size_t dims_;
-    std::vector<Turns> turns_;        // [rank * dims + dim]
+    std::vector<Turns> turns_;         // [rank * dims + dim]
     std::vector<std::uint8_t> trees_;  // [rank][op][dim]
 };
 
@@ -97,7 +97,7 @@ private:
 
     Streams& streams_;
     Ties& ties_;
-    const std::uint32_t queues_, limit_;         // of a rank; streams that run in a queue
+    const std::uint32_t queues_, limit_;  // of a rank; streams that run in a queue
     QueueTies queue_ties_;
     std::vector<std::vector<Waiting>> waiting_;  // per queue, the highest priority last
     std::vector<std::uint32_t> running_;         // per queue

@@ -45,12 +45,9 @@ void TreeMachine::start(Stream& s) {
 bool TreeMachine::received(Stream& s) {
     if (is_root(s)) return go_on_root(s);
     if (is_leaf(s)) return go_on_leaf(s);
-    if (s.state == TreeState::waits_for_two)
-        cross(s, TreeState::waits_for_one, false, true, false);
-    else if (s.state == TreeState::waits_for_one)
-        cross(s, TreeState::sends_up, false, true, true);
-    else if (s.state == TreeState::waits_for_parent)
-        cross(s, TreeState::sends_down, false, true, true);
+    if (s.state == TreeState::waits_for_two) cross(s, TreeState::waits_for_one, false, true, false);
+    else if (s.state == TreeState::waits_for_one) cross(s, TreeState::sends_up, false, true, true);
+    else if (s.state == TreeState::waits_for_parent) cross(s, TreeState::sends_down, false, true, true);
     return false;
 }
 
@@ -71,10 +68,8 @@ bool TreeMachine::crossed(Stream& s) {
 
 bool TreeMachine::go_on_leaf(Stream& s) {
     if (s.state == TreeState::ends) return true;
-    if (s.state == TreeState::sends_up)
-        send_up(s);
-    else
-        cross(s, TreeState::ends, false, false, false);
+    if (s.state == TreeState::sends_up) send_up(s);
+    else cross(s, TreeState::ends, false, false, false);
     return false;
 }
 

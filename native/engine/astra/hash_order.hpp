@@ -13,9 +13,10 @@ namespace astrarium {
 
 // Bucket counts of a set that grows by one id at a time, from its first id on: primes of libstdc++, each at least twice the
 // one before. A set has at most as many ids as buckets.
-inline constexpr std::uint64_t hash_buckets[] = {
-    13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933, 351061, 712697, 1447153, 2938679,
-    5967347, 12117689, 24607243, 49969847, 101473717, 206062531, 418451333, 849749479, 1725587117, 3504151727};
+inline constexpr std::uint64_t hash_buckets[] = {13,       29,        59,        127,       257,       541,        1109,
+                                                 2357,     5087,      10273,     20753,     42043,     85229,      172933,
+                                                 351061,   712697,    1447153,   2938679,   5967347,   12117689,   24607243,
+                                                 49969847, 101473717, 206062531, 418451333, 849749479, 1725587117, 3504151727};
 
 // One id a bucket's first: the set is a list in which the ids of a bucket stand together; a new id becomes the first of its
 // bucket, or of the list where the bucket is empty.
@@ -40,7 +41,8 @@ inline std::vector<std::uint32_t> hash_order(const std::vector<std::uint32_t>& i
         if (grown >= std::size(hash_buckets)) throw std::length_error("a custom collective with too many nodes");
         const std::size_t room = std::min<std::size_t>(inserted.size(), hash_buckets[grown]);
         if (room > taken) {
-            list.insert(list.end(), inserted.begin() + static_cast<std::ptrdiff_t>(taken), inserted.begin() + static_cast<std::ptrdiff_t>(room));
+            list.insert(list.end(), inserted.begin() + static_cast<std::ptrdiff_t>(taken),
+                        inserted.begin() + static_cast<std::ptrdiff_t>(room));
             taken = room;
         }
         list = listed(list, id, hash_buckets[grown]);

@@ -26,8 +26,11 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
             nb::gil_scoped_release unlocked;
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
             if (fold) {
-                const astrarium::FoldOptions options{record, hurried, kept ? kept->measurements.store() : std::make_shared<astrarium::LineStore>(), borrowed.ranks->common, tell};
-                outcome = astra ? astrarium::run_astra_folded(borrowed.plan, options) : astrarium::run_native_folded(borrowed.plan, options);
+                const astrarium::FoldOptions options{record, hurried,
+                                                     kept ? kept->measurements.store() : std::make_shared<astrarium::LineStore>(),
+                                                     borrowed.ranks->common, tell};
+                outcome =
+                    astra ? astrarium::run_astra_folded(borrowed.plan, options) : astrarium::run_native_folded(borrowed.plan, options);
             } else {
                 outcome = astra ? astrarium::run_astra(borrowed.plan, record) : astrarium::run_native(borrowed.plan, record);
             }
@@ -37,15 +40,13 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
         nb::list waits;
         for (const std::string& wait : stall.waits) waits.append(wait);
         return nb::make_tuple("stall", waits);
-    } catch (const astrarium::BadTrace& e) {
-        return nb::make_tuple("trace", e.what());
-    } catch (const astrarium::Unsupported& e) {
+    } catch (const astrarium::BadTrace& e) { return nb::make_tuple("trace", e.what()); } catch (const astrarium::Unsupported& e) {
         return nb::make_tuple("unsupported", e.what());
     }
 }
 
-double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>& rows, const std::vector<std::vector<int>>& paths, const std::vector<int>& chunks,
-            int limit, double entry) {
+double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>& rows, const std::vector<std::vector<int>>& paths,
+            const std::vector<int>& chunks, int limit, double entry) {
     std::vector<std::vector<astrarium::Stride>> phases(rows.size());
     for (std::size_t k = 0; k < rows.size(); ++k)
         for (const auto& [port, service, latency, times] : rows[k]) phases[k].push_back({port, times, service, latency});
@@ -55,9 +56,11 @@ double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>
 }  // namespace
 
 void bind_engine(nb::module_& m) {
-    nb::class_<astrarium::Shared>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
+    nb::class_<astrarium::Shared>(m, "Measurements",
+                                  "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
         .def(nb::init<std::size_t>(), nb::arg("most"));
-    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(), nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),
+    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(),
+          nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
     m.def("pace", &pace, nb::arg("phases"), nb::arg("paths"), nb::arg("chunks"), nb::arg("limit"), nb::arg("entry"),
           "When the last of a collective's chunks ends at one NPU, in ns; see engine/reference/pace.py.");

@@ -51,21 +51,17 @@ nb::object outcome_of(const std::function<Outcome()>& run, const Blame& blame) {
         nb::list waits;
         for (const std::string& wait : stall.waits) waits.append(wait);
         return nb::make_tuple("stall", waits);
-    } catch (const BadTrace& e) {
-        return nb::make_tuple("trace", e.what());
-    } catch (const Unsupported& e) {
+    } catch (const BadTrace& e) { return nb::make_tuple("trace", e.what()); } catch (const Unsupported& e) {
         return nb::make_tuple("unsupported", e.what());
-    } catch (const PluginFault& e) {
-        return nb::make_tuple("plugin", e.what(), blame.at);
-    } catch (nb::python_error& e) {
+    } catch (const PluginFault& e) { return nb::make_tuple("plugin", e.what(), blame.at); } catch (nb::python_error& e) {
         return nb::make_tuple("raised", nb::borrow(e.value()), blame.at);
     }
 }
 
 // `network`: None, (plug-in, name) or (address of a library's table, options); `memory`, `pick`: None or the function; `work`:
 // None or (start, completed).
-nb::object execute_with(nb::handle source, bool record, nb::handle network, nb::handle memory, nb::handle pick,
-                        nb::handle work, std::uint64_t patience, nb::list log) {
+nb::object execute_with(nb::handle source, bool record, nb::handle network, nb::handle memory, nb::handle pick, nb::handle work,
+                        std::uint64_t patience, nb::list log) {
     BorrowedPlan borrowed;
     Blame blame;
     Plugins plugins;
@@ -76,9 +72,7 @@ nb::object execute_with(nb::handle source, bool record, nb::handle network, nb::
     std::unique_ptr<ForeignWork> works;
     if (!work.is_none()) works = std::make_unique<PythonWork>(work[0], work[1]);
     blame.memory = memories.get(), blame.scheduler = schedulers.get(), blame.work = works.get();
-    const auto play = [&] {
-        return works ? run_source(borrowed.plan, blame, plugins) : run_with(borrowed.plan, record, plugins);
-    };
+    const auto play = [&] { return works ? run_source(borrowed.plan, blame, plugins) : run_with(borrowed.plan, record, plugins); };
     std::unique_ptr<ForeignNetwork> owned;
     LibraryNetwork* library = nullptr;
     const auto run = [&] {
@@ -107,8 +101,7 @@ nb::object execute_with(nb::handle source, bool record, nb::handle network, nb::
 }  // namespace
 
 void bind_foreign(nb::module_& m) {
-    nb::class_<Callback>(m, "Callback", "The callback of one sim_send or sim_recv of a network plug-in.")
-        .def("__call__", &Callback::call);
+    nb::class_<Callback>(m, "Callback", "The callback of one sim_send or sim_recv of a network plug-in.").def("__call__", &Callback::call);
     m.def("execute_with", &execute_with, nb::arg("plan"), nb::arg("record"), nb::arg("network").none(), nb::arg("memory").none(),
           nb::arg("pick").none(), nb::arg("work").none(), nb::arg("patience"), nb::arg("log"),
           "Runs a Plan with plug-ins; a dict of the Outcome's columns, or (kind of error, message, ...).");

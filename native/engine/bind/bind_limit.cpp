@@ -36,7 +36,8 @@ void astrarium::stop_if_interrupted() {
 void bind_limit(nb::module_& m) {
     nb::class_<astrarium::Limit>(m, "Limit", "What ends the runs of several threads.")
         .def(nb::init<>())
-        .def("stop", [](astrarium::Limit& self) { self.stopped.store(true); }, "End all runs under this limit, now and later.")
+        .def(
+            "stop", [](astrarium::Limit& self) { self.stopped.store(true); }, "End all runs under this limit, now and later.")
         .def_prop_ro("stopped", [](const astrarium::Limit& self) { return self.stopped.load(); }, "Whether they are to end.");
     m.def("limit_thread", &astrarium::limit_thread, nb::arg("limit").none(), nb::arg("until"),
           "Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).");

@@ -63,7 +63,8 @@ private:
     template <class T>
     View<T> view_of(nb::handle array, const char* name) {
         nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> a;
-        if (!nb::try_cast(array, a, false)) throw nb::type_error((std::string("plan array ") + name + " has the wrong type, shape or layout").c_str());
+        if (!nb::try_cast(array, a, false))
+            throw nb::type_error((std::string("plan array ") + name + " has the wrong type, shape or layout").c_str());
         into_.keep.push_back(nb::borrow(array));
         bytes_ += sizeof(T) * a.shape(0);
         return {a.data(), a.shape(0)};
@@ -85,7 +86,8 @@ private:
         if (!into_.ranks) {
             auto made = read_ranks(source);
             into_.ranks = made;
-            if (known && known->takes(*made) && nb::isinstance<nb::tuple>(fields[0]) && nb::isinstance<nb::tuple>(fields[1]) && read_only(made->keep)) {
+            if (known && known->takes(*made) && nb::isinstance<nb::tuple>(fields[0]) && nb::isinstance<nb::tuple>(fields[1]) &&
+                read_only(made->keep)) {
                 made->keep.insert(made->keep.end(), fields.begin(), fields.end());
                 known->insert(key, std::move(made));
             }
@@ -185,7 +187,8 @@ private:
         for (nb::handle chunk : s.attr("chunks")) {
             Chunk kind;
             kind.repeat = number<int>(chunk, "repeat");
-            for (nb::handle p : chunk.attr("phases")) kind.phases.push_back(phase(p)), c.in_switch = c.in_switch || kind.phases.back().switches() > 0;
+            for (nb::handle p : chunk.attr("phases"))
+                kind.phases.push_back(phase(p)), c.in_switch = c.in_switch || kind.phases.back().switches() > 0;
             if (kind.repeat < 0) throw std::invalid_argument("broken plan: chunk repeat out of range");
             if (kind.repeat > most_chunks - c.total_chunks) throw Unsupported("a collective of more than 1,048,576 chunks");
             c.total_chunks += kind.repeat;
@@ -210,7 +213,8 @@ private:
 
     void turns(Collective& c, nb::handle lists) {
         require(!c.custom, "turns of chunks that differ in phases");
-        for (const Chunk& kind : c.chunks) require(static_cast<int>(kind.phases.size()) == c.max_phases, "turns of chunks that differ in phases");
+        for (const Chunk& kind : c.chunks)
+            require(static_cast<int>(kind.phases.size()) == c.max_phases, "turns of chunks that differ in phases");
         const auto phases = static_cast<std::uint32_t>(c.max_phases);
         std::vector<View<std::int32_t>> given;
         std::size_t listed = 0;
@@ -238,8 +242,12 @@ private:
         plan_.network.whole_ns = number<bool>(s, "whole_ns");
         plan_.network.cut_through = number<bool>(s, "cut_through");
         for (nb::handle d : s.attr("dims"))
-            plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
-                                          number<double>(d, "bandwidth"), number<double>(d, "latency"), {}, ends(d.attr(interned("ends")))});
+            plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")),
+                                          number<int>(d, "npus"),
+                                          number<double>(d, "bandwidth"),
+                                          number<double>(d, "latency"),
+                                          {},
+                                          ends(d.attr(interned("ends")))});
         packets(s.attr("packets"));
         if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"), s.attr("routes"));
     }
@@ -252,15 +260,27 @@ private:
 
     void packets(nb::handle s) {
         PacketRules& rules = plan_.network.packets;
-        rules.size = number<std::int64_t>(s, "size"), rules.header = number<std::int64_t>(s, "header"), rules.buffer = number<std::int64_t>(s, "buffer");
+        rules.size = number<std::int64_t>(s, "size"), rules.header = number<std::int64_t>(s, "header"),
+        rules.buffer = number<std::int64_t>(s, "buffer");
         rules.spray = number<bool>(s, "spray"), rules.seed = number<std::int64_t>(s, "seed"), rules.queues = number<bool>(s, "queues");
         rules.threads = number<std::int64_t>(s, "threads");
         const nb::object roce = s.attr("roce");
         if (roce.is_none()) return;
         const auto bytes = [&](const char* name) { return number<std::int64_t>(roce, name); };
         const auto share = [&](const char* name) { return number<double>(roce, name); };
-        rules.roce = RoceRules{bytes("buffer"), bytes("kmin"), bytes("kmax"), bytes("pmax"), share("alpha"), share("gain"), share("additive"),
-                               bytes("cnp_interval"), bytes("alpha_timer"), bytes("rate_timer"), bytes("byte_counter"), bytes("recovery"), number<bool>(roce, "departing")};
+        rules.roce = RoceRules{bytes("buffer"),
+                               bytes("kmin"),
+                               bytes("kmax"),
+                               bytes("pmax"),
+                               share("alpha"),
+                               share("gain"),
+                               share("additive"),
+                               bytes("cnp_interval"),
+                               bytes("alpha_timer"),
+                               bytes("rate_timer"),
+                               bytes("byte_counter"),
+                               bytes("recovery"),
+                               number<bool>(roce, "departing")};
     }
 
     void graph(nb::handle s, std::int64_t ecmp, nb::handle routes) {
@@ -276,7 +296,8 @@ private:
     }
 
     void changes(nb::handle s) {
-        plan_.changes = {view<std::int64_t>(s, "time"), view<std::uint8_t>(s, "what"), view<std::int32_t>(s, "number"), view<std::int64_t>(s, "factor")};
+        plan_.changes = {view<std::int64_t>(s, "time"), view<std::uint8_t>(s, "what"), view<std::int32_t>(s, "number"),
+                         view<std::int64_t>(s, "factor")};
     }
 
     void policy(nb::handle s) {
@@ -299,8 +320,8 @@ private:
     }
 
     void remote(nb::handle s) {
-        plan_.remote = {static_cast<RemoteKind>(number<int>(s, "kind")), number<std::int64_t>(s, "latency"),
-                        number<double>(s, "bandwidth"), number<int>(s, "npus_per_node")};
+        plan_.remote = {static_cast<RemoteKind>(number<int>(s, "kind")), number<std::int64_t>(s, "latency"), number<double>(s, "bandwidth"),
+                        number<int>(s, "npus_per_node")};
     }
 };
 
@@ -342,9 +363,7 @@ nb::dict packet_counts(const PacketCounts& p, Arrays& arrays) {
 void read_plan(nb::handle source, BorrowedPlan& into, KnownRanks* known) {
     try {
         Reader(into).read(source, known);
-    } catch (const nb::cast_error&) {
-        throw nb::type_error("a plan field has the wrong type");
-    } catch (const nb::python_error& e) {
+    } catch (const nb::cast_error&) { throw nb::type_error("a plan field has the wrong type"); } catch (const nb::python_error& e) {
         throw nb::type_error(e.what());  // a field that is missing, or not a sequence
     }
 }

@@ -70,8 +70,9 @@ namespace {
 void read_work(nb::handle works, std::vector<Handed>& ready) {
     for (nb::handle w : works) {
         const auto value = [&w]<class T>(int at, T) { return nb::cast<T>(w[at]); };
-        ready.push_back({value(0, std::uint32_t{}), value(1, std::uint32_t{}), static_cast<Kind>(value(2, std::uint8_t{})), value(3, std::int16_t{}),
-                         value(4, Tick{}), value(5, std::int64_t{}), value(6, std::int32_t{}), value(7, std::int32_t{}), value(8, std::int32_t{})});
+        ready.push_back({value(0, std::uint32_t{}), value(1, std::uint32_t{}), static_cast<Kind>(value(2, std::uint8_t{})),
+                         value(3, std::int16_t{}), value(4, Tick{}), value(5, std::int64_t{}), value(6, std::int32_t{}),
+                         value(7, std::int32_t{}), value(8, std::int32_t{})});
     }
 }
 

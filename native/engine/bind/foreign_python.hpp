@@ -55,7 +55,8 @@ private:
 // start() and completed(rank, node, now), which give a list of tuples in the order of Handed's fields.
 class PythonWork final : public ForeignWork {
 public:
-    PythonWork(nanobind::handle start, nanobind::handle completed) : start_(nanobind::borrow(start)), completed_(nanobind::borrow(completed)) {}
+    PythonWork(nanobind::handle start, nanobind::handle completed)
+        : start_(nanobind::borrow(start)), completed_(nanobind::borrow(completed)) {}
     void start(std::vector<Handed>& ready) override;
     void completed(std::uint32_t rank, std::uint32_t node, Tick now, std::vector<Handed>& ready) override;
 

@@ -23,7 +23,8 @@ void KnownRanks::make_room() {
     std::size_t bytes = 0;
     for (const auto& [other, entry] : known_) bytes += entry.ranks->bytes + entry.ranks->common->bytes();
     while (known_.size() > 1 && (known_.size() > most || bytes > most_bytes)) {
-        const auto oldest = std::min_element(known_.begin(), known_.end(), [](const auto& x, const auto& y) { return x.second.used < y.second.used; });
+        const auto oldest =
+            std::min_element(known_.begin(), known_.end(), [](const auto& x, const auto& y) { return x.second.used < y.second.used; });
         bytes -= oldest->second.ranks->bytes + oldest->second.ranks->common->bytes();
         known_.erase(oldest);
     }

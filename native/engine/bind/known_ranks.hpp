@@ -15,7 +15,7 @@ namespace astrarium {
 struct Ranks {
     std::vector<nanobind::object> keep;  // what the views point into
     std::size_t bytes = 0;
-    Plan part;                           // programs, ranks and groups only
+    Plan part;  // programs, ranks and groups only
     std::shared_ptr<Common> common;
 };
 

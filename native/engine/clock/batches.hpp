@@ -55,7 +55,8 @@ public:
     void each(Visit&& visit) const {
         std::map<std::pair<Tick, int>, std::vector<Keyed>> all;
         for (int c = 0; c < classes; ++c)
-            for (std::uint32_t id = current_[c].first; id != nothing; id = listed_[id].next) all[{instant_, c}].push_back(listed_[id].event);
+            for (std::uint32_t id = current_[c].first; id != nothing; id = listed_[id].next)
+                all[{instant_, c}].push_back(listed_[id].event);
         for (const auto& waiting : apart_)
             for (const Pending& it : waiting) all[{it.time, it.cls}].push_back(listed_[it.id].event);
         for (const auto& [when, events] : all) visit(when.first, when.second, events);
@@ -107,9 +108,9 @@ private:
     // highest bit in which its time differs from that of the instant. Once that is over, the lowest list is filed anew from its
     // earliest time on.
     Tick instant_ = 0;
-    List current_[classes];    // of the instant
+    List current_[classes];                     // of the instant
     std::vector<Pending> apart_[64], refiled_;  // by bit
-    std::uint64_t later_ = 0;  // which of these have events
+    std::uint64_t later_ = 0;                   // which of these have events
     std::vector<Listed> listed_;
     std::uint32_t spare_ = nothing;  // of listed_: a list of those that are over
     std::vector<Keyed> batch_;
@@ -122,7 +123,8 @@ private:
     std::size_t lowest() const { return static_cast<std::size_t>(std::countr_zero(later_)); }
 
     Tick earliest(std::size_t bit) const {
-        return std::min_element(apart_[bit].begin(), apart_[bit].end(), [](const Pending& x, const Pending& y) { return x.time < y.time; })->time;
+        return std::min_element(apart_[bit].begin(), apart_[bit].end(), [](const Pending& x, const Pending& y) { return x.time < y.time; })
+            ->time;
     }
 
     void file(const Pending& it) {

@@ -59,8 +59,8 @@ private:
     std::vector<Event>& bucket(Tick time) {
         std::size_t low = 0, high = pending_.size();
         if (high > 24) {
-            const auto it = std::lower_bound(pending_.begin(), pending_.end(), time,
-                                             [](const Slot& slot, Tick t) { return slot.time > t; });
+            const auto it =
+                std::lower_bound(pending_.begin(), pending_.end(), time, [](const Slot& slot, Tick t) { return slot.time > t; });
             low = static_cast<std::size_t>(it - pending_.begin());
         } else {
             low = high;

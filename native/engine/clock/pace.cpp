@@ -14,7 +14,8 @@ using Event = std::tuple<double, int, int, int, int>;  // time, chunk, number of
 
 class Pace {
 public:
-    Pace(const std::vector<std::vector<Stride>>& phases, const std::vector<std::vector<int>>& paths, const std::vector<int>& chunks, int limit, double entry)
+    Pace(const std::vector<std::vector<Stride>>& phases, const std::vector<std::vector<int>>& paths, const std::vector<int>& chunks,
+         int limit, double entry)
         : phases_(phases), paths_(paths), chunks_(chunks), limit_(limit), entry_(entry), reached_(chunks.size()) {
         std::size_t numbers = 0;
         int ports = 0;
@@ -81,7 +82,8 @@ private:
 
 }  // namespace
 
-double pace(const std::vector<std::vector<Stride>>& phases, const std::vector<std::vector<int>>& paths, const std::vector<int>& chunks, int limit, double entry) {
+double pace(const std::vector<std::vector<Stride>>& phases, const std::vector<std::vector<int>>& paths, const std::vector<int>& chunks,
+            int limit, double entry) {
     for (const auto& phase : phases)
         for (const Stride& s : phase)
             if (s.port < 0 || s.port > 1 << 16 || s.times < 1) throw std::invalid_argument("a stride out of range");

@@ -10,7 +10,9 @@ namespace astrarium {
 // A collective is named by its kind of group and how many of the kind came before it (`serial`).
 class Conflicts {
 public:
-    bool contains(std::uint32_t kind, std::uint32_t serial) const { return kind < met_.size() && serial < met_[kind].size() && met_[kind][serial]; }
+    bool contains(std::uint32_t kind, std::uint32_t serial) const {
+        return kind < met_.size() && serial < met_[kind].size() && met_[kind][serial];
+    }
     void insert(std::uint32_t kind, std::uint32_t serial) {
         if (kind >= met_.size()) met_.resize(kind + std::size_t{1});
         if (serial >= met_[kind].size()) met_[kind].resize(serial + std::size_t{1}, false);

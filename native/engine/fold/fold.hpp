@@ -27,9 +27,7 @@ Outcome fold(const Plan& plan, const FoldOptions& options, WithClasses&& with_cl
         } catch (const Endless& reason) {
             if (options.hurried) throw Stall({});
             return give_up(reason);
-        } catch (const Unfoldable& reason) {
-            return give_up(reason);
-        }
+        } catch (const Unfoldable& reason) { return give_up(reason); }
     }
 }
 

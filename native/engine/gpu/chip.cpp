@@ -15,15 +15,17 @@ std::uint32_t skewed(std::uint32_t block, std::uint32_t count) {
 }  // namespace
 
 Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
-    : channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()), launch_(launch), m_(launch.machine),
-      queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()), outward_(m_.port_router.size()),
-      inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()), credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)),
-      credit_at_(m_.port_router.size()), landed_(launch.flagged), counts_(launch.semaphores), polls_(launch.semaphores) {
+    : channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()), launch_(launch),
+      m_(launch.machine), queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()),
+      outward_(m_.port_router.size()), inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()),
+      credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
+      counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
     if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
     if (m_.mesh_data) {
         std::uint16_t last = 0;
-        for (const auto* routers : {&m_.unit_router, &m_.channel_router, &m_.port_router}) last = std::max(last, *std::max_element(routers->begin(), routers->end()));
+        for (const auto* routers : {&m_.unit_router, &m_.channel_router, &m_.port_router})
+            last = std::max(last, *std::max_element(routers->begin(), routers->end()));
         links_.resize((static_cast<std::size_t>(last) / static_cast<std::size_t>(m_.columns) + 1) * static_cast<std::size_t>(m_.columns));
     }
 }
@@ -72,9 +74,11 @@ void Chip::reached(Event& event, Stage stage) {
 }
 
 void Chip::leaves(Event event, std::uint32_t unit, std::uint32_t peer) {
-    event.channel = static_cast<std::uint16_t>(skewed(event.line / static_cast<std::uint32_t>(m_.interleave), static_cast<std::uint32_t>(m_.channel_router.size())));
+    event.channel = static_cast<std::uint16_t>(
+        skewed(event.line / static_cast<std::uint32_t>(m_.interleave), static_cast<std::uint32_t>(m_.channel_router.size())));
     if (!peer) return travel(event, m_.unit_router[unit], Stage::channel);
-    event.port = static_cast<std::uint16_t>(first_port(peer) + skewed(event.line / static_cast<std::uint32_t>(m_.port_interleave), port_group_));
+    event.port =
+        static_cast<std::uint16_t>(first_port(peer) + skewed(event.line / static_cast<std::uint32_t>(m_.port_interleave), port_group_));
     travel(event, m_.unit_router[unit], Stage::out);
 }
 

@@ -48,12 +48,12 @@ private:
     Instructions& flights_;
     std::vector<Tick> l2_, hbm_, outward_, inward_, unit_in_, credits_;
     std::vector<std::uint32_t> credit_at_;
-    std::vector<std::array<Tick, 4>> links_;  // of routers: east, west, south, north
-    std::vector<bool> landed_;                // flagged lines that were stored
+    std::vector<std::array<Tick, 4>> links_;                         // of routers: east, west, south, north
+    std::vector<bool> landed_;                                       // flagged lines that were stored
     std::unordered_map<std::uint32_t, std::vector<Event>> readers_;  // of flagged lines that were not
     std::vector<std::uint32_t> counts_;
     std::vector<std::vector<Event>> polls_;
-    std::uint32_t port_group_;                // ports per peer
+    std::uint32_t port_group_;  // ports per peer
 
     // First port to the GPU at a distance: all ports lead to a switch.
     std::uint32_t first_port(std::uint32_t distance) const { return m_.switched ? 0 : (distance - 1) * port_group_; }

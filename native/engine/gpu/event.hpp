@@ -18,12 +18,12 @@ inline constexpr std::uint64_t origin_mask = std::uint64_t{0x3ff} << origin_bit,
 struct Event {
     Tick time;
     std::uint64_t key;
-    std::uint32_t line;         // of memory that a packet asks for; else the workgroup that starts
-    std::uint32_t instruction;  // of the origin; of a timer the wavefront
-    std::uint16_t router;       // of a hop: where the packet is
+    std::uint32_t line;           // of memory that a packet asks for; else the workgroup that starts
+    std::uint32_t instruction;    // of the origin; of a timer the wavefront
+    std::uint16_t router;         // of a hop: where the packet is
     std::uint16_t channel, port;  // of the line: divisions are done once, when the packet leaves its unit
     Packet kind;
-    Stage next;                 // of a hop: where it leads to
+    Stage next;  // of a hop: where it leads to
 
     Stage stage() const { return static_cast<Stage>(key >> stage_bit); }
     std::uint32_t origin() const { return static_cast<std::uint32_t>((key & origin_mask) >> origin_bit); }

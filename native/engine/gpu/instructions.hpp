@@ -9,7 +9,7 @@
 namespace astrarium::gpu {
 
 struct Instruction {
-    std::uint64_t key;        // of its first request, without stage
+    std::uint64_t key;  // of its first request, without stage
     Tick issued, done;
     std::uint32_t wavefront, count, left, value;  // value: of a poll
     std::uint16_t peer, unit;

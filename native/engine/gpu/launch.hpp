@@ -66,7 +66,7 @@ inline constexpr std::int64_t on_semaphore = -1, on_room = -2;
 struct Report {
     Tick end = 0, outstanding = 0, latency = 0;
     std::array<std::int64_t, 3> requests{};
-    std::vector<Tick> starts, ends;                  // of workgroups
+    std::vector<Tick> starts, ends;  // of workgroups
     std::vector<std::int64_t> channel_requests, port_packets;
 };
 

@@ -41,7 +41,8 @@ public:
         if (position_ < sorted_.size()) return sorted_[position_].time;
         if (has_) return least(narrow_[static_cast<std::size_t>(std::countr_zero(has_))]);
         const Tick block = following();
-        return std::min(block == never ? never : least(wide_[static_cast<std::size_t>(block & (wide - 1))]), far_.empty() ? never : far_.front().time);
+        return std::min(block == never ? never : least(wide_[static_cast<std::size_t>(block & (wide - 1))]),
+                        far_.empty() ? never : far_.front().time);
     }
 
 private:
@@ -55,12 +56,12 @@ private:
     };
 
     int shift_ = 4;
-    Tick block_ = -1, open_ = -1;       // numbers of the wide bucket that was dealt, and of the narrow one that is sorted
-    std::vector<Event> sorted_, far_;   // of the open bucket; a heap of those beyond the wheel
+    Tick block_ = -1, open_ = -1;      // numbers of the wide bucket that was dealt, and of the narrow one that is sorted
+    std::vector<Event> sorted_, far_;  // of the open bucket; a heap of those beyond the wheel
     std::size_t position_ = 0;
     std::vector<std::uint32_t> narrow_, wide_;  // lists of chunks, of which the first has room
-    std::uint64_t has_ = 0;             // which narrow buckets have events
-    std::vector<std::uint64_t> full_;   // which wide ones
+    std::uint64_t has_ = 0;                     // which narrow buckets have events
+    std::vector<std::uint64_t> full_;           // which wide ones
     std::vector<Chunk> chunks_;
     std::uint32_t spare_ = nothing;
 
@@ -101,7 +102,8 @@ private:
     // A few events are sorted faster by insertion.
     void sort() {
         constexpr std::size_t few = 24;
-        if (sorted_.size() > few) return std::sort(sorted_.begin(), sorted_.end(), [](const Event& x, const Event& y) { return x.before(y); });
+        if (sorted_.size() > few)
+            return std::sort(sorted_.begin(), sorted_.end(), [](const Event& x, const Event& y) { return x.before(y); });
         for (std::size_t i = 1; i < sorted_.size(); ++i) {
             const Event event = sorted_[i];
             std::size_t at = i;
@@ -184,7 +186,8 @@ private:
         has_ &= has_ - 1;
         sorted_.clear();
         position_ = 0;
-        drain(narrow_[static_cast<std::size_t>(at)], [this](const Chunk& chunk) { sorted_.insert(sorted_.end(), chunk.events, chunk.events + chunk.count); });
+        drain(narrow_[static_cast<std::size_t>(at)],
+              [this](const Chunk& chunk) { sorted_.insert(sorted_.end(), chunk.events, chunk.events + chunk.count); });
         sort();
         return true;
     }

@@ -16,7 +16,8 @@ using Readers = std::map<std::array<std::uint32_t, 3>, std::pair<std::int64_t, s
 class Gpu {
 public:
     Gpu(const Launch& launch, std::uint32_t number)
-        : queue(2 * launch.machine.link_latency >> 13), flights(queue), chip(launch, queue, flights), units(launch, number, queue, chip, flights), number_(number) {}
+        : queue(2 * launch.machine.link_latency >> 13), flights(queue), chip(launch, queue, flights),
+          units(launch, number, queue, chip, flights), number_(number) {}
 
     Queue queue;
     Instructions flights;
@@ -62,7 +63,8 @@ void Gpu::waits(const Readers& readers, std::uint32_t wavefronts, std::vector<Wa
         Wait wait{number_, work.number, f.pc, on_room, 0, 0};
         const auto reader = readers.find({number_, f.work, f.index});
         if (f.cursor == f.count && f.phase == Phase::control) wait.line = on_semaphore, wait.value = chip.count(op->semaphore);
-        if (f.cursor == f.count && f.phase == Phase::load && reader != readers.end()) wait.line = reader->second.first, wait.peer = reader->second.second;
+        if (f.cursor == f.count && f.phase == Phase::load && reader != readers.end())
+            wait.line = reader->second.first, wait.peer = reader->second.second;
         const auto [known, first] = found.try_emplace({work.number, f.pc}, wait);
         if (!first && wait.line >= 0 && (known->second.line < 0 || wait.line < known->second.line)) known->second = wait;
     });
@@ -75,7 +77,8 @@ void finish(const Launch& launch, const Gpus& gpus, Finished& into) {
     Readers readers;
     for (std::uint32_t i = 0; i < gpus.size(); ++i)
         gpus[i]->chip.each_reader([&](const Event& event) {
-            const auto work = static_cast<std::uint32_t>(event.key >> work_bit & 0x3fff), index = static_cast<std::uint32_t>(event.key >> wavefront_bit & 0x1f);
+            const auto work = static_cast<std::uint32_t>(event.key >> work_bit & 0x3fff),
+                       index = static_cast<std::uint32_t>(event.key >> wavefront_bit & 0x1f);
             const std::uint32_t home = gpus.size() == 1 ? 0 : (i + event.origin()) % launch.gpus;
             const std::pair<std::int64_t, std::int64_t> here{event.line, (launch.gpus - event.origin()) % launch.gpus};
             const auto [known, first] = readers.try_emplace({home, work, index}, here);

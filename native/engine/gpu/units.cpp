@@ -60,7 +60,8 @@ void Units::proceed(Wavefront& f) {
         }
         const std::int64_t left = (op->size + m_.instruction - 1) / m_.instruction - f.at;
         if (left > 0) {
-            f.step = static_cast<std::uint32_t>(std::min<std::int64_t>(launch_.unroll, (left + launch_.wavefronts - 1) / launch_.wavefronts));
+            f.step =
+                static_cast<std::uint32_t>(std::min<std::int64_t>(launch_.unroll, (left + launch_.wavefronts - 1) / launch_.wavefronts));
             return op->sources ? phase(f, Phase::load, op->sources) : phase(f, Phase::store, op->targets);
         }
         next(f);
@@ -158,7 +159,8 @@ Units::Wanted Units::wanted(const Wavefront& f) const {
     const Place& place = grid_.places[(load ? op.source : op.target) + f.cursor % places];
     const Span part = span(f, op, f.cursor / places);
     const Buffer& buffer = launch_.buffers[place.buffer];
-    return {load ? Packet::load : Packet::store, buffer.first + (place.offset + part.first) * buffer.lines, part.count * buffer.lines, place.peer};
+    return {load ? Packet::load : Packet::store, buffer.first + (place.offset + part.first) * buffer.lines, part.count * buffer.lines,
+            place.peer};
 }
 
 // Issues as limits allow; ready wavefronts take turns.
@@ -191,8 +193,8 @@ void Units::issue(Unit& unit, Wavefront& f, const Wanted& want) {
     f.loads += want.kind == Packet::load;
     requests_[want.kind == Packet::load ? 0 : want.kind == Packet::store ? 1 : 2] += want.count;
     const std::uint32_t value = want.kind == Packet::poll ? operation(f)->value : 0;
-    const std::uint32_t id = flights_.add({f.key | f.serial, now(), 0, number(f), want.count, want.count, value, static_cast<std::uint16_t>(want.peer),
-                                           static_cast<std::uint16_t>(work.unit), want.kind});
+    const std::uint32_t id = flights_.add({f.key | f.serial, now(), 0, number(f), want.count, want.count, value,
+                                           static_cast<std::uint16_t>(want.peer), static_cast<std::uint16_t>(work.unit), want.kind});
     for (std::uint32_t i = 0; i < want.count; ++i) {
         unit.outward = std::max(unit.outward, now()) + service;
         chip_.leaves({unit.outward, f.key | f.serial++, want.line + i, id, 0, 0, 0, want.kind, Stage::done}, work.unit, want.peer);

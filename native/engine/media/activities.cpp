@@ -78,7 +78,8 @@ void Activities::gather() {
             reached.insert(reached.end(), a.resources.begin(), a.resources.end());
         }
     }
-    std::sort(sharers_.begin(), sharers_.end(), [this](std::uint32_t x, std::uint32_t y) { return activities_[x].serial < activities_[y].serial; });
+    std::sort(sharers_.begin(), sharers_.end(),
+              [this](std::uint32_t x, std::uint32_t y) { return activities_[x].serial < activities_[y].serial; });
     for (const std::uint32_t id : sharers_)
         for (const std::uint32_t r : activities_[id].resources)
             if (resources_[r].left++ == 0) {

@@ -21,7 +21,7 @@ public:
 
     explicit Activities(Spent spent = nullptr) : spent_(std::move(spent)) {}
     Tick now() const { return now_; }
-    std::uint32_t add_resource(std::int64_t capacity);  // parts per ps
+    std::uint32_t add_resource(std::int64_t capacity);                 // parts per ps
     void set_capacity(std::uint32_t resource, std::int64_t capacity);  // 0: what draws on it stands still
     bool drawn(std::uint32_t resource) const { return !resources_[resource].users.empty(); }
     bool idle() const { return free_.size() == activities_.size(); }
@@ -82,8 +82,8 @@ private:
     std::vector<Activity> activities_;
     std::vector<std::uint32_t> free_;
     std::vector<Resource> resources_;
-    std::vector<std::uint32_t> touched_;             // resources whose users changed since the last sharing
-    std::vector<std::uint32_t> sharing_, sharers_;   // of one sharing: resources in order of first use, activities of all
+    std::vector<std::uint32_t> touched_;            // resources whose users changed since the last sharing
+    std::vector<std::uint32_t> sharing_, sharers_;  // of one sharing: resources in order of first use, activities of all
     std::priority_queue<End> ends_;
 };
 

@@ -8,11 +8,15 @@
 namespace astrarium {
 
 // Quotient and rest of numbers that are not negative: most divisors are powers of two.
-inline int quotient(int number, int by) { return (by & (by - 1)) == 0 ? number >> std::countr_zero(static_cast<unsigned>(by)) : number / by; }
+inline int quotient(int number, int by) {
+    return (by & (by - 1)) == 0 ? number >> std::countr_zero(static_cast<unsigned>(by)) : number / by;
+}
 inline int rest(int number, int by) { return (by & (by - 1)) == 0 ? number & (by - 1) : number % by; }
 
 // Which of a phase's participants stands at a position of the group.
-inline int index_in(const Phase& phase, std::uint32_t position) { return rest(quotient(static_cast<int>(position), phase.stride), phase.n); }
+inline int index_in(const Phase& phase, std::uint32_t position) {
+    return rest(quotient(static_cast<int>(position), phase.stride), phase.n);
+}
 
 class Geometry {
 public:

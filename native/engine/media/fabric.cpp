@@ -26,7 +26,8 @@ Hop DimsFabric::next(const Flight& f) const {
     const auto [which, place] = geometry_.step(d, from, to);
     const bool to_switch = network_.dims[d].shape == Shape::switch_ && !f.at_switch;
     const int landing = to_switch ? f.at : f.at + (place - from) * geometry_.stride(d);
-    return {traffic_.port(d, f.at_switch ? landing : f.at, which) + (f.at_switch ? traffic_.ports() : 0), d, landing, to_switch, !f.at_switch};
+    return {traffic_.port(d, f.at_switch ? landing : f.at, which) + (f.at_switch ? traffic_.ports() : 0), d, landing, to_switch,
+            !f.at_switch};
 }
 
 // Between an NPU and its switch.
@@ -37,11 +38,13 @@ Hop DimsFabric::half(const Flight& f) const {
 }
 
 GraphFabric::GraphFabric(const Network& network, const Traffic& traffic)
-    : graph_(*network.graph), npus_(static_cast<std::int32_t>(traffic.rows.rows)), out_(graph_.nodes, graph_.source), in_(graph_.nodes, graph_.target), given_(graph_, pair_of) {
+    : graph_(*network.graph), npus_(static_cast<std::int32_t>(traffic.rows.rows)), out_(graph_.nodes, graph_.source),
+      in_(graph_.nodes, graph_.target), given_(graph_, pair_of) {
     const auto nodes = static_cast<std::size_t>(graph_.nodes);
     for (std::int32_t node = 0; node < graph_.nodes; ++node) {
         const auto links = in_[node];
-        const bool one = !links.empty() && std::all_of(links.begin(), links.end(), [&](std::uint32_t k) { return graph_.source[k] == graph_.source[links[0]]; });
+        const bool one = !links.empty() && std::all_of(links.begin(), links.end(),
+                                                       [&](std::uint32_t k) { return graph_.source[k] == graph_.source[links[0]]; });
         before_.push_back(one ? graph_.source[links[0]] : node);
     }
     most_ = std::max<std::size_t>(16, most_bytes / (sizeof(Field::value_type) * nodes));

@@ -12,10 +12,10 @@ namespace astrarium {
 
 // The next link of a message's way.
 struct Hop {
-    std::size_t number = 0;   // of the link
-    std::size_t dim = 0;      // of the traffic
-    std::int32_t landing = 0; // where it ends: Flight::at then
-    bool to_switch = false;   // Flight::at_switch then
+    std::size_t number = 0;    // of the link
+    std::size_t dim = 0;       // of the traffic
+    std::int32_t landing = 0;  // where it ends: Flight::at then
+    bool to_switch = false;    // Flight::at_switch then
     bool leaves_npu = true;
 };
 
@@ -34,7 +34,8 @@ private:
     // Both links of a switch end, for `landing`, at the place whose link it is.
     Speed link(const Hop& hop) const {
         const Dim& dim = network_.dims[hop.dim];
-        return dim.ends.empty() || geometry_.is_switch(hop.landing) ? Speed{dim.bandwidth, dim.latency} : dim.link(geometry_.coordinate(hop.landing, hop.dim));
+        return dim.ends.empty() || geometry_.is_switch(hop.landing) ? Speed{dim.bandwidth, dim.latency}
+                                                                    : dim.link(geometry_.coordinate(hop.landing, hop.dim));
     }
 
     const Network& network_;
@@ -66,18 +67,18 @@ private:
     const std::int32_t npus_;
     const LinksOf out_, in_;
     const GivenRoutes given_;
-    std::vector<std::int32_t> before_;            // per node: where all links to it come from, or itself
+    std::vector<std::int32_t> before_;  // per node: where all links to it come from, or itself
     std::size_t most_;
     mutable std::vector<Field> fields_;
-    mutable std::vector<std::int32_t> owner_;     // of fields
-    mutable std::vector<std::uint32_t> field_of_; // per node
+    mutable std::vector<std::int32_t> owner_;      // of fields
+    mutable std::vector<std::uint32_t> field_of_;  // per node
     mutable std::size_t oldest_ = 0;
-    mutable std::vector<std::uint32_t> able_;     // links that begin one of the shortest ways
+    mutable std::vector<std::uint32_t> able_;  // links that begin one of the shortest ways
     struct Asked {
         std::int32_t source = -1, destination = -1, at = -1;
         bool operator==(const Asked&) const = default;
     };
-    mutable Asked asked_;                         // last: media ask for a turn, and again as it is taken
+    mutable Asked asked_;  // last: media ask for a turn, and again as it is taken
     mutable std::uint32_t answer_ = 0;
 };
 

@@ -37,7 +37,8 @@ template <class Fabric>
 class Flows final : public Medium {
 public:
     Flows(const Plan& plan, bool record, Carried& run)
-        : network_(plan.network), npus_(plan.npus), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {
+        : network_(plan.network), npus_(plan.npus), run_(run), traffic_(plan.network, PortRows::each(plan), record),
+          fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {
         if (record) count_use();
     }
 
@@ -117,7 +118,9 @@ private:
             for (const std::uint32_t resource : drawn)
                 if (const Link& link = links_[resource]; link.hop.leaves_npu) {
                     const std::int64_t parts = whole[link.hop.dim];
-                    traffic_.usage.add(link.hop.dim, from, to - from, parts == link.parts ? rate : static_cast<std::int64_t>(static_cast<Wide>(rate) * parts / link.parts));
+                    traffic_.usage.add(
+                        link.hop.dim, from, to - from,
+                        parts == link.parts ? rate : static_cast<std::int64_t>(static_cast<Wide>(rate) * parts / link.parts));
                 }
         });
     }
@@ -169,7 +172,7 @@ private:
     Traffic traffic_;
     const Fabric fabric_;
     Activities under_way_;
-    std::vector<Link> links_;  // of the resources
+    std::vector<Link> links_;                                     // of the resources
     std::unordered_map<std::size_t, std::uint32_t> resource_of_;  // per link
     const Rates rates_;
     const std::vector<std::pair<Tick, std::size_t>> changes_;  // of links, in order of time: those before `changed_` are over
@@ -178,7 +181,12 @@ private:
     bool looked_at_ = false;
 };
 
-const MediumKind kind{.name = "fluid", .takes_switches = true, .takes_graph = true, .never_folds = "flows share links", .check = check, .open = open_on_fabric<Flows>};
+const MediumKind kind{.name = "fluid",
+                      .takes_switches = true,
+                      .takes_graph = true,
+                      .never_folds = "flows share links",
+                      .check = check,
+                      .open = open_on_fabric<Flows>};
 const Registered registered(kind);
 
 }  // namespace

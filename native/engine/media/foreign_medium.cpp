@@ -26,7 +26,8 @@ void ForeignMedium::run(Tick to) {
     next_ = network_.next_event_time();
     touched_ = false;
     if (next_ <= to)
-        throw PluginFault("next_event_time() says " + ps(next_) + " after advance(" + std::to_string(to) + "), which should have run everything up to then");
+        throw PluginFault("next_event_time() says " + ps(next_) + " after advance(" + std::to_string(to) +
+                          "), which should have run everything up to then");
 }
 
 void ForeignMedium::bring_to(Tick time) {
@@ -45,11 +46,10 @@ void ForeignMedium::ask(MessageId id, Tick now) {
     ++open_;
     touched_ = true;
     const Flight& flight = run_.flight(id);
-    const ForeignMessage out{static_cast<std::uint64_t>(lives_[id].generation) << 32 | id, flight.size, flight.source, flight.destination, run_.tag(id)};
-    if (run_.receives(id))
-        network_.receive(out);
-    else
-        network_.send(out);
+    const ForeignMessage out{static_cast<std::uint64_t>(lives_[id].generation) << 32 | id, flight.size, flight.source, flight.destination,
+                             run_.tag(id)};
+    if (run_.receives(id)) network_.receive(out);
+    else network_.send(out);
 }
 
 void ForeignMedium::over(std::uint64_t token) {
@@ -74,9 +74,10 @@ std::vector<std::string> ForeignMedium::waits(Tick now, std::uint64_t steps) con
     for (MessageId id = 0; id < lives_.size(); ++id) {
         if (!lives_[id].open) continue;
         const Flight& flight = run_.flight(id);
-        out.push_back(who + ": the callback of sim_" + (run_.receives(id) ? "recv" : "send") + " never came (" + std::to_string(flight.size) +
-                      " bytes from NPU " + std::to_string(flight.source) + " to " + std::to_string(flight.destination) +
-                      (run_.tag(id) >= Carried::first_tag_of_collectives ? ", of a collective)" : ", tag " + std::to_string(run_.tag(id)) + ")"));
+        out.push_back(
+            who + ": the callback of sim_" + (run_.receives(id) ? "recv" : "send") + " never came (" + std::to_string(flight.size) +
+            " bytes from NPU " + std::to_string(flight.source) + " to " + std::to_string(flight.destination) +
+            (run_.tag(id) >= Carried::first_tag_of_collectives ? ", of a collective)" : ", tag " + std::to_string(run_.tag(id)) + ")"));
     }
     return out;
 }

@@ -40,7 +40,7 @@ private:
     Carried& run_;
     std::vector<Life> lives_;  // per message
     Tick time_ = 0, next_ = never;
-    bool touched_ = true;      // its next event may be another
+    bool touched_ = true;  // its next event may be another
     std::uint64_t open_ = 0;
 };
 

@@ -13,16 +13,15 @@ template <class Fabric>
 class Links final : public Medium {
 public:
     Links(const Plan& plan, bool record, Carried& run)
-        : cut_through_(plan.network.cut_through), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)) {
+        : cut_through_(plan.network.cut_through), run_(run), traffic_(plan.network, PortRows::each(plan), record),
+          fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)) {
         free_.assign(plan.network.graph ? plan.network.graph->links() : 2 * traffic_.ports(), 0);
     }
 
     void ask(MessageId id, Tick now) override {
         Flight& flight = run_.flight(id);
-        if (flight.at == flight.destination)
-            run_.delivered(id, now);
-        else
-            run_.ask_again(id, leave(flight, reserve(flight, now)));
+        if (flight.at == flight.destination) run_.delivered(id, now);
+        else run_.ask_again(id, leave(flight, reserve(flight, now)));
     }
 
     void wake(std::uint32_t, Tick) override {}
@@ -71,7 +70,8 @@ private:
     std::vector<Tick> free_;  // when links are free
 };
 
-const MediumKind kind{.name = "contention", .on_links = true, .takes_switches = true, .takes_graph = true, .queues = true, .open = open_on_fabric<Links>};
+const MediumKind kind{
+    .name = "contention", .on_links = true, .takes_switches = true, .takes_graph = true, .queues = true, .open = open_on_fabric<Links>};
 const Registered registered(kind);
 
 }  // namespace

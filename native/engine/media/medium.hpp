@@ -17,10 +17,10 @@ using MessageId = std::uint32_t;
 // one rank stands for its equals, or one NPU for all, it arrives as an equal's does: at `to`, from `from`.
 struct Flight {
     std::int32_t source = 0, destination = 0, from = 0, to = 0;  // NPUs
-    std::int32_t at = 0;     // where its head is
-    bool at_switch = false;  // of the dim that it crosses
+    std::int32_t at = 0;                                         // where its head is
+    bool at_switch = false;                                      // of the dim that it crosses
     std::int64_t size = 0;
-    Tick tail = 0;           // cut through: when its last byte is where its head is
+    Tick tail = 0;  // cut through: when its last byte is where its head is
     Flight() = default;
     Flight(std::int32_t leaves, std::int32_t goes_to, std::int64_t bytes)
         : source(leaves), destination(goes_to), from(leaves), to(goes_to), at(leaves), size(bytes) {}
@@ -53,7 +53,7 @@ public:
     // A message asks for its source now; where the medium said so, again for what comes next.
     virtual void ask(MessageId id, Tick now) = 0;
     virtual void wake(std::uint32_t what, Tick now) = 0;
-    virtual Traffic* traffic() = 0;  // null: it counts none
+    virtual Traffic* traffic() = 0;         // null: it counts none
     virtual void report(Outcome&) const {}  // what it measured beside traffic
     // When links are free, where these times are all of its state: then periods of a run can be recognised. None elsewhere.
     virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
@@ -73,7 +73,9 @@ public:
     virtual Tick next(Tick) { return never; }  // when it has something to do
     virtual void run(Tick) {}                  // does all up to then
     virtual bool busy() const { return false; }
-    virtual std::uint64_t patience() const { return ~std::uint64_t{0}; }  // steps without an end of a message, after which the run is a stall
+    virtual std::uint64_t patience() const {
+        return ~std::uint64_t{0};
+    }  // steps without an end of a message, after which the run is a stall
     virtual std::vector<std::string> waits(Tick, std::uint64_t) const { return {}; }  // what it has that never ended
 
     // Of a medium that queues: from now on it tells which links messages ask for.

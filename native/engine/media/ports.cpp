@@ -23,7 +23,8 @@ Ports::Ports(const Plan& plan, PortRows rows, bool record)
 // Ways that were found lately stand in a table.
 void Ports::ways(std::int32_t source, std::int32_t destination) {
     if (known_.empty()) known_.resize(lines_ ? 1 : 1024);
-    const std::size_t mixed = static_cast<std::size_t>(source) * 0x9e3779b97f4a7c15ull + static_cast<std::size_t>(destination) * 0xc2b2ae3d27d4eb4full;
+    const std::size_t mixed =
+        static_cast<std::size_t>(source) * 0x9e3779b97f4a7c15ull + static_cast<std::size_t>(destination) * 0xc2b2ae3d27d4eb4full;
     Known& known = known_[(mixed >> 32) & (known_.size() - 1)];
     if (known.source == source && known.destination == destination) {
         ways_ = {known.ways.data(), known.count};
@@ -63,7 +64,8 @@ void Ports::find_ways(std::int32_t source, std::int32_t destination) {
                 break;
             case Shape::switch_: break;
         }
-        found_.push_back({d, here ? traffic.port(d, source, out) : 0, there ? traffic.port(d, destination, in) : 0, ticks(dim.latency * hops, false), charged, out});
+        found_.push_back({d, here ? traffic.port(d, source, out) : 0, there ? traffic.port(d, destination, in) : 0,
+                          ticks(dim.latency * hops, false), charged, out});
         if (dim.ends.empty()) continue;
         const Speed first = dim.link(from), last = dim.link(to);
         Way& way = found_.back();
@@ -126,7 +128,8 @@ Tick Ports::pass(Flight& f, Tick now) {
 bool Ports::passes(const Flight& f) const {
     int hops = 0;  // along all meshes: after each an NPU passes it on
     for (std::size_t d = 0; d < plan_.network.dims.size(); ++d)
-        if (plan_.network.dims[d].shape == Shape::mesh) hops += geometry_.hops(d, geometry_.coordinate(f.source, d), geometry_.coordinate(f.destination, d));
+        if (plan_.network.dims[d].shape == Shape::mesh)
+            hops += geometry_.hops(d, geometry_.coordinate(f.source, d), geometry_.coordinate(f.destination, d));
     return hops > 1;
 }
 
@@ -208,7 +211,8 @@ Span Ports::depart_together(const Flight& flight, std::uint32_t messages, Tick n
 std::uint32_t Ports::come(const Train& train, Tick now, const Order& order) {
     const Tick step = train.step, since = now - train.next;
     if (since < 0) return 0;
-    const std::uint32_t before = step == 0 ? (since > 0 ? train.left : 0) : static_cast<std::uint32_t>(std::min<Tick>(train.left, (since + step - 1) / step));
+    const std::uint32_t before =
+        step == 0 ? (since > 0 ? train.left : 0) : static_cast<std::uint32_t>(std::min<Tick>(train.left, (since + step - 1) / step));
     if (before == train.left || train.next + before * step != now) return before;
     const std::uint32_t at_once = step > 0 ? 1 : train.left;  // in this instant
     const std::uint64_t low = train.order.low + before;

@@ -117,11 +117,11 @@ private:
         Order order{0, 0, 0};
         bool held = false;
     };
-    std::vector<Ask> asks_;       // one rank per class, per in port: of its last instant
+    std::vector<Ask> asks_;  // one rank per class, per in port: of its last instant
     Geometry geometry_;
     std::vector<Tick> out_free_, in_free_;
     std::vector<std::vector<Train>> trains_;  // one rank per class: by in port, as they come
-    std::vector<PortUse> uses_;           // per NPU and dim, where kept
+    std::vector<PortUse> uses_;               // per NPU and dim, where kept
     PortUse& use(std::int32_t npu, std::size_t dim) {
         return uses_[static_cast<std::size_t>(traffic.rows.row(npu)) * plan_.network.dims.size() + dim];
     }

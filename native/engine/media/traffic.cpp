@@ -16,7 +16,8 @@ std::size_t Traffic::ports_per_npu(const Dim& dim) {
     }
 }
 
-Traffic::Traffic(const Network& network, PortRows of, bool record) : rows(std::move(of)), usage(network.graph ? 1 : network.dims.size()), network_(network), record_(record) {
+Traffic::Traffic(const Network& network, PortRows of, bool record)
+    : rows(std::move(of)), usage(network.graph ? 1 : network.dims.size()), network_(network), record_(record) {
     if (network.graph) {
         if (record) bytes_.assign(network.graph->links(), 0), busy_.assign(network.graph->links(), 0);
         return;

@@ -17,9 +17,9 @@ namespace astrarium {
 // Which row of ports an NPU has: its own; where one rank stands for its equals, that of its class; where one stands for all, the first.
 struct PortRows {
     std::size_t rows = 0;
-    const std::vector<std::int32_t>* of_npu = nullptr;    // -1: none
-    const std::vector<std::int64_t>* members = nullptr;   // ranks that a row stands for
-    std::vector<std::int32_t> npu_of;                     // of rows, where `of_npu` is given
+    const std::vector<std::int32_t>* of_npu = nullptr;   // -1: none
+    const std::vector<std::int64_t>* members = nullptr;  // ranks that a row stands for
+    std::vector<std::int32_t> npu_of;                    // of rows, where `of_npu` is given
     bool one = false;
 
     static PortRows each(const Plan& plan) { return {static_cast<std::size_t>(plan.npus), nullptr, nullptr, {}, false}; }

@@ -71,7 +71,8 @@ void Usage::repeat(const std::vector<Step>& steps, Tick shift, std::int64_t time
     for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
         links += steps[i].change;  // back to 0 at the end of every dim
         if (links == 0) continue;
-        add_interval(static_cast<std::size_t>(steps[i].dim), astrarium::add(shift, steps[i].time), astrarium::add(shift, steps[i + 1].time), links * times);
+        add_interval(static_cast<std::size_t>(steps[i].dim), astrarium::add(shift, steps[i].time), astrarium::add(shift, steps[i + 1].time),
+                     links * times);
     }
 }
 

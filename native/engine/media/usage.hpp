@@ -34,7 +34,7 @@ public:
 private:
     __extension__ typedef __int128 Wide;
     struct Bins {
-        std::array<Wide, bins> part{};             // ps
+        std::array<Wide, bins> part{};       // ps
         std::array<Wide, bins + 1> cover{};  // intervals that cover whole bins from here on: change of their number
     };
     void add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times);

@@ -11,7 +11,7 @@ namespace astrarium {
 
 class Meetings {
 public:
-    struct Meeting {  // messages delivered but not yet wanted, receives posted but not yet delivered
+    struct Meeting {                        // messages delivered but not yet wanted, receives posted but not yet delivered
         std::vector<std::uint64_t> posted;  // those before `met` have met their message
         std::uint32_t met = 0, delivered = 0;
         bool waited_for() const { return met < posted.size(); }

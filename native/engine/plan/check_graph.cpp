@@ -37,7 +37,8 @@ void check_ways(const Graph& g, int npus) {
     for (int npu = 0; npu < npus; ++npu) {
         const std::int32_t to = there[static_cast<std::size_t>(npu)], from = back[static_cast<std::size_t>(npu)];
         if (to == no_way || from == no_way)
-            throw Unsupported("the graph has no way from NPU " + std::to_string(to == no_way ? 0 : npu) + " to NPU " + std::to_string(to == no_way ? npu : 0));
+            throw Unsupported("the graph has no way from NPU " + std::to_string(to == no_way ? 0 : npu) + " to NPU " +
+                              std::to_string(to == no_way ? npu : 0));
         farthest = std::max(farthest, to), nearest = std::max(nearest, from);
     }
     if (std::int64_t{farthest} + nearest > Graph::longest_way) throw Unsupported("ways of more than 65,534 links through the graph");
@@ -48,7 +49,8 @@ class RouteCheck {
 public:
     RouteCheck(const Graph& g, int npus) : g_(g), npus_(npus) {}
     void run() {
-        require(g_.route_source.size == g_.route_link.size && g_.route_destination.size == g_.route_link.size, "route arrays differ in length");
+        require(g_.route_source.size == g_.route_link.size && g_.route_destination.size == g_.route_link.size,
+                "route arrays differ in length");
         for (std::size_t row = 0; row < g_.route_link.size; ++row) step(row);
         if (open_) refuse("ends at node " + std::to_string(at_));
     }
@@ -88,13 +90,15 @@ private:
 void check_graph(const Network& network, int npus) {
     const Graph& g = *network.graph;
     if (!network.medium->takes_graph)
-        throw Unsupported(std::string(network.medium->name) + " has no links of a graph: a graph that is no dims takes contention or fluid");
+        throw Unsupported(std::string(network.medium->name) +
+                          " has no links of a graph: a graph that is no dims takes contention or fluid");
     require(g.ecmp >= Graph::first_link, "graph out of range");
     for (const std::size_t size : {g.target.size, g.bandwidth.size, g.latency.size, g.buffer.size, g.lanes.size})
         require(size == g.links(), "graph arrays differ in length");
     if (g.links() >= 0xffffffffu) throw Unsupported("a graph of more than 2^32 links");
     if (g.nodes < npus || static_cast<std::size_t>(g.nodes - npus) > g.links())
-        throw Unsupported("a graph of " + std::to_string(g.nodes) + " nodes and " + std::to_string(g.links()) + " links for " + std::to_string(npus) + " NPUs");
+        throw Unsupported("a graph of " + std::to_string(g.nodes) + " nodes and " + std::to_string(g.links()) + " links for " +
+                          std::to_string(npus) + " NPUs");
     check_links(g);
     check_ways(g, npus);
     RouteCheck(g, npus).run();

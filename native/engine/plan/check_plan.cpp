@@ -10,7 +10,7 @@
 namespace astrarium {
 namespace {
 
-constexpr double longest_ns = 9.2e15;      // 2^63 ps
+constexpr double longest_ns = 9.2e15;  // 2^63 ps
 
 class Checker {
 public:
@@ -31,8 +31,8 @@ public:
 private:
     const Plan& plan_;
     const Sound& sound_;
-    double slowest_ = 0;                                   // bandwidth of reductions, 0: they are free
-    double heaviest_ = 0;                                  // bytes of a message that every link can carry in 2^63 ps
+    double slowest_ = 0;                                        // bandwidth of reductions, 0: they are free
+    double heaviest_ = 0;                                       // bytes of a message that every link can carry in 2^63 ps
     std::unordered_map<const Schedule*, std::int64_t> widest_;  // blocks of its largest message
 
     bool astra() const { return plan_.policy.order == Order::astra_sim; }
@@ -45,7 +45,8 @@ private:
         for (const Dim& dim : network.dims) {
             require(dim.shape >= Shape::ring && dim.shape <= Shape::hypercube, "shape out of range");
             require(dim.npus >= 1 && dim.bandwidth > 0 && dim.latency >= 0, "dim out of range");
-            require(dim.shape != Shape::hypercube || std::has_single_bit(static_cast<unsigned>(dim.npus)), "a hypercube needs a power of two");
+            require(dim.shape != Shape::hypercube || std::has_single_bit(static_cast<unsigned>(dim.npus)),
+                    "a hypercube needs a power of two");
             npus *= dim.npus;
             require(npus <= plan_.npus, "npus is not the product of the dims");
             heaviest_ = std::min(heaviest_, longest_ns / dim.npus * dim.bandwidth);
@@ -64,7 +65,8 @@ private:
     }
 
     void check_ends(const Dim& dim) {
-        require(dim.ends.empty() || (dim.shape == Shape::switch_ && static_cast<int>(dim.ends.size()) < dim.npus), "memory of a switch out of range");
+        require(dim.ends.empty() || (dim.shape == Shape::switch_ && static_cast<int>(dim.ends.size()) < dim.npus),
+                "memory of a switch out of range");
         for (const Speed& end : dim.ends) {
             require(end.bandwidth > 0 && end.latency >= 0, "memory of a switch out of range");
             if (end.latency >= longest_ns / dim.npus) throw Unsupported("a delay of more than 2^63 ps (106 days)");
@@ -88,7 +90,8 @@ private:
         check_graph(plan_.network, plan_.npus);
         const Graph& graph = *plan_.network.graph;
         const double most = longest_ns / graph.nodes;  // along all nodes
-        if (*std::max_element(graph.latency.begin(), graph.latency.end()) >= most) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+        if (*std::max_element(graph.latency.begin(), graph.latency.end()) >= most)
+            throw Unsupported("a delay of more than 2^63 ps (106 days)");
         heaviest_ = most * *std::min_element(graph.bandwidth.begin(), graph.bandwidth.end());
     }
 
@@ -125,7 +128,8 @@ private:
 
     static std::int64_t widest(const Schedule& s) {
         std::int64_t most = 0;
-        for (std::size_t k = 0; k < s.send_peer.size; ++k) most = std::max<std::int64_t>(most, s.send_block_ptr[k + 1] - s.send_block_ptr[k]);
+        for (std::size_t k = 0; k < s.send_peer.size; ++k)
+            most = std::max<std::int64_t>(most, s.send_block_ptr[k + 1] - s.send_block_ptr[k]);
         return most;
     }
 
@@ -155,9 +159,9 @@ private:
         const double most = static_cast<double>(p.size) * (p.op == op_all_gather ? p.n : 1);  // halving_doubling sends up to this
         check_size(most);
         const Policy& policy = plan_.policy;
-        if (slowest_ > 0 && most / slowest_ * 3e9 >= longest_ns)
-            throw Unsupported("a delay of more than 2^63 ps (106 days)");
-        if (policy.shared_bus && most * (policy.shared_bus->G + 0.01 * static_cast<double>(policy.shared_bus->reduction_delay) + 1) >= longest_ns / 8)
+        if (slowest_ > 0 && most / slowest_ * 3e9 >= longest_ns) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+        if (policy.shared_bus &&
+            most * (policy.shared_bus->G + 0.01 * static_cast<double>(policy.shared_bus->reduction_delay) + 1) >= longest_ns / 8)
             throw Unsupported("a delay of more than 2^63 ps (106 days)");
     }
 
@@ -170,7 +174,8 @@ private:
         require(able.rate > 0 && able.latency >= 0, "switch out of range");
         if (network.graph) {
             require(able.nodes.size() == static_cast<std::size_t>(p.switches()), "a switch that is no node of the graph");
-            for (const std::int32_t node : able.nodes) require(node >= plan_.npus && node < network.graph->nodes, "a switch that is no node of the graph");
+            for (const std::int32_t node : able.nodes)
+                require(node >= plan_.npus && node < network.graph->nodes, "a switch that is no node of the graph");
         } else {
             const bool at_dim = p.dim >= 0 && network.dims[static_cast<std::size_t>(p.dim)].shape == Shape::switch_;
             require(able.nodes.empty() && p.switches() == 1 && at_dim, "a switch that is in no dim");
@@ -192,17 +197,20 @@ private:
                 if (kind != Kind::send && kind != Kind::recv) continue;
                 require(p.slot[i] >= 0 && static_cast<std::size_t>(p.slot[i]) < c.slot_peer[q].size, "custom slot out of range");
                 const auto slot = static_cast<std::size_t>(p.slot[i]);
-                require(c.slot_peer[q][slot] >= 0 && static_cast<std::size_t>(c.slot_peer[q][slot]) < c.program_of.size && c.slot_tag[q][slot] >= 0,
+                require(c.slot_peer[q][slot] >= 0 && static_cast<std::size_t>(c.slot_peer[q][slot]) < c.program_of.size &&
+                            c.slot_tag[q][slot] >= 0,
                         "custom peer out of range");
             }
         }
         for (std::size_t position = 0; position < c.program_of.size; ++position) {
-            require(c.program_of[position] >= 0 && static_cast<std::size_t>(c.program_of[position]) < c.programs.size(), "custom program out of range");
+            require(c.program_of[position] >= 0 && static_cast<std::size_t>(c.program_of[position]) < c.programs.size(),
+                    "custom program out of range");
             const auto q = static_cast<std::size_t>(c.program_of[position]);
             const Program& p = c.programs[q];
             for (std::size_t i = 0; i < p.nodes(); ++i)
                 if (const auto kind = static_cast<Kind>(p.kind[i]); kind == Kind::send || kind == Kind::recv)
-                    require(static_cast<std::size_t>(c.slot_peer[q][static_cast<std::size_t>(p.slot[i])]) != position, "a custom message to itself");
+                    require(static_cast<std::size_t>(c.slot_peer[q][static_cast<std::size_t>(p.slot[i])]) != position,
+                            "a custom message to itself");
         }
     }
 
@@ -222,7 +230,8 @@ private:
         if (c.custom) require(c.custom->program_of.size == members, "a custom collective of another size");
         for (const Chunk& chunk : c.chunks)
             for (const Phase& p : chunk.phases)
-                require(p.n == 1 || members % (static_cast<std::size_t>(p.n) * static_cast<std::size_t>(p.stride)) == 0, "a phase that does not fit its group");
+                require(p.n == 1 || members % (static_cast<std::size_t>(p.n) * static_cast<std::size_t>(p.stride)) == 0,
+                        "a phase that does not fit its group");
     }
 };
 

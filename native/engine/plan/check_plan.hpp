@@ -10,9 +10,9 @@ namespace astrarium {
 
 // Programs, ranks and groups that were checked; and all that the rest of a plan needs to be checked for.
 struct Sound {
-    std::vector<std::vector<SlotUse>> uses;  // per program
-    std::int64_t largest = 0;                // bytes of a message between ranks
-    std::size_t collectives = 0;             // that slots name
+    std::vector<std::vector<SlotUse>> uses;                     // per program
+    std::int64_t largest = 0;                                   // bytes of a message between ranks
+    std::size_t collectives = 0;                                // that slots name
     std::vector<std::pair<std::uint32_t, std::size_t>> served;  // collectives, and of how many members
 };
 Sound sound_of(const Plan& plan, std::size_t collectives);  // throws std::invalid_argument

@@ -14,10 +14,12 @@ bool ascends(const View<std::int32_t>& ptr, std::size_t end) {
 
 void check_arrays(const Schedule& s) {
     require(s.mode == PeerMode::relative || s.mode == PeerMode::xor_ || s.mode == PeerMode::absolute, "peer mode out of range");
-    require(s.n >= 1 && s.switches >= 0 && s.program.size == static_cast<std::size_t>(s.n) + static_cast<std::size_t>(s.switches), "schedule program of another size");
+    require(s.n >= 1 && s.switches >= 0 && s.program.size == static_cast<std::size_t>(s.n) + static_cast<std::size_t>(s.switches),
+            "schedule program of another size");
     const std::size_t sends = s.send_peer.size, receives = s.recv_peer.size;
     require(s.send_needs.size == sends && s.send_match.size == sends && s.send_block_ptr.size == sends + 1 &&
-                s.recv_reduce.size == receives && s.send_ptr.size == s.recv_ptr.size, "schedule arrays differ in length");
+                s.recv_reduce.size == receives && s.send_ptr.size == s.recv_ptr.size,
+            "schedule arrays differ in length");
     require(ascends(s.send_ptr, sends) && ascends(s.recv_ptr, receives), "schedule pointers do not ascend");
     for (const std::int32_t q : s.program)
         require(q >= 0 && static_cast<std::size_t>(q) + 1 < s.send_ptr.size, "schedule program out of range");

@@ -8,8 +8,9 @@ namespace astrarium {
 
 void check_program(const Program& p) {
     const std::size_t n = p.nodes();
-    require(p.kind.size == n && p.lane.size == n && p.duration.size == n && p.busy.size == n && p.size.size == n &&
-                p.slot.size == n && p.parents.size == n && p.child_ptr.size == n + 1, "program arrays differ in length");
+    require(p.kind.size == n && p.lane.size == n && p.duration.size == n && p.busy.size == n && p.size.size == n && p.slot.size == n &&
+                p.parents.size == n && p.child_ptr.size == n + 1,
+            "program arrays differ in length");
     Tick busy = 0;
     for (std::size_t i = 0; i < n; ++i) {
         require(p.kind[i] <= static_cast<std::uint8_t>(Kind::skip) && p.lane[i] >= -1 && p.lane[i] < lane_count && p.duration[i] >= 0 &&
@@ -54,11 +55,13 @@ namespace {
 void check_ranks(const Plan& plan, const Sound& sound) {
     const std::size_t ranks = plan.ranks();
     require(plan.npu_of.size == ranks && plan.slot_ptr.size == ranks + 1, "rank arrays differ in length");
-    require(plan.slot_ptr[0] == 0 && plan.slot_b.size == plan.slot_a.size && plan.slot_c.size == plan.slot_a.size, "slots differ in length");
+    require(plan.slot_ptr[0] == 0 && plan.slot_b.size == plan.slot_a.size && plan.slot_c.size == plan.slot_a.size,
+            "slots differ in length");
     bool ascends = true;
     for (std::size_t r = 0; r < ranks; ++r) {
-        require(plan.program_of[r] >= 0 && static_cast<std::size_t>(plan.program_of[r]) < plan.programs.size() &&
-                    plan.npu_of[r] >= 0 && plan.npu_of[r] < plan.npus, "rank out of range");
+        require(plan.program_of[r] >= 0 && static_cast<std::size_t>(plan.program_of[r]) < plan.programs.size() && plan.npu_of[r] >= 0 &&
+                    plan.npu_of[r] < plan.npus,
+                "rank out of range");
         require(plan.slot_ptr[r + 1] ==
                     plan.slot_ptr[r] + static_cast<std::int64_t>(sound.uses[static_cast<std::size_t>(plan.program_of[r])].size()),
                 "slots of another program");

@@ -6,7 +6,8 @@ LinksOf::LinksOf(std::int32_t nodes, const View<std::int32_t>& ends) : first_(st
     for (const std::int32_t node : ends) ++first_[static_cast<std::size_t>(node) + 1];
     for (std::size_t n = 1; n < first_.size(); ++n) first_[n] += first_[n - 1];
     std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
-    for (std::size_t link = 0; link < ends.size; ++link) links_[next[static_cast<std::size_t>(ends[link])]++] = static_cast<std::uint32_t>(link);
+    for (std::size_t link = 0; link < ends.size; ++link)
+        links_[next[static_cast<std::size_t>(ends[link])]++] = static_cast<std::uint32_t>(link);
 }
 
 std::vector<std::int32_t> distances(std::int32_t nodes, std::int32_t start, const LinksOf& links, const View<std::int32_t>& ends) {

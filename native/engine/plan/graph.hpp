@@ -11,14 +11,14 @@ namespace astrarium {
 
 struct Graph {
     std::int32_t nodes = 0;
-    View<std::int32_t> source, target;   // [links]: nodes
-    View<double> bandwidth, latency;     // bytes per ns, ns
-    View<std::int64_t> buffer;           // bytes, 0: any number
+    View<std::int32_t> source, target;  // [links]: nodes
+    View<double> bandwidth, latency;    // bytes per ns, ns
+    View<std::int64_t> buffer;          // bytes, 0: any number
     View<std::int32_t> lanes;
     std::int64_t ecmp = 0;
     View<std::int32_t> route_source, route_destination, route_link;  // [rows of given routes]; see astrarium.engine.plan.GivenRoutes
-    static constexpr std::int64_t first_link = -1;  // a value of `ecmp`
-    static constexpr std::int32_t longest_way = 0xfffe;  // in links
+    static constexpr std::int64_t first_link = -1;                   // a value of `ecmp`
+    static constexpr std::int32_t longest_way = 0xfffe;              // in links
     std::size_t links() const { return source.size; }
 };
 
@@ -51,7 +51,8 @@ public:
         const auto found = rows_.find(pair);
         if (found == rows_.end()) return none;
         for (std::size_t row = found->second.first; row < found->second.end; ++row)
-            if (const auto link = static_cast<std::size_t>(graph_.route_link[row]); graph_.source[link] == at) return static_cast<std::uint32_t>(link);
+            if (const auto link = static_cast<std::size_t>(graph_.route_link[row]); graph_.source[link] == at)
+                return static_cast<std::uint32_t>(link);
         return none;
     }
 

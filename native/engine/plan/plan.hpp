@@ -58,7 +58,8 @@ struct Program {
     std::int32_t skipped = 0;  // nodes before the first: `child` counts them
     std::size_t nodes() const { return node_id.size; }
     void skip(std::size_t n) {
-        node_id.skip(n), kind.skip(n), lane.skip(n), duration.skip(n), busy.skip(n), size.skip(n), slot.skip(n), parents.skip(n), child_ptr.skip(n);
+        node_id.skip(n), kind.skip(n), lane.skip(n), duration.skip(n), busy.skip(n), size.skip(n), slot.skip(n), parents.skip(n),
+            child_ptr.skip(n);
         skipped += static_cast<std::int32_t>(n);
     }
 };
@@ -76,7 +77,7 @@ inline int peer_of(const Schedule& s, int index, int peer) {
     return s.mode == PeerMode::xor_ ? index ^ peer : peer;
 }
 
-struct InSwitch {  // what the switches of a phase can do; see astrarium.engine.plan.InSwitch
+struct InSwitch {     // what the switches of a phase can do; see astrarium.engine.plan.InSwitch
     double rate = 0;  // bytes per ns, 0: the phase has none
     Tick latency = 0;
     std::vector<std::int32_t> nodes;
@@ -118,7 +119,7 @@ struct Collective {
     std::vector<Chunk> chunks;
     int active_chunks = 1;  // visits of one list at a time; 0: all
     std::optional<Custom> custom;
-    Tick lasts = 0;         // from the last member's coming to the end of all; 0: as long as its messages take
+    Tick lasts = 0;                         // from the last member's coming to the end of all; 0: as long as its messages take
     std::vector<std::vector<Visit>> turns;  // lists of visits; none: one per phase number, chunks in order
     std::vector<std::uint32_t> turn_of;     // per chunk * max_phases + phase: its list
     int total_chunks = 0;
@@ -158,18 +159,18 @@ struct Graph;
 // A class of media and its traits (design/0008). `name` is the back end's.
 struct MediumKind {
     std::string_view name;
-    bool astra_sim = false;    // serves ASTRA-sim's rule book, and no other
-    bool meets = true;         // messages may wait for each other
-    bool on_ports = false;     // they wait only at ports of their two ends: any collective may fold
-    bool on_links = false;     // they wait at links between NPUs: only collectives of all ranks may fold
-    bool takes_switches = false;  // messages may begin and end at switches
-    bool takes_graph = false;  // Network::graph may give its links, and Plan::changes may change them
-    bool own_clock = false;    // the medium keeps a clock beside the run's: Medium::next, run, busy
-    bool receives = false;     // receives are posted as messages, too: Carried::receives tells which a message is
-    bool queues = false;       // messages queue at their first link (Medium::reserve, leave): those that wait need not exist
-    bool (*pulls)(const Network&) = nullptr;     // the medium calls for the message behind one that has left (Carried::follow): nor need they
-    const char* never_folds = nullptr;           // the reason why no run on it folds
-    void (*check)(const Network&) = nullptr;     // throws Unsupported
+    bool astra_sim = false;                   // serves ASTRA-sim's rule book, and no other
+    bool meets = true;                        // messages may wait for each other
+    bool on_ports = false;                    // they wait only at ports of their two ends: any collective may fold
+    bool on_links = false;                    // they wait at links between NPUs: only collectives of all ranks may fold
+    bool takes_switches = false;              // messages may begin and end at switches
+    bool takes_graph = false;                 // Network::graph may give its links, and Plan::changes may change them
+    bool own_clock = false;                   // the medium keeps a clock beside the run's: Medium::next, run, busy
+    bool receives = false;                    // receives are posted as messages, too: Carried::receives tells which a message is
+    bool queues = false;                      // messages queue at their first link (Medium::reserve, leave): those that wait need not exist
+    bool (*pulls)(const Network&) = nullptr;  // the medium calls for the message behind one that has left (Carried::follow): nor need they
+    const char* never_folds = nullptr;        // the reason why no run on it folds
+    void (*check)(const Network&) = nullptr;  // throws Unsupported
     std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves
 };
 
@@ -188,7 +189,7 @@ struct PacketRules {
     bool spray = false;
     std::int64_t seed = 0;
     std::optional<RoceRules> roce;
-    bool queues = false;  // record each link's queue over time
+    bool queues = false;       // record each link's queue over time
     std::int64_t threads = 1;  // change no integer
 };
 
@@ -269,7 +270,8 @@ inline const char* never_folds(const Plan& plan) {
     for (const Collective& c : plan.collectives)
         for (const Chunk& chunk : c.chunks)
             for (const Phase& p : chunk.phases)
-                if (p.switches() > 0 && p.n != plan.network.dims[static_cast<std::size_t>(p.dim)].npus) return "groups that share a switch that computes";
+                if (p.switches() > 0 && p.n != plan.network.dims[static_cast<std::size_t>(p.dim)].npus)
+                    return "groups that share a switch that computes";
     return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds;
 }
 
@@ -281,9 +283,9 @@ struct PacketCounts {
     std::vector<std::int32_t> source, destination;
     std::vector<std::int64_t> size;
     std::vector<Tick> asked, arrived;
-    Tick width = 0;                          // of a bin of the timelines, ps
-    std::vector<std::int32_t> watched;       // links with timelines
-    std::vector<std::int64_t> longest;       // [watched * bins]
+    Tick width = 0;                     // of a bin of the timelines, ps
+    std::vector<std::int32_t> watched;  // links with timelines
+    std::vector<std::int64_t> longest;  // [watched * bins]
     std::vector<Tick> paused_in;
 };
 
@@ -294,12 +296,12 @@ struct Outcome {
     std::vector<std::int64_t> node_ptr;
     std::vector<Tick> start, end;
     std::vector<std::int32_t> link_dim, link_from, link_to;
-    std::vector<std::int32_t> link_port;  // native networks: which of the NPU's ports of the dim; not reported
+    std::vector<std::int32_t> link_port;    // native networks: which of the NPU's ports of the dim; not reported
     std::vector<std::int32_t> link_number;  // of a graph
     std::vector<std::int64_t> link_bytes;
     std::vector<Tick> link_busy;
-    Tick use_width = 0;                  // of a bin, ps
-    std::vector<Tick> use_busy;          // [dims * bins]
+    Tick use_width = 0;                     // of a bin, ps
+    std::vector<Tick> use_busy;             // [dims * bins]
     std::uint64_t events = 0, counted = 0;  // counted: of them, those of periods that recur, which did not run
     bool folded = false;
     std::string unfolded_because;

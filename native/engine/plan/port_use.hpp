@@ -44,7 +44,9 @@ public:
     using Row = std::vector<PortUse>;
     bool empty() const { return of_.empty(); }
     const Row& operator[](std::size_t participant) const { return rows_[of_[participant]]; }
-    std::size_t bytes() const { return 4 * of_.size() + (rows_.empty() ? 0 : rows_.size() * (sizeof(Row) + rows_[0].size() * sizeof(PortUse))); }
+    std::size_t bytes() const {
+        return 4 * of_.size() + (rows_.empty() ? 0 : rows_.size() * (sizeof(Row) + rows_[0].size() * sizeof(PortUse)));
+    }
     void assign(std::size_t participants, const Row& row) { rows_.assign(1, row), of_.assign(participants, 0); }
     void push_back(const Row& row) {
         std::size_t at = rows_.size();

@@ -42,7 +42,9 @@ std::int64_t Rates::speed(std::size_t which, Tick at) const {
 Tick Rates::stops(std::size_t which) const {
     const auto* steps = of(which);
     Tick since = never;
-    for (auto step = steps ? steps->rbegin() : std::vector<Step>::const_reverse_iterator(); steps && step != steps->rend() && step->speed == 0; ++step) since = step->time;
+    for (auto step = steps ? steps->rbegin() : std::vector<Step>::const_reverse_iterator();
+         steps && step != steps->rend() && step->speed == 0; ++step)
+        since = step->time;
     return since;
 }
 

@@ -27,7 +27,7 @@ public:
     void copy(std::size_t which, std::size_t as, Rates& to) const;
     Tick finish(std::size_t which, Tick start, Tick work) const;  // `never`: it stands still for ever before
     std::int64_t speed(std::size_t which, Tick at) const;
-    Tick stops(std::size_t which) const;  // since when it stands still for ever; or `never`
+    Tick stops(std::size_t which) const;                        // since when it stands still for ever; or `never`
     std::vector<std::pair<Tick, std::size_t>> changes() const;  // what changes when, in order of time
 
 private:

@@ -9,8 +9,8 @@
 
 namespace astrarium {
 
-Outcome run_astra(const Plan& plan, bool record);    // every rank, every message, ASTRA-sim's rule book
-Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
+Outcome run_astra(const Plan& plan, bool record);               // every rank, every message, ASTRA-sim's rule book
+Outcome run_native(const Plan& plan, bool record);              // every rank, every message, the native rule book
 Outcome run_native_undisturbed(const Plan& plan, bool record);  // the same; collectives that nothing disturbs are timed
 class Beats;
 Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
@@ -24,9 +24,9 @@ class LineStore;
 class Common;
 struct FoldOptions {
     bool record = false;
-    bool hurried = false;                // a folded run that does not end is a Stall that says nothing
-    std::shared_ptr<LineStore> store;    // what this and other runs measure
-    std::shared_ptr<Common> common;      // what was found out about the plan's ranks
+    bool hurried = false;              // a folded run that does not end is a Stall that says nothing
+    std::shared_ptr<LineStore> store;  // what this and other runs measure
+    std::shared_ptr<Common> common;    // what was found out about the plan's ranks
     std::function<void(const std::string& why, const Weight& weight)> given_up;  // is told why, and what every rank takes, before that
 };
 // One rank per class where that is exact, else every rank.
@@ -50,14 +50,14 @@ struct Step {
 
 // One collective by itself: `plan.collectives[0]` among `npu_of.size` ranks, from instant 0.
 struct Alone {
-    Tick done = 0;              // of the one member that ran (looped back)
-    std::vector<Tick> each;     // of every member
-    Tick quiet = 0;             // when its last port is free
-    bool tie = false;           // an order within one instant was chosen that could have been another
+    Tick done = 0;           // of the one member that ran (looped back)
+    std::vector<Tick> each;  // of every member
+    Tick quiet = 0;          // when its last port is free
+    bool tie = false;        // an order within one instant was chosen that could have been another
     std::uint64_t events = 0;
-    std::vector<std::vector<Load>> loads;  // per member that ran, where recorded
-    std::vector<std::uint8_t> late;  // native, per member that ran: messages had arrived in its last instant before it ended
-    std::vector<Step> steps;  // of all members that ran, where recorded: by dim and time
+    std::vector<std::vector<Load>> loads;    // per member that ran, where recorded
+    std::vector<std::uint8_t> late;          // native, per member that ran: messages had arrived in its last instant before it ended
+    std::vector<Step> steps;                 // of all members that ran, where recorded: by dim and time
     std::vector<std::vector<PortUse>> uses;  // native, per member that ran and dim; none where messages pass other NPUs
 };
 // One member alone, each of its messages arriving at itself as its equals' do: exact when all members stand alike.
@@ -68,8 +68,8 @@ Alone run_astra_members(const Plan& plan, bool record);
 Alone run_native_members(const Plan& plan, bool record);
 
 class Quotient;
-Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
-                      const std::vector<Tick>& offsets, bool record);
+Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::uint32_t kind,
+                         const std::vector<std::uint32_t>& participants, const std::vector<Tick>& offsets, bool record);
 
 // A message on ASTRA-sim's congestion-unaware network; `load` becomes what it puts on its sender's dim.
 Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size, Load& load);

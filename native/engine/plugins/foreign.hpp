@@ -29,7 +29,7 @@ class ForeignHost {
 public:
     virtual ~ForeignHost() = default;
     virtual Tick now() const = 0;
-    virtual void over(std::uint64_t token) = 0;                 // the callback of a send or a receive, once
+    virtual void over(std::uint64_t token) = 0;                  // the callback of a send or a receive, once
     virtual void schedule(Tick delta, std::uint32_t timer) = 0;  // `fire(timer)` then
 };
 

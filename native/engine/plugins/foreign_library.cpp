@@ -87,9 +87,7 @@ int LibraryNetwork::host_schedule(void* run, std::int64_t delta, void (*callback
     const std::uint32_t timer = me.timer_free_.back();
     try {
         me.host_->schedule(delta, timer);
-    } catch (const std::exception& e) {
-        return me.refuse(e.what());
-    }
+    } catch (const std::exception& e) { return me.refuse(e.what()); }
     me.timer_free_.pop_back();
     me.timers_[timer] = {callback, argument};
     return 0;
@@ -100,9 +98,7 @@ int LibraryNetwork::host_delivered(void* run, std::uint64_t message) {
     if (!me.host_) return me.refuse("calls a callback outside of a run");
     try {
         me.host_->over(message);
-    } catch (const std::exception& e) {
-        return me.refuse(e.what());
-    }
+    } catch (const std::exception& e) { return me.refuse(e.what()); }
     return 0;
 }
 

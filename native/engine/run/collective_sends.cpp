@@ -10,8 +10,10 @@ Sender Collectives::sender_of(std::uint32_t instance, std::uint32_t state) const
     const ChunkState& s = i.chunks[state];
     const Phase& phase = s.now();
     const std::uint64_t key = key_of(i, s);
-    return {instance, state, static_cast<std::uint32_t>(phase.schedule->send_ptr[s.program()]), static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key), &phase, phase.schedule, &s, s.known,
-            static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks)};
+    const auto chunks = static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks);
+    const auto program = static_cast<std::uint32_t>(phase.schedule->send_ptr[s.program()]);
+    const auto rank = static_cast<std::uint32_t>(key >> 32), node = static_cast<std::uint32_t>(key);
+    return {instance, state, program, rank, node, &phase, phase.schedule, &s, s.known, chunks};
 }
 
 // A switch counts as a rank behind all others; its node is the number of the collective among all of the run.
@@ -22,7 +24,8 @@ std::uint64_t Collectives::key_of(const Instance& i, const ChunkState& s) const 
 
 std::int32_t Collectives::end_of(const Sender& from, std::uint32_t send) const {
     const Instance& i = instances_[from.instance];
-    if (from.to_switch(send)) return i.chunks[i.switch_state(plan_.collectives[i.collective], *from.chunk, from.schedule->send_peer[send])].node;
+    if (from.to_switch(send))
+        return i.chunks[i.switch_state(plan_.collectives[i.collective], *from.chunk, from.schedule->send_peer[send])].node;
     return plan_.npu_of[membership_.rank(i.group, from.receiver(send))];
 }
 
@@ -73,10 +76,8 @@ void Collectives::release_sends(std::uint32_t instance, std::uint32_t state) {
         if (static_cast<std::uint32_t>(from.schedule->send_needs[from.first + number]) > s.prefix) break;
         const std::uint32_t together = from.known ? from.known->together[number] : 1;
         const MessageId id = make_send(from, number, together);
-        if (one_event && before != nothing)
-            messages_[before].next = id;
-        else
-            messages_.post(id);
+        if (one_event && before != nothing) messages_[before].next = id;
+        else messages_.post(id);
         before = id;
         s.next_send += together;
     }
@@ -84,9 +85,12 @@ void Collectives::release_sends(std::uint32_t instance, std::uint32_t state) {
 
 void Collectives::release_in_turn(const Sender& from, ChunkState& s) {
     const std::uint32_t begin = s.next_send;
-    while (s.next_send < s.sends && static_cast<std::uint32_t>(from.schedule->send_needs[from.first + s.next_send]) <= s.prefix) ++s.next_send;
+    while (s.next_send < s.sends && static_cast<std::uint32_t>(from.schedule->send_needs[from.first + s.next_send]) <= s.prefix)
+        ++s.next_send;
     if (s.next_send == begin) return;
-    clock_.at(clock_.now, BatchClock::depart, {std::uint64_t{from.rank} << 32 | from.node, std::uint64_t{s.chunk} << 32 | begin, leave_in_turn, from.state, std::uint64_t{from.instance} << 32 | s.next_send});
+    clock_.at(clock_.now, BatchClock::depart,
+              {std::uint64_t{from.rank} << 32 | from.node, std::uint64_t{s.chunk} << 32 | begin, leave_in_turn, from.state,
+               std::uint64_t{from.instance} << 32 | s.next_send});
 }
 
 // The receiver's chunk waits for the message: the sender needs no event; nor does the receiver where no send of its waits for a receive:
@@ -98,10 +102,8 @@ void Collectives::deliver(MessageId id, Tick when) {
     const std::uint32_t instance = m.instance, from = m.source_state, to = m.state;
     const Tick complete = add(when, receive_delay(i, receiver, m.receive));
     sender.undelivered -= m.together, sender.over = std::max(sender.over, when);
-    if (receiver.next_send == receiver.sends)
-        receiver.complete += m.together, receiver.over = std::max(receiver.over, complete);
-    else
-        receives_over(instance, to, m.receive + 1 - m.together, m.receive, complete);
+    if (receiver.next_send == receiver.sends) receiver.complete += m.together, receiver.over = std::max(receiver.over, complete);
+    else receives_over(instance, to, m.receive + 1 - m.together, m.receive, complete);
     messages_.free(id);
     try_leave(instance, from);
     if (to != from) try_leave(instance, to);
@@ -173,7 +175,8 @@ void Collectives::one_end_over(const Message& m) {
 // Natively tags have 32 bits; those of collectives lie above: (1 + meeting) << 40 | step << 20 | number of the receive.
 std::int64_t Collectives::tag_of(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const {
     const bool custom = plan_.collectives[i.collective].custom.has_value();
-    const std::uint64_t step = static_cast<std::uint64_t>(chunk) * static_cast<std::uint64_t>(plan_.collectives[i.collective].max_phases) + phase;
+    const std::uint64_t step =
+        static_cast<std::uint64_t>(chunk) * static_cast<std::uint64_t>(plan_.collectives[i.collective].max_phases) + phase;
     if (i.serial >= 1u << 22 || step >= 1u << 20 || (!custom && number >= 1u << 20))
         throw Unsupported("a foreign network and more than 4 million collectives, or a million steps or receives in one");
     return static_cast<std::int64_t>((std::uint64_t{1} + i.serial) * Carried::first_tag_of_collectives | step << 20 | number);

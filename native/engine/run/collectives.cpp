@@ -13,15 +13,17 @@ namespace astrarium {
 namespace {
 
 std::string op_name(int op) {
-    static const char* const names[] = {"all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all", "reduce_scatter", "reduce_scatter_block", "barrier"};
+    static const char* const names[] = {"all_reduce", "reduce",         "all_gather",           "gather", "scatter", "broadcast",
+                                        "all_to_all", "reduce_scatter", "reduce_scatter_block", "barrier"};
     return op >= 0 && static_cast<std::size_t>(op) < std::size(names) ? names[op] : "operation " + std::to_string(op);
 }
 
 }  // namespace
 
 Collectives::Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, bool alone)
-    : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), alone_(alone), membership_(plan), geometry_(plan.network), send_order_(plan), receive_delays_(plan),
-      turns_(plan, *this, messages, clock), next_serial_(plan.groups.size() + 1), open_(plan.groups.size() + 1), skipped_(plan.groups.size() + 1, 0) {}
+    : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), alone_(alone), membership_(plan), geometry_(plan.network),
+      send_order_(plan), receive_delays_(plan), turns_(plan, *this, messages, clock), next_serial_(plan.groups.size() + 1),
+      open_(plan.groups.size() + 1), skipped_(plan.groups.size() + 1, 0) {}
 
 std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     if (free_.empty()) {
@@ -51,7 +53,8 @@ std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, s
         ChunkState& s = i.chunks[k];
         const InSwitch& able = s.now().in_switch;
         const std::int32_t npu = plan_.npu_of[membership_.rank(group, s.position)];
-        s.node = able.nodes.empty() ? geometry_.switch_of(static_cast<std::size_t>(s.now().dim), npu) : able.nodes[static_cast<std::size_t>(s.index - s.now().n)];
+        s.node = able.nodes.empty() ? geometry_.switch_of(static_cast<std::size_t>(s.now().dim), npu)
+                                    : able.nodes[static_cast<std::size_t>(s.index - s.now().n)];
     }
     return id;
 }
@@ -61,12 +64,14 @@ void Collectives::issue(std::uint32_t rank, std::uint32_t node, std::size_t slot
     const std::uint32_t group = plan_.slot_b[slot] < 0 ? membership_.all() : static_cast<std::uint32_t>(plan_.slot_b[slot]);
     const std::uint32_t position = membership_.position(group, rank);
     if (position == Membership::none)
-        throw BadTrace("rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node) + ": the rank is not a member of the collective's group");
+        throw BadTrace("rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node) +
+                       ": the rank is not a member of the collective's group");
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
     if (promotion_ && promotion_->measures(group, serial)) return promotion_->gather(rank, node, group, id, serial);
-    if (undisturbed_ && undisturbed_->times(group, id, serial)) return undisturbed_->gather({group, position, node, nodes_.late()}, id, serial);
+    if (undisturbed_ && undisturbed_->times(group, id, serial))
+        return undisturbed_->gather({group, position, node, nodes_.late()}, id, serial);
     std::uint32_t instance = nothing;
     for (const auto& [number, at] : open_[group])
         if (number == serial) instance = at;
@@ -75,14 +80,16 @@ void Collectives::issue(std::uint32_t rank, std::uint32_t node, std::size_t slot
     join(instance, position, node);
 }
 
-void Collectives::check_alike(std::uint32_t rank, std::uint32_t node, const Collective& mine, std::uint32_t instance, std::uint32_t serial) const {
+void Collectives::check_alike(std::uint32_t rank, std::uint32_t node, const Collective& mine, std::uint32_t instance,
+                              std::uint32_t serial) const {
     const Instance& i = instances_[instance];
     const Collective& theirs = plan_.collectives[i.collective];
     if (mine.op == theirs.op && mine.size == theirs.size) return;
     const std::uint32_t number = serial + skipped_[i.group] + 1;
-    throw BadTrace("rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node) + ": collective number " + std::to_string(number) + " of its group is " +
-                   op_name(mine.op) + " of " + std::to_string(mine.size) + " bytes here, but another member issued " + op_name(theirs.op) + " of " +
-                   std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders; let each wait for the "
+    throw BadTrace("rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node) + ": collective number " + std::to_string(number) +
+                   " of its group is " + op_name(mine.op) + " of " + std::to_string(mine.size) + " bytes here, but another member issued " +
+                   op_name(theirs.op) + " of " + std::to_string(theirs.size) +
+                   " bytes: the ranks issue this group's collectives in different orders; let each wait for the "
                    "one before it on every rank (dependencies of the trace), or try collective.scheduling: fifo");
 }
 
@@ -148,10 +155,10 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
     ChunkState& s = i.chunks[at];
     s.enter(phase, place_of(i.group, position), i.bit_base[at * static_cast<std::size_t>(c.max_phases) + phase]);
     const bool starts = s.starts();
-    if (starts && plan_.policy.endpoint_delay == 0 && !clock_.strict)
-        release_sends(instance, at);
+    if (starts && plan_.policy.endpoint_delay == 0 && !clock_.strict) release_sends(instance, at);
     else if (starts)
-        clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {i.members[position].key(), static_cast<std::uint64_t>(chunk) << 32, phase_started, at, instance});
+        clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done,
+                  {i.members[position].key(), static_cast<std::uint64_t>(chunk) << 32, phase_started, at, instance});
     const bool told = plan_.network.medium->receives;
     if (told) post_receives(instance, at);
     for (std::uint32_t r = 0; r < s.receives && !told; ++r)
@@ -178,10 +185,8 @@ void Collectives::try_leave(std::uint32_t instance, std::uint32_t state) {
     }
     if (--m.chunks_left > 0) return advance(instance, position, list);
     ++i.done;
-    if (alone_)
-        alone_done_ = clock_.now, alone_late_ = nodes_.late();
-    else
-        nodes_.complete(m.rank, m.node);
+    if (alone_) alone_done_ = clock_.now, alone_late_ = nodes_.late();
+    else nodes_.complete(m.rank, m.node);
     close_if_done(instance);
 }
 
@@ -217,7 +222,8 @@ std::size_t Collectives::open_parts() const {
 
 std::uint64_t Collectives::bytes() const {
     std::uint64_t out = 0;
-    for (const Instance& i : instances_) out += i.chunks.size() * sizeof(ChunkState) + i.members.size() * sizeof(Member) + 8 * i.bit_base.size();
+    for (const Instance& i : instances_)
+        out += i.chunks.size() * sizeof(ChunkState) + i.members.size() * sizeof(Member) + 8 * i.bit_base.size();
     return out;
 }
 
@@ -240,7 +246,9 @@ void Collectives::write(Recurrence& to) {
             }
             for (const ChunkState& s : i.chunks) {
                 to.word(std::int64_t{s.phase} << 1 | s.inside);
-                if (s.inside) to.word(std::int64_t{s.next_send} << 32 | s.prefix), to.word(std::int64_t{s.complete} << 32 | s.undelivered), to.until(s.over);
+                if (s.inside)
+                    to.word(std::int64_t{s.next_send} << 32 | s.prefix), to.word(std::int64_t{s.complete} << 32 | s.undelivered),
+                        to.until(s.over);
             }
             for (const std::uint64_t bits : i.delivered) to.word(static_cast<std::int64_t>(bits));
             for (const std::uint64_t bits : i.complete) to.word(static_cast<std::int64_t>(bits));

@@ -27,7 +27,9 @@ public:
     Collectives(const Collectives&) = delete;
     Collectives& operator=(const Collectives&) = delete;
     void carry_out_custom(CustomRuns& custom) { custom_ = &custom; }
-    void stand_for(Quotient& quotient, Equals& equals, Promotion& promotion) { quotient_ = &quotient, equals_ = &equals, promotion_ = &promotion; }
+    void stand_for(Quotient& quotient, Equals& equals, Promotion& promotion) {
+        quotient_ = &quotient, equals_ = &equals, promotion_ = &promotion;
+    }
     void time(Undisturbed& undisturbed) { undisturbed_ = &undisturbed; }
     const SendOrders& send_order() const { return send_order_; }
 
@@ -115,7 +117,7 @@ private:
     Turns turns_;
     std::vector<Instance> instances_;
     std::vector<std::uint32_t> free_;
-    std::unordered_map<std::int32_t, Tick> adder_free_;  // per switch that added
+    std::unordered_map<std::int32_t, Tick> adder_free_;                      // per switch that added
     std::vector<std::vector<std::uint32_t>> next_serial_;                    // per group, member
     std::vector<std::deque<std::pair<std::uint32_t, std::uint32_t>>> open_;  // per group: serial, instance
     std::uint32_t opened_ = 0;

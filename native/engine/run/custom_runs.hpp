@@ -21,7 +21,9 @@ private:
         std::vector<std::int32_t> parents;
     };
     const Custom& custom(const Run& run) const { return *plan_.collectives[collectives_.instance(run.instance).collective].custom; }
-    const Program& program(const Run& run) const { return custom(run).programs[static_cast<std::size_t>(custom(run).program_of[run.position])]; }
+    const Program& program(const Run& run) const {
+        return custom(run).programs[static_cast<std::size_t>(custom(run).program_of[run.position])];
+    }
     void issue(std::uint32_t run, std::uint32_t node);
     void post(std::uint32_t run, std::uint32_t node, std::uint32_t peer, std::int64_t tag, std::uint32_t number);
     void end(std::uint32_t run);

@@ -29,8 +29,10 @@ Aim Equals::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
     receive = quotient_.receive(phase, kind, mine, to, receive);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
-    const auto from = static_cast<std::uint32_t>(static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride);
-    return {membership_.position(group, other), receive, quotient_.rank_at(kind, other, from), quotient_.flight(kind, mine, to, other, from)};
+    const auto from =
+        static_cast<std::uint32_t>(static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride);
+    return {membership_.position(group, other), receive, quotient_.rank_at(kind, other, from),
+            quotient_.flight(kind, mine, to, other, from)};
 }
 
 // Per send, how many messages leave with it: those released by the same receive, of one size, to equals of the sender through one
@@ -53,10 +55,10 @@ std::vector<std::uint32_t> Equals::find_trains(const std::vector<Aim>& aims, con
                blocks(k) == blocks(k - 1) && reduces(k) == reduces(k - 1);
     };
     for (std::uint32_t begin = 0, end = 0; begin < s.sends; begin = end) {
-        for (end = begin + 1; end < s.sends && follows(end); ++end) {
-        }
+        for (end = begin + 1; end < s.sends && follows(end); ++end) {}
         bool whole = true;
-        for (std::uint32_t k = 0; k < s.sends && end > begin + 1; ++k) whole = whole && (needs(k) <= match(begin) || needs(k) > match(end - 1));
+        for (std::uint32_t k = 0; k < s.sends && end > begin + 1; ++k)
+            whole = whole && (needs(k) <= match(begin) || needs(k) > match(end - 1));
         if (whole) together[begin] = end - begin;
     }
     return together;

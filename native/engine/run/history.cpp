@@ -62,7 +62,8 @@ void History::drop(std::size_t i) {
 // time from one return to the next, here in events.
 std::uint64_t History::interval(std::uint64_t state_size) const {
     const double all = static_cast<double>(run_.clock_.handled + redone_);
-    return few_events + static_cast<std::uint64_t>(std::sqrt(2 * static_cast<double>(state_size) / bytes_of_an_event * all / (1 + returns_)));
+    return few_events +
+           static_cast<std::uint64_t>(std::sqrt(2 * static_cast<double>(state_size) / bytes_of_an_event * all / (1 + returns_)));
 }
 
 void History::keep() {

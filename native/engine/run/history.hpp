@@ -35,8 +35,8 @@ private:
     std::uint64_t count_ = 0;
     double returns_ = 0;
     std::uint64_t redone_ = 0;
-    bool jumped_ = false;       // since the first state
-    std::uint64_t due_ = 0;     // number of events after which a state is kept
+    bool jumped_ = false;    // since the first state
+    std::uint64_t due_ = 0;  // number of events after which a state is kept
 };
 
 }  // namespace astrarium

@@ -5,7 +5,9 @@
 namespace astrarium {
 namespace {
 
-std::uint32_t count(const View<std::int32_t>& ptr, std::size_t program) { return static_cast<std::uint32_t>(ptr[program + 1] - ptr[program]); }
+std::uint32_t count(const View<std::int32_t>& ptr, std::size_t program) {
+    return static_cast<std::uint32_t>(ptr[program + 1] - ptr[program]);
+}
 
 }  // namespace
 
@@ -19,7 +21,8 @@ void Instance::lay_chunks_of(std::uint32_t id, const Collective& c, std::uint32_
         s.instance = id, s.position = position, s.chunk = k, s.phases = &kind->phases;
         for (const Phase& phase : kind->phases) {
             bit_base.push_back(bits);
-            bits += count(phase.schedule->recv_ptr, static_cast<std::size_t>(phase.schedule->program[static_cast<std::size_t>(index_in(phase, place))]));
+            bits += count(phase.schedule->recv_ptr,
+                          static_cast<std::size_t>(phase.schedule->program[static_cast<std::size_t>(index_in(phase, place))]));
         }
         for (std::size_t rest = kind->phases.size(); rest < static_cast<std::size_t>(c.max_phases); ++rest) bit_base.push_back(bits);
     }

@@ -28,8 +28,8 @@ struct ChunkState {  // one chunk at one member: its current phase
     std::int32_t index = 0, base = 0;
     std::int32_t node = -1;  // of a switch that computes, which is in one phase only
     std::uint32_t next_send = 0, sends = 0, receives = 0, prefix = 0, complete = 0, undelivered = 0;
-    std::size_t bits = 0;  // into delivered/complete of the instance, for the current phase
-    Tick over = 0;         // when those of its sends and receives are over that have no event of their own
+    std::size_t bits = 0;          // into delivered/complete of the instance, for the current phase
+    Tick over = 0;                 // when those of its sends and receives are over that have no event of their own
     const Sends* known = nullptr;  // one rank per class, once asked for
 
     // At the beginning of a phase, at a place of the group.
@@ -48,8 +48,8 @@ struct Member {
 struct Instance {
     std::uint32_t collective = 0, group = 0, done = 0, serial = 0;
     std::vector<Member> members;
-    std::vector<ChunkState> chunks;      // member * total_chunks + chunk
-    std::vector<std::size_t> bit_base;   // per (member * total_chunks + chunk): first bit; phases follow
+    std::vector<ChunkState> chunks;           // member * total_chunks + chunk
+    std::vector<std::size_t> bit_base;        // per (member * total_chunks + chunk): first bit; phases follow
     std::vector<std::uint32_t> first_switch;  // per chunk and phase with switches: their first chunk state, behind those of members
     std::vector<std::uint64_t> delivered, complete;
 
@@ -75,7 +75,7 @@ private:
     void lay_chunks_of(std::uint32_t id, const Collective& c, std::uint32_t position, std::uint32_t place, std::size_t& bits);
 };
 
-struct Sender {  // a participant's chunk in its phase
+struct Sender {                                        // a participant's chunk in its phase
     std::uint32_t instance, state, first, rank, node;  // first: of its sends in the schedule
     const Phase* phase;
     const Schedule* schedule;
@@ -86,7 +86,9 @@ struct Sender {  // a participant's chunk in its phase
     std::uint32_t receiver(std::uint32_t send) const {
         return static_cast<std::uint32_t>(chunk->base + peer_of(*schedule, chunk->index, schedule->send_peer[send]) * phase->stride);
     }
-    std::int64_t size(std::uint32_t send) const { return (schedule->send_block_ptr[send + 1] - schedule->send_block_ptr[send]) * phase->block_size; }
+    std::int64_t size(std::uint32_t send) const {
+        return (schedule->send_block_ptr[send + 1] - schedule->send_block_ptr[send]) * phase->block_size;
+    }
 };
 
 inline bool bit(const std::vector<std::uint64_t>& words, std::size_t i) { return words[i >> 6] >> (i & 63) & 1; }

@@ -8,11 +8,10 @@
 
 namespace astrarium {
 
-Messages::Messages(const Plan& plan, BatchClock& clock, bool record, const PortRows& rows, ForeignNetwork* foreign, Ends& ends) : clock_(clock), ends_(ends) {
-    if (plan.network.medium->on_ports || rows.of_npu)
-        ports_ = std::make_unique<Ports>(plan, rows, record);
-    else
-        medium_ = foreign ? std::make_unique<ForeignMedium>(*foreign, *this) : plan.network.medium->open(plan, record, *this);
+Messages::Messages(const Plan& plan, BatchClock& clock, bool record, const PortRows& rows, ForeignNetwork* foreign, Ends& ends)
+    : clock_(clock), ends_(ends) {
+    if (plan.network.medium->on_ports || rows.of_npu) ports_ = std::make_unique<Ports>(plan, rows, record);
+    else medium_ = foreign ? std::make_unique<ForeignMedium>(*foreign, *this) : plan.network.medium->open(plan, record, *this);
 }
 
 MessageId Messages::make() {
@@ -67,10 +66,11 @@ void Messages::arrive(MessageId id) {
 void Messages::write(Recurrence& to) const {
     for (const std::vector<Tick>* times : ports_ ? ports_->free_times() : medium_->free_times())
         for (const Tick free : *times) to.until(free);
-    if (ports_) ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
-        to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
-        to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
-    });
+    if (ports_)
+        ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
+            to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
+            to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
+        });
 }
 
 }  // namespace astrarium

@@ -19,13 +19,13 @@ struct Message {
     enum For : std::uint8_t { node, chunk, custom, access } purpose = node;
     bool receives = false;  // foreign networks only: a receive that waits for its message
     std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
-    bool to_switch = false;  // that computes
+    bool to_switch = false;                                                           // that computes
     std::uint32_t collective = 0;
-    std::uint32_t together = 1;                    // messages of a train: this one is the last
-    std::uint32_t next = nothing;                  // the one that departs after it, in one event
-    std::uint32_t queue = nothing;                 // of sends that come to be after it
-    std::uint32_t rank = 0, node_index = 0;        // node: the sender's; access: of the node that moves bytes to or from a memory
-    std::uint32_t source = 0;                      // the rank from which it arrives
+    std::uint32_t together = 1;              // messages of a train: this one is the last
+    std::uint32_t next = nothing;            // the one that departs after it, in one event
+    std::uint32_t queue = nothing;           // of sends that come to be after it
+    std::uint32_t rank = 0, node_index = 0;  // node: the sender's; access: of the node that moves bytes to or from a memory
+    std::uint32_t source = 0;                // the rank from which it arrives
     Flight flight;
     std::uint64_t high = 0, low = 0;
     std::int64_t tag = 0;
@@ -37,8 +37,8 @@ public:
     // Who is told. In runs with one rank per class, of ports that are asked for, too.
     class Ends {
     public:
-        virtual void deliver(MessageId id, Tick when) = 0;  // it will be delivered then
-        virtual void send_next(std::uint32_t queue) = 0;    // its queue's next one may come to be
+        virtual void deliver(MessageId id, Tick when) = 0;     // it will be delivered then
+        virtual void send_next(std::uint32_t queue) = 0;       // its queue's next one may come to be
         virtual MessageId pull_next(std::uint32_t queue) = 0;  // it comes to be
 
     protected:
@@ -66,23 +66,23 @@ public:
     }
     MessageId make();
     void free(MessageId id) { free_.push_back(id); }
-    void post(MessageId id);           // it leaves in this instant
-    void leave(MessageId id);          // with those that leave in the same event
+    void post(MessageId id);   // it leaves in this instant
+    void leave(MessageId id);  // with those that leave in the same event
     void leave_in_turn(MessageId id, const Medium::Turn& turn) { ask_again(id, medium_->leave(pool_[id].flight, turn)); }
-    void arrive(MessageId id);         // at its in port, or at the next device
-    void reach_adder(MessageId id) {   // what is there in one instant goes in the order of what arrives
+    void arrive(MessageId id);        // at its in port, or at the next device
+    void reach_adder(MessageId id) {  // what is there in one instant goes in the order of what arrives
         Keyed key = arrives(id);
         key.kind = astrarium::reach_adder;
         clock_.at(clock_.now, BatchClock::arrive, key);
     }
     std::size_t size() const { return pool_.size(); }
 
-    Ports* ports() { return ports_.get(); }    // one of these
+    Ports* ports() { return ports_.get(); }  // one of these
     Medium* medium() { return medium_.get(); }
     void watch(LinkHolds& holds) { ports_ ? ports_->watch(holds) : medium_->watch(holds); }
     Traffic* traffic() { return ports_ ? &ports_->traffic : medium_->traffic(); }
     bool recurs() const { return ports_ || !medium_->free_times().empty(); }
-    void write(Recurrence& to) const;           // what the medium has
+    void write(Recurrence& to) const;  // what the medium has
     auto state() { return std::tie(pool_, free_); }
 
 private:
@@ -91,14 +91,17 @@ private:
 
     // for the medium
     Flight& flight(MessageId id) override { return pool_[id].flight; }
-    void ask_again(MessageId id, Tick when) override { if (when != never) clock_.at(when, BatchClock::arrive, arrives(id)); }
+    void ask_again(MessageId id, Tick when) override {
+        if (when != never) clock_.at(when, BatchClock::arrive, arrives(id));
+    }
     void delivered(MessageId id, Tick when) override {
         if (when > clock_.now) return ends_.deliver(id, when);  // known beforehand: often no event of its own
         clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0});
     }
     void wake(std::uint32_t what, Tick when, Turn turn) override {
         const bool after = turn == Turn::after;
-        clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done, {after ? ~std::uint64_t{0} : 0, after ? what : 0, medium_due, what, 0});
+        clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done,
+                  {after ? ~std::uint64_t{0} : 0, after ? what : 0, medium_due, what, 0});
     }
     Tick now() const override { return clock_.now; }
     MessageId follow(MessageId id) override {

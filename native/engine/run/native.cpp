@@ -43,9 +43,10 @@ Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool 
 }
 
 Native::Native(const Parts& parts)
-    : plan_(that_fits(parts.plan, parts.record, parts.alone)), record_(parts.record), alone_(parts.alone), purpose_(parts.purpose), quotient_(parts.quotient), folded_(parts.folded),
-      nodes_(plan_, clock_, record_, parts.plugins, *this), messages_(plan_, clock_, record_, parts.rows, parts.plugins.network, *this),
-      post_(plan_, clock_, nodes_, messages_, quotient_), remote_(plan_, parts.plugins.memory), collectives_(plan_, clock_, nodes_, messages_, alone_),
+    : plan_(that_fits(parts.plan, parts.record, parts.alone)), record_(parts.record), alone_(parts.alone), purpose_(parts.purpose),
+      quotient_(parts.quotient), folded_(parts.folded), nodes_(plan_, clock_, record_, parts.plugins, *this),
+      messages_(plan_, clock_, record_, parts.rows, parts.plugins.network, *this), post_(plan_, clock_, nodes_, messages_, quotient_),
+      remote_(plan_, parts.plugins.memory), collectives_(plan_, clock_, nodes_, messages_, alone_),
       custom_(plan_, clock_, nodes_, messages_, collectives_) {
     collectives_.carry_out_custom(custom_);
 }
@@ -63,8 +64,7 @@ void Native::all_instants() {
         while (!clock_.empty()) instant();
         return;
     }
-    for (messages_.medium()->begin(); step_beside();) {
-    }
+    for (messages_.medium()->begin(); step_beside();) {}
 }
 
 // The next instant of the run or of a medium with a clock of its own; false when there is none, or no use in one.
@@ -79,10 +79,12 @@ bool Native::step_beside() {
         medium.run(time);
     }
     if (!clock_.empty() && clock_.next() == time)
-        clock_.instant([this](const Keyed& event) {
-            idle_ = event.kind == medium_due ? idle_ + 1 : 0;
-            handle(event);
-        }, [this](const Keyed& event) { prefetch(event); });
+        clock_.instant(
+            [this](const Keyed& event) {
+                idle_ = event.kind == medium_due ? idle_ + 1 : 0;
+                handle(event);
+            },
+            [this](const Keyed& event) { prefetch(event); });
     return true;
 }
 
@@ -111,17 +113,12 @@ void Native::prefetch(const Keyed& event) const {
 }
 
 void Native::handle(const Keyed& event) {
-    const auto low = static_cast<std::uint32_t>(event.low), b = static_cast<std::uint32_t>(event.b), instance = static_cast<std::uint32_t>(event.b >> 32);
+    const auto low = static_cast<std::uint32_t>(event.low), b = static_cast<std::uint32_t>(event.b),
+               instance = static_cast<std::uint32_t>(event.b >> 32);
     switch (static_cast<What>(event.kind)) {
         case node_over: return nodes_.complete(event.a, b);
-        case send_over:
-            if (collectives_.to_switch(messages_[event.a])) return messages_.reach_adder(event.a);
-            [[fallthrough]];
-        case reach_adder: {
-            const Message message = messages_[event.a];
-            messages_.free(event.a);
-            return delivered(message);
-        }
+        case send_over: return sent(event.a);
+        case reach_adder: return take_out(event.a);
         case receive_over: return collectives_.receive_complete(instance, event.a, low, b);
         case phase_started: return collectives_.release_sends(b, event.a);
         case phase_over: return collectives_.try_leave(b, event.a);
@@ -147,8 +144,20 @@ void Native::issue(Kind kind, std::uint32_t rank, std::uint32_t node, std::size_
 // A message will be delivered.
 void Native::deliver(MessageId id, Tick when) {
     const Message& m = messages_[id];
-    if (m.purpose == Message::chunk && !clock_.strict && !plan_.network.medium->receives && collectives_.wanted(m)) return collectives_.deliver(id, when);
+    if (m.purpose == Message::chunk && !clock_.strict && !plan_.network.medium->receives && collectives_.wanted(m))
+        return collectives_.deliver(id, when);
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
+}
+
+void Native::sent(MessageId id) {
+    if (collectives_.to_switch(messages_[id])) return messages_.reach_adder(id);
+    take_out(id);
+}
+
+void Native::take_out(MessageId id) {
+    const Message message = messages_[id];
+    messages_.free(id);
+    delivered(message);
 }
 
 void Native::delivered(const Message& m) {
@@ -197,7 +206,15 @@ Alone Native::run_alone() {
     collectives_.begin_alone(instance);
     all_instants();
     const bool ended = collectives_.instance(instance).members.empty();
-    return {collectives_.alone_done(), {}, messages_.ports()->quiet(), !ended, clock_.handled, {traffic.loads()}, {collectives_.alone_late()}, traffic.usage.steps(), {messages_.ports()->uses(0)}};
+    return {collectives_.alone_done(),
+            {},
+            messages_.ports()->quiet(),
+            !ended,
+            clock_.handled,
+            {traffic.loads()},
+            {collectives_.alone_late()},
+            traffic.usage.steps(),
+            {messages_.ports()->uses(0)}};
 }
 
 Alone Native::run_members() {
@@ -207,7 +224,8 @@ Alone Native::run_members() {
     if (ports) ports->keep_uses();
     nodes_.start();
     all_instants();
-    Alone out{0, nodes_.finish(), ports ? ports->quiet() : 0, !nodes_.done(), clock_.handled, {}, nodes_.ended_late(), traffic.usage.steps(), {}};
+    Alone out{
+        0, nodes_.finish(), ports ? ports->quiet() : 0, !nodes_.done(), clock_.handled, {}, nodes_.ended_late(), traffic.usage.steps(), {}};
     for (std::size_t r = 0; r < nodes_.ranks(); ++r)
         out.uses.push_back(ports ? ports->uses(quotient_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
@@ -222,7 +240,8 @@ AloneOnLinks Native::run_on_links(const std::vector<Coming>& comings) {
     messages_.watch(used);
     traffic.usage.keep_steps();
     for (std::uint32_t rank = 0; rank < comings.size(); ++rank)
-        clock_.at(comings[rank].at, comings[rank].late ? BatchClock::arrive : BatchClock::done, {std::uint64_t{rank} << 32, 0, comings[rank].late ? measured_over : node_over, rank, 0});
+        clock_.at(comings[rank].at, comings[rank].late ? BatchClock::arrive : BatchClock::done,
+                  {std::uint64_t{rank} << 32, 0, comings[rank].late ? measured_over : node_over, rank, 0});
     all_instants();
     if (!nodes_.done()) return {};
     AloneOnLinks out{nodes_.finish(), nodes_.ended_late(), traffic.usage.steps(), {}, {}, clock_.handled};
@@ -230,7 +249,9 @@ AloneOnLinks Native::run_on_links(const std::vector<Coming>& comings) {
     const Outcome& t = out.traffic;
     for (std::size_t k = 0; k < t.link_dim.size(); ++k) {
         const bool inward = t.link_from[k] < 0;
-        const std::size_t port = traffic.port(static_cast<std::size_t>(t.link_dim[k]), inward ? t.link_to[k] : t.link_from[k], t.link_port[k]) + (inward ? traffic.ports() : 0);
+        const std::size_t port =
+            traffic.port(static_cast<std::size_t>(t.link_dim[k]), inward ? t.link_to[k] : t.link_from[k], t.link_port[k]) +
+            (inward ? traffic.ports() : 0);
         out.windows.push_back({used.used_from(port), used.used_until(port)});
     }
     return out;
@@ -253,8 +274,7 @@ Outcome run_native_undisturbed(const Plan& plan, bool record) {
     } catch (const Undisturbed::Disturbed&) {
     } catch (const Stall&) {
     } catch (const BadTrace&) {
-    } catch (const Unsupported&) {
-    }
+    } catch (const Unsupported&) {}
     return run_native(plan, record);
 }
 

@@ -17,7 +17,7 @@ namespace astrarium {
 class Native final : Nodes::Tasks, Messages::Ends {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
-    Native(const Plan& plan, Beats& beats);  // periods that recur are counted
+    Native(const Plan& plan, Beats& beats);                           // periods that recur are counted
     Native(const Plan& plan, bool record, Undisturbed& undisturbed);  // what nothing disturbs is timed
     // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
     // scout: all collectives are timed, and those that meet others are noted. attempt: a result, unless collectives meet others: where it
@@ -26,7 +26,7 @@ public:
     Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose);
     bool failed() const { return purpose_ == Purpose::attempt && promotion_->scouting() == Promotion::Scouting::now; }
     Outcome run();
-    Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
+    Alone run_alone();  // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
     AloneOnLinks run_on_links(const std::vector<Coming>& comings);  // collectives[0] by itself
 
@@ -49,6 +49,8 @@ private:
     MessageId pull_next(std::uint32_t queue) override { return collectives_.turns().pull_next(queue); }
     void handle(const Keyed& event);
     void prefetch(const Keyed& event) const;
+    void sent(MessageId id);      // it is there, or at a switch that adds it first
+    void take_out(MessageId id);  // and hand it to whom it is for
     void delivered(const Message& message);
     void one_end_over(const Message& message);
     void all_instants();
@@ -59,7 +61,8 @@ private:
 
     // Earlier states.
     auto state() {
-        return std::tuple_cat(std::tie(clock_, counted_), nodes_.state(), messages_.state(), messages_.ports()->state(), post_.state(), remote_.state(), collectives_.state(), promotion_->state());
+        return std::tuple_cat(std::tie(clock_, counted_), nodes_.state(), messages_.state(), messages_.ports()->state(), post_.state(),
+                              remote_.state(), collectives_.state(), promotion_->state());
     }
     void go_back();
 

@@ -43,13 +43,9 @@ template <class Run>
 auto or_unfoldable(Run&& run) {
     try {
         return run();
-    } catch (const BadTrace&) {
+    } catch (const BadTrace&) { throw Endless{{"the run does not end"}}; } catch (const Stall&) {
         throw Endless{{"the run does not end"}};
-    } catch (const Stall&) {
-        throw Endless{{"the run does not end"}};
-    } catch (const Unsupported&) {
-        throw Endless{{"the run does not end"}};
-    }
+    } catch (const Unsupported&) { throw Endless{{"the run does not end"}}; }
 }
 
 }  // namespace
@@ -69,8 +65,7 @@ Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool recor
     };
     try {
         return run(Native::Purpose::attempt);
-    } catch (const Promotion::AttemptFailed&) {
-    }
+    } catch (const Promotion::AttemptFailed&) {}
     try {
         if (!record) run(Native::Purpose::scout);
     } catch (const Unfoldable&) {  // as far as it came
@@ -83,9 +78,11 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
     std::optional<std::pair<Conflicts, std::vector<std::int32_t>>> known;  // and the kinds of groups as they were then
     const auto with_classes = [&](const std::set<Labels>& split) {
         const std::shared_ptr<const RankClasses> classes = facts.classes(split);
-        if (options.record && plan.ranks() > few_ranks && classes->first.size() * 2 > plan.ranks() && irregular(plan)) throw Unfoldable{"too few equal ranks"};
+        if (options.record && plan.ranks() > few_ranks && classes->first.size() * 2 > plan.ranks() && irregular(plan))
+            throw Unfoldable{"too few equal ranks"};
         check_foldable(plan, *classes, options.record);
-        if (!plan.network.medium->on_ports && !plan.network.medium->on_links) throw Unfoldable{"a medium that is not known to treat equals alike"};
+        if (!plan.network.medium->on_ports && !plan.network.medium->on_links)
+            throw Unfoldable{"a medium that is not known to treat equals alike"};
         Kinds kinds(plan, facts, *classes);
         const Timing timing{plan, options.record, rules, facts, *classes, kinds};
         if (!split.empty() && classes->first.size() * 2 > plan.ranks() && !timing.by_lines()) throw Unfoldable{"too few equal ranks"};
@@ -99,12 +96,15 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
             throw;
         }
     };
-    return fold(plan, options, with_classes, [&] { return options.record || plan.changes.time.size > 0 ? run_native_undisturbed(plan, options.record) : run_native_periods(plan, facts.beats()); });
+    return fold(plan, options, with_classes, [&] {
+        return options.record || plan.changes.time.size > 0 ? run_native_undisturbed(plan, options.record)
+                                                            : run_native_periods(plan, facts.beats());
+    });
 }
 
 // One collective of the classes in `participants`, which come at `offsets`; the results are by class.
-Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
-                      const std::vector<Tick>& offsets, bool record) {
+Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::uint32_t kind,
+                         const std::vector<std::uint32_t>& participants, const std::vector<Tick>& offsets, bool record) {
     const Plan& all = quotient.plan();
     Plan plan;
     plan.npus = all.npus, plan.network = all.network, plan.policy = all.policy, plan.npu_of = all.npu_of, plan.groups = all.groups;
@@ -113,7 +113,8 @@ Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::
     Arrivals arrivals;
     plan.programs.push_back(Arrivals::none());  // of classes that take no part
     std::vector<std::int64_t> slot_ptr{0};
-    std::vector<std::int32_t> program_of(all.ranks(), 0), zeros(participants.size(), 0), group(participants.size(), static_cast<std::int32_t>(kind) - 1);
+    std::vector<std::int32_t> program_of(all.ranks(), 0), zeros(participants.size(), 0),
+        group(participants.size(), static_cast<std::int32_t>(kind) - 1);
     for (std::size_t i = 0; i < participants.size(); ++i) {
         program_of[participants[i]] = static_cast<std::int32_t>(i + 1);
         plan.programs.push_back(arrivals.at(offsets[i]));

@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t largest_state = 1 << 20;  // ranks, messages, and chunks at members
 
 void write_flight(Recurrence& to, const Flight& f) {
-    to.word(std::int64_t{f.source} << 32 | static_cast<std::uint32_t>(f.destination)), to.word(std::int64_t{f.from} << 32 | static_cast<std::uint32_t>(f.to));
+    to.word(std::int64_t{f.source} << 32 | static_cast<std::uint32_t>(f.destination)),
+        to.word(std::int64_t{f.from} << 32 | static_cast<std::uint32_t>(f.to));
     to.word(f.at), to.word(f.size << 1 | f.at_switch), to.until(f.tail);
 }
 
@@ -52,7 +53,9 @@ void Native::write_event(const Keyed& event) {
         case send_over:
         case leave_source:
         case reach_next: return write_message(event.a);
-        case receive_over: return to.word(event.a), to.word(collectives_.number(static_cast<std::uint32_t>(event.b >> 32))), to.word(static_cast<std::uint32_t>(event.b));
+        case receive_over:
+            return to.word(event.a), to.word(collectives_.number(static_cast<std::uint32_t>(event.b >> 32))),
+                   to.word(static_cast<std::uint32_t>(event.b));
         case phase_started:
         case phase_over: return to.word(event.a), to.word(collectives_.number(static_cast<std::uint32_t>(event.b)));
         default: return to.word(event.a), to.word(static_cast<std::int64_t>(event.b));  // no other is pending between instants
@@ -64,7 +67,8 @@ void Native::write_message(MessageId id) {
     const Message& m = messages_[id];
     to.word(m.purpose);
     if (m.purpose == Message::chunk)
-        to.word(collectives_.number(m.instance)), to.word(std::int64_t{m.source_state} << 32 | m.state), to.word(std::int64_t{m.phase} << 32 | m.receive);
+        to.word(collectives_.number(m.instance)), to.word(std::int64_t{m.source_state} << 32 | m.state),
+            to.word(std::int64_t{m.phase} << 32 | m.receive);
     to.node(static_cast<std::uint32_t>(m.high >> 32), static_cast<std::uint32_t>(m.high));
     to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer), to.word(m.together);
     to.word(m.source);
@@ -83,14 +87,16 @@ std::vector<std::int64_t> Native::counts() const {
 
 void Native::skip_periods(Recurrence::Jump jump) {
     std::vector<std::uint32_t> serials;  // collectives of a period, per group
-    for (std::uint32_t group = 0; group < collectives_.groups(); ++group) serials.push_back(static_cast<std::uint32_t>(jump.counts[1 + nodes_.ranks() + group]));
+    for (std::uint32_t group = 0; group < collectives_.groups(); ++group)
+        serials.push_back(static_cast<std::uint32_t>(jump.counts[1 + nodes_.ranks() + group]));
     if (promotion_) jump.periods = promotion_->periods_alike(serials, jump.periods), promotion_->skip(serials, jump.periods);
     nodes_.recurrence()->jump(jump);
     if (jump.periods > 0 && history_) history_->forget();
     const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
     clock_.handled += events, counted_ += events;
     nodes_.skip(jump, static_cast<std::int64_t>(jump.periods));
-    for (std::uint32_t group = 0; group < collectives_.groups(); ++group) collectives_.skip(group, static_cast<std::uint32_t>(jump.periods) * serials[group]);
+    for (std::uint32_t group = 0; group < collectives_.groups(); ++group)
+        collectives_.skip(group, static_cast<std::uint32_t>(jump.periods) * serials[group]);
 }
 
 }  // namespace astrarium

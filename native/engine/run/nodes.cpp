@@ -8,12 +8,14 @@ namespace astrarium {
 namespace {
 
 // The choice of a scheduling plug-in.
-std::uint32_t pick(ForeignScheduler& scheduler, const Program& program, std::uint32_t rank, int lane, std::vector<std::uint32_t> nodes, Tick now) {
+std::uint32_t pick(ForeignScheduler& scheduler, const Program& program, std::uint32_t rank, int lane, std::vector<std::uint32_t> nodes,
+                   Tick now) {
     std::sort(nodes.begin(), nodes.end());
     std::vector<std::uint64_t> ids;
     for (const std::uint32_t node : nodes) ids.push_back(program.node_id[node]);
     const std::size_t chosen = scheduler.pick(rank, lane, ids, now);
-    if (chosen >= nodes.size()) throw PluginFault("picks number " + std::to_string(chosen) + " of " + std::to_string(nodes.size()) + " nodes");
+    if (chosen >= nodes.size())
+        throw PluginFault("picks number " + std::to_string(chosen) + " of " + std::to_string(nodes.size()) + " nodes");
     return nodes[chosen];
 }
 
@@ -38,7 +40,8 @@ Nodes::Nodes(const Plan& plan, BatchClock& clock, bool record, const Plugins& pl
 
 void Nodes::count_parents() {
     parents_.clear();
-    for (std::size_t r = 0; r < plan_.ranks(); ++r) parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
+    for (std::size_t r = 0; r < plan_.ranks(); ++r)
+        parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
 }
 
 void Nodes::start() {
@@ -67,10 +70,8 @@ void Nodes::take_work() {
 void Nodes::make_ready(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
     const int lane = (*programs_)[r.program].lane[node];
-    if (lane == lane_comm)
-        r.comm.emplace_back(node, clock_.now);
-    else
-        r.ready.push(lane, node);
+    if (lane == lane_comm) r.comm.emplace_back(node, clock_.now);
+    else r.ready.push(lane, node);
     if (recurrence_) recurrence_->ready(rank, node);
     want_look(rank);
 }
@@ -146,7 +147,8 @@ void Nodes::issue(std::uint32_t rank, std::uint32_t node) {
         if (const Tick end = end_of(plan_, mine, rank, node, clock_.now, busy_[rank]); end != never) over(rank, node, end);
         return;
     }
-    tasks_.issue(kind, rank, node, static_cast<std::size_t>(plan_.slot_ptr[rank]) + static_cast<std::size_t>(mine.slot[node] < 0 ? 0 : mine.slot[node]));
+    tasks_.issue(kind, rank, node,
+                 static_cast<std::size_t>(plan_.slot_ptr[rank]) + static_cast<std::size_t>(mine.slot[node] < 0 ? 0 : mine.slot[node]));
 }
 
 void Nodes::complete(std::uint32_t rank, std::uint32_t node) {
@@ -160,10 +162,8 @@ void Nodes::complete(std::uint32_t rank, std::uint32_t node) {
     for (std::int32_t e = mine.child_ptr[node]; e < mine.child_ptr[node + 1]; ++e) {
         const auto child = static_cast<std::uint32_t>(mine.child[static_cast<std::size_t>(e)] - mine.skipped);
         if (noting_) counted_down_.push_back(r.node_base + child);
-        if (--parents_[r.node_base + child] == 0)
-            make_ready(rank, child);
-        else if (recurrence_)
-            recurrence_->waits(rank, child);
+        if (--parents_[r.node_base + child] == 0) make_ready(rank, child);
+        else if (recurrence_) recurrence_->waits(rank, child);
     }
     if (recurrence_) recurrence_->completed(rank, node);
     if (plugins_.growth) {
@@ -190,7 +190,8 @@ void Nodes::report(Outcome& out) {
     out.finish = std::move(finish_), out.busy = std::move(busy_);
     if (!record_) return;
     out.node_ptr.push_back(0);
-    for (std::size_t r = 0; r < ranks_.size(); ++r) out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+        out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
     out.start = std::move(start_), out.end = std::move(end_);
 }
 

@@ -55,7 +55,9 @@ public:
     void explain(std::vector<std::string> why, std::vector<std::string>& waits) const;
     void report(Outcome& out);
     const std::vector<Tick>& finish() const { return finish_; }
-    const std::vector<std::uint8_t>& ended_late() const { return late_; }  // per rank: messages had arrived at the instant of its last end, before it
+    const std::vector<std::uint8_t>& ended_late() const {
+        return late_;
+    }  // per rank: messages had arrived at the instant of its last end, before it
 
     // Periods that recur are left out of the run's own copy of the programs.
     Recurrence& count_periods(Beats& beats);

@@ -77,7 +77,8 @@ void Post::delivered(const Message& m) {
 void Post::explain(std::vector<std::string>& why) const {
     for (const auto& [key, meeting] : meetings_)
         for (std::size_t k = meeting.met; k < meeting.posted.size(); ++k)
-            why[key.destination] += " " + nodes_.describe(key.destination, static_cast<std::uint32_t>(meeting.posted[k])) + " waits for a send that never comes";
+            why[key.destination] += " " + nodes_.describe(key.destination, static_cast<std::uint32_t>(meeting.posted[k])) +
+                                    " waits for a send that never comes";
 }
 
 void Post::write(Recurrence& to) const {
@@ -85,9 +86,12 @@ void Post::write(Recurrence& to) const {
     to.count(open.size());
     for (const auto* entry : open) {
         const auto& [id, meeting] = *entry;
-        for (const std::int64_t value : {std::int64_t{id.destination}, std::int64_t{id.source}, id.tag, id.size, std::int64_t{meeting.delivered}}) to.word(value);
+        for (const std::int64_t value :
+             {std::int64_t{id.destination}, std::int64_t{id.source}, id.tag, id.size, std::int64_t{meeting.delivered}})
+            to.word(value);
         to.count(meeting.posted.size() - meeting.met);
-        for (std::size_t k = meeting.met; k < meeting.posted.size(); ++k) to.node(id.destination, static_cast<std::uint32_t>(meeting.posted[k]));
+        for (std::size_t k = meeting.met; k < meeting.posted.size(); ++k)
+            to.node(id.destination, static_cast<std::uint32_t>(meeting.posted[k]));
     }
 }
 
@@ -96,7 +100,8 @@ Tick RemoteMemory::end(const Nodes& nodes, std::uint32_t rank, std::uint32_t nod
     const std::int64_t size = nodes.program(rank).size[node];
     if (foreign_) return add(now, foreign_->access(rank, size, now));
     if (remote.kind == RemoteKind::none)
-        throw Unsupported("rank " + std::to_string(rank) + ", " + nodes.describe(rank, node) + ": a remote memory access, but the system has no remote memory");
+        throw Unsupported("rank " + std::to_string(rank) + ", " + nodes.describe(rank, node) +
+                          ": a remote memory access, but the system has no remote memory");
     const Tick time = add(remote.latency * 1000, ticks(static_cast<double>(size) / remote.bandwidth, plan_.network.whole_ns));
     if (remote.kind == RemoteKind::per_npu) return add(now, time);
     const auto port = static_cast<std::size_t>(remote.kind == RemoteKind::pool ? 0 : plan_.npu_of[rank] / remote.npus_per_node);

@@ -7,8 +7,10 @@ constexpr std::uint32_t in_a_row = 3, timed_one_in = 8;  // collectives of a kin
 
 }  // namespace
 
-Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record, Scouting scouting)
-    : quotient_(quotient), folded_(folded), clock_(clock), ports_(*messages.ports()), collectives_(collectives), record_(record), scouting_(scouting) {
+Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record,
+                     Scouting scouting)
+    : quotient_(quotient), folded_(folded), clock_(clock), ports_(*messages.ports()), collectives_(collectives), record_(record),
+      scouting_(scouting) {
     const Plan& plan = quotient.plan();
     out_held_.assign(plan.ranks(), std::vector<Held>(plan.network.dims.size())), in_held_ = out_held_;
 }
@@ -21,7 +23,8 @@ bool Promotion::measures(std::uint32_t group, std::uint32_t serial) {
     bool met = quotient_.conflicts.contains(kind, mine);
     if (!met && !scouts() && mine % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
         met = true;
-        for (std::uint32_t before = 1; before <= in_a_row && met; ++before) met = mine >= before && quotient_.conflicts.contains(kind, mine - before);
+        for (std::uint32_t before = 1; before <= in_a_row && met; ++before)
+            met = mine >= before && quotient_.conflicts.contains(kind, mine - before);
         if (met) quotient_.conflicts.insert(kind, mine);
     }
     if (keeps_issues_) issues_.push_back({kind, mine, !met});
@@ -31,10 +34,8 @@ bool Promotion::measures(std::uint32_t group, std::uint32_t serial) {
 void Promotion::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     const std::uint32_t position = collectives_.membership().position(group, rank), size = collectives_.membership().size(group);
     Gathering& g = gatherings_[{group, serial}];
-    if (g.collective == nothing)
-        g.collective = collective, g.at.assign(size, 0), g.node.assign(size, nothing);
-    else if (g.collective != collective)
-        throw Endless{{"ranks issue a group's collectives in different orders"}};
+    if (g.collective == nothing) g.collective = collective, g.at.assign(size, 0), g.node.assign(size, nothing);
+    else if (g.collective != collective) throw Endless{{"ranks issue a group's collectives in different orders"}};
     g.at[position] = clock_.now, g.node[position] = node;
     if (++g.arrived < size) return;
     const Gathering all = std::move(g);
@@ -61,13 +62,9 @@ void Promotion::begin(std::uint32_t group, std::uint32_t serial, const Gathering
 const Measured* Promotion::timed(std::uint32_t group, const Gathering& all, Tick begin) {
     try {
         return &folded_->timers.measure(all.collective, collectives_.kind_of(group), all.at, begin);
-    } catch (const Endless&) {
+    } catch (const Endless&) { throw; } catch (const Asymmetric&) {
         throw;
-    } catch (const Asymmetric&) {
-        throw;
-    } catch (const Unfoldable&) {
-        return nullptr;
-    }
+    } catch (const Unfoldable&) { return nullptr; }
 }
 
 // visit(held, until when messages use the ports, from when to when the collective does) for the ports of each participant, out and
@@ -82,8 +79,10 @@ void Promotion::each_use(std::uint32_t group, const Gathering& all, const Measur
         const Tick base = measured.uses.empty() ? 0 : begin;
         for (std::size_t d = 0; d < dims.size(); ++d) {
             const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][d];
-            if (!mine.out.empty()) visit(out_held_[rank][dims[d]], ports_.out_until(rank, dims[d]), Span{base + mine.out.from(), base + mine.out.until()});
-            if (!mine.in.empty()) visit(in_held_[rank][dims[d]], ports_.in_until(rank, dims[d]), Span{base + mine.in.from(), base + mine.in.until()});
+            if (!mine.out.empty())
+                visit(out_held_[rank][dims[d]], ports_.out_until(rank, dims[d]), Span{base + mine.out.from(), base + mine.out.until()});
+            if (!mine.in.empty())
+                visit(in_held_[rank][dims[d]], ports_.in_until(rank, dims[d]), Span{base + mine.in.from(), base + mine.in.until()});
         }
     }
 }
@@ -102,15 +101,15 @@ bool Promotion::stands(std::uint32_t group, std::uint32_t serial, const Gatherin
 
 void Promotion::stand(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin) {
     const std::uint32_t kind = collectives_.kind_of(group);
-    each_use(group, all, measured, begin, [&](Held& held, Tick, const Span& mine) {
-        held = {std::max(held.until, mine.until), begin, kind, serial, held.asked};
-    });
+    each_use(group, all, measured, begin,
+             [&](Held& held, Tick, const Span& mine) { held = {std::max(held.until, mine.until), begin, kind, serial, held.asked}; });
     if (record_) ports_.traffic.usage.repeat(measured.steps, begin, folded_->kinds.groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = collectives_.membership().rank(group, p);
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
-        clock_.at(add(begin, measured.done[p]), late ? BatchClock::arrive : BatchClock::done, {key, 0, late ? measured_over : node_over, rank, all.node[p]});
+        clock_.at(add(begin, measured.done[p]), late ? BatchClock::arrive : BatchClock::done,
+                  {key, 0, late ? measured_over : node_over, rank, all.node[p]});
         if (record_ && !measured.loads.empty())
             for (const Load& load : measured.loads[measured.loads.size() == 1 ? 0 : p]) ports_.carry(rank, load);
     }
@@ -183,7 +182,8 @@ void Promotion::write(Recurrence& to) {
         for (const auto& dims : *held)
             for (const Held& h : dims) {
                 to.until(h.until), to.until(h.asked);
-                if (to.matters(h.until)) to.word(h.kind), to.word(static_cast<std::int64_t>(h.serial) - collectives_.issued(group_of(h.kind)));
+                if (to.matters(h.until))
+                    to.word(h.kind), to.word(static_cast<std::int64_t>(h.serial) - collectives_.issued(group_of(h.kind)));
             }
 }
 
@@ -192,13 +192,16 @@ void Promotion::write(Recurrence& to) {
 std::uint64_t Promotion::periods_alike(const std::vector<std::uint32_t>& serials, std::uint64_t most) const {
     for (const Issue& issue : issues_)
         for (std::uint64_t k = 1; k <= most; ++k)
-            if (issue.measured && quotient_.conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials[group_of(issue.kind)])) most = k - 1;
+            if (issue.measured &&
+                quotient_.conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials[group_of(issue.kind)]))
+                most = k - 1;
     return most;
 }
 
 void Promotion::skip(const std::vector<std::uint32_t>& serials, std::uint64_t periods) {
     for (const Issue& issue : issues_)
-        if (!issue.measured) quotient_.conflicts.insert(issue.kind, issue.serial + static_cast<std::uint32_t>(periods) * serials[group_of(issue.kind)]);
+        if (!issue.measured)
+            quotient_.conflicts.insert(issue.kind, issue.serial + static_cast<std::uint32_t>(periods) * serials[group_of(issue.kind)]);
 }
 
 }  // namespace astrarium

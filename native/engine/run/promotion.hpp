@@ -24,7 +24,8 @@ public:
     enum class Scouting { never, once_met, now };
     struct AttemptFailed {};  // a run with what is noted has to follow
     // Without `folded` no collective is timed.
-    Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record, Scouting scouting);
+    Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record,
+              Scouting scouting);
 
     // Whether a collective is timed: else it runs as messages. Then its members come.
     bool measures(std::uint32_t group, std::uint32_t serial);

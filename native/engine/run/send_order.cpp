@@ -26,7 +26,8 @@ SendOrders::SendOrders(const Plan& plan) {
         for (const Chunk& chunk : c.chunks)
             for (const Phase& phase : chunk.phases)
                 if (phase.schedule && seen.insert(phase.schedule).second)
-                    if (std::vector<std::uint32_t> order = by_needs(*phase.schedule); !order.empty()) orders_.emplace(phase.schedule, std::move(order));
+                    if (std::vector<std::uint32_t> order = by_needs(*phase.schedule); !order.empty())
+                        orders_.emplace(phase.schedule, std::move(order));
 }
 
 }  // namespace astrarium

@@ -26,10 +26,8 @@ void Turns::line_up(std::uint32_t instance, std::uint32_t state, std::uint32_t n
     for (; number < end; ++number) {
         const std::size_t link = messages_.medium()->first_link(collectives_.flight_of(from, from.first + number));
         const auto at = std::find_if(all.begin(), all.end(), [&](std::uint32_t q) { return queues_[q].turn.link == link; });
-        if (at != all.end())
-            ++queues_[*at].left;
-        else
-            all.push_back(keep({instance, state, number, 1, {link, 0, 0}}));
+        if (at != all.end()) ++queues_[*at].left;
+        else all.push_back(keep({instance, state, number, 1, {link, 0, 0}}));
     }
     for (const std::uint32_t id : all)
         if (const MessageId message = pull_next(id); message != Carried::no_message) messages_.medium()->ask(message, clock_.now);
@@ -39,10 +37,8 @@ MessageId Turns::pull_next(std::uint32_t queue) {
     Queue& q = queues_[queue];
     const Sender from = collectives_.sender_of(q.instance, q.state);
     const MessageId id = collectives_.make_send(from, q.next, 1);
-    if (--q.left == 0)
-        free_.push_back(queue);
-    else
-        step(q, from), messages_[id].queue = queue;
+    if (--q.left == 0) free_.push_back(queue);
+    else step(q, from), messages_[id].queue = queue;
     return id;
 }
 

@@ -13,7 +13,8 @@ class Collectives;
 class Turns {
 public:
     Turns(const Plan& plan, Collectives& collectives, Messages& messages, BatchClock& clock)
-        : cut_through_(plan.network.cut_through), pulls_(plan.network.medium->pulls && plan.network.medium->pulls(plan.network)), collectives_(collectives), messages_(messages), clock_(clock) {}
+        : cut_through_(plan.network.cut_through), pulls_(plan.network.medium->pulls && plan.network.medium->pulls(plan.network)),
+          collectives_(collectives), messages_(messages), clock_(clock) {}
     // Sends `number` to `end` of a participant ask for their links.
     void queue(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end);
     // The next message of a queue, which leaves in its turn.

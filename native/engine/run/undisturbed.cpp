@@ -18,7 +18,9 @@ constexpr std::uint64_t first_gain = 1 << 22;  // events: about half a second
 // A member of a collective by itself: node 0 ends as it comes.
 class OneCollective {
 public:
-    static Program program() { return {{ids, 2}, {kinds, 2}, {lanes, 2}, {zeros, 2}, {zeros, 2}, {zeros, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}}; }
+    static Program program() {
+        return {{ids, 2}, {kinds, 2}, {lanes, 2}, {zeros, 2}, {zeros, 2}, {zeros, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
+    }
 
 private:
     static constexpr std::uint64_t ids[] = {0, 1};
@@ -30,14 +32,16 @@ private:
 
 // Every hop and every message takes time, so that what comes within one instant is the same with and without others.
 bool takes_time(const Network& network) {
-    return std::all_of(network.dims.begin(), network.dims.end(), [](const Dim& dim) { return dim.npus < 2 || ticks(dim.latency, false) > 0; });
+    return std::all_of(network.dims.begin(), network.dims.end(),
+                       [](const Dim& dim) { return dim.npus < 2 || ticks(dim.latency, false) > 0; });
 }
 
 }  // namespace
 
 Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), geometry_(plan.network), membership_(plan), groups_(plan.groups.size() + 1) {
     const MediumKind& medium = *plan.network.medium;
-    const bool known = (medium.on_ports || (medium.on_links && medium.queues)) && !plan.network.graph && plan.changes.time.size == 0 && plan.reduce_bandwidth.size == 0 && takes_time(plan.network);
+    const bool known = (medium.on_ports || (medium.on_links && medium.queues)) && !plan.network.graph && plan.changes.time.size == 0 &&
+                       plan.reduce_bandwidth.size == 0 && takes_time(plan.network);
     for (const Collective& c : plan.collectives) able_.push_back(known && able(c));
     std::vector<std::uint8_t> used(groups_.size(), 0);
     for (std::size_t rank = 0; rank < plan.ranks() && known; ++rank) {
@@ -60,7 +64,8 @@ Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), geometry_(plan.network
 bool Undisturbed::able(const Collective& c) const {
     if (c.custom || c.lasts || c.in_switch || c.total_chunks < 1 || c.max_phases < 1) return false;
     const auto& dims = plan_.network.dims;
-    const double fastest = std::max_element(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.bandwidth < b.bandwidth; })->bandwidth;
+    const double fastest =
+        std::max_element(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.bandwidth < b.bandwidth; })->bandwidth;
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
             if (phase.n < 2) continue;
@@ -89,7 +94,8 @@ std::vector<int> Undisturbed::coordinates(const Dim& dim, const std::vector<int>
         return out;
     }
     const bool whole = !dim.ends.empty();
-    for (int at = 0; at < dim.npus; ++at) out.push_back(whole ? at : dim.shape == Shape::hypercube ? at ^ members[0] : (at + members[0]) % dim.npus);
+    for (int at = 0; at < dim.npus; ++at)
+        out.push_back(whole ? at : dim.shape == Shape::hypercube ? at ^ members[0] : (at + members[0]) % dim.npus);
     return out;
 }
 
@@ -99,7 +105,8 @@ void Undisturbed::place(std::uint32_t group) {
     Places p;
     std::vector<std::uint32_t> ascending(size);
     std::iota(ascending.begin(), ascending.end(), 0);
-    std::sort(ascending.begin(), ascending.end(), [&](std::uint32_t a, std::uint32_t b) { return membership_.rank(group, a) < membership_.rank(group, b); });
+    std::sort(ascending.begin(), ascending.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return membership_.rank(group, a) < membership_.rank(group, b); });
     p.order.resize(size), p.npus.assign(size, 0);
     for (std::uint32_t i = 0; i < size; ++i) p.order[ascending[i]] = static_cast<std::int32_t>(i);
     std::int32_t inner = 1;
@@ -107,7 +114,8 @@ void Undisturbed::place(std::uint32_t group) {
         std::vector<int> members, place(static_cast<std::size_t>(plan_.network.dims[d].npus), 0);
         for (std::uint32_t i = 0; i < size; ++i) members.push_back(geometry_.coordinate(plan_.npu_of[membership_.rank(group, i)], d));
         g.coordinates.push_back(coordinates(plan_.network.dims[d], members));
-        for (std::size_t c = 0; c < g.coordinates[d].size(); ++c) place[static_cast<std::size_t>(g.coordinates[d][c])] = static_cast<int>(c);
+        for (std::size_t c = 0; c < g.coordinates[d].size(); ++c)
+            place[static_cast<std::size_t>(g.coordinates[d][c])] = static_cast<int>(c);
         for (std::uint32_t i = 0; i < size; ++i) p.npus[i] += place[static_cast<std::size_t>(members[i])] * inner;
         p.sizes.push_back(static_cast<int>(g.coordinates[d].size()));
         inner *= p.sizes.back();
@@ -127,7 +135,8 @@ void Undisturbed::gather(const Member& member, std::uint32_t collective, std::ui
     auto& open = groups_[member.group].open;
     auto it = std::find_if(open.begin(), open.end(), [serial](const Gathering& g) { return g.serial == serial; });
     const std::uint32_t size = membership_.size(member.group);
-    if (it == open.end()) it = open.insert(open.end(), {serial, collective, 0, std::vector<Coming>(size), std::vector<std::uint32_t>(size, 0)});
+    if (it == open.end())
+        it = open.insert(open.end(), {serial, collective, 0, std::vector<Coming>(size), std::vector<std::uint32_t>(size, 0)});
     if (it->collective != collective) throw Disturbed{};  // a run of messages says what is wrong
     it->at[member.position] = {clock_->now, member.late}, it->node[member.position] = member.node;
     if (++it->arrived < size) return;
@@ -145,7 +154,8 @@ std::size_t Undisturbed::link(const Group& group, const LinkUse& use) const {
         at /= size;
     }
     const bool per_peer = plan_.network.dims[use.dim].shape == Shape::fully_connected;
-    const std::size_t port = traffic_->port(use.dim, npu, per_peer ? group.coordinates[use.dim][static_cast<std::size_t>(use.port)] : use.port);
+    const std::size_t port =
+        traffic_->port(use.dim, npu, per_peer ? group.coordinates[use.dim][static_cast<std::size_t>(use.port)] : use.port);
     return port + (use.inward ? traffic_->ports() : 0);
 }
 
@@ -168,7 +178,8 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
         Tick end = add(first, t.done[p]);
         if (end <= clock_->now) holds_.meets(holder), end = clock_->now + 1;  // before the last has come: too late to say
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
-        clock_->at(end, t.late[p] ? BatchClock::arrive : BatchClock::done, {key, 0, t.late[p] ? measured_over : node_over, rank, all.node[p]});
+        clock_->at(end, t.late[p] ? BatchClock::arrive : BatchClock::done,
+                   {key, 0, t.late[p] ? measured_over : node_over, rank, all.node[p]});
     }
 }
 
@@ -235,7 +246,8 @@ Undisturbed::Timed Undisturbed::measure(const Places& places, const Collective& 
     const Outcome& t = alone.traffic;
     for (std::size_t k = 0; k < t.link_dim.size(); ++k) {
         const bool inward = t.link_from[k] < 0;
-        out.links.push_back({static_cast<std::size_t>(t.link_dim[k]), inward ? t.link_to[k] : t.link_from[k], t.link_port[k], inward, t.link_bytes[k], t.link_busy[k], alone.windows[k].from, alone.windows[k].until});
+        out.links.push_back({static_cast<std::size_t>(t.link_dim[k]), inward ? t.link_to[k] : t.link_from[k], t.link_port[k], inward,
+                             t.link_bytes[k], t.link_busy[k], alone.windows[k].from, alone.windows[k].until});
     }
     return out;
 }

@@ -80,7 +80,7 @@ private:
         std::vector<Step> steps;
         std::uint64_t events = 0;
     };
-    struct Places {  // where the members of a group stand, in a small network of the dims in which they differ
+    struct Places {                             // where the members of a group stand, in a small network of the dims in which they differ
         std::vector<int> sizes;                 // per dim
         std::vector<std::int32_t> npus, order;  // by position: NPU, place among the ranks
         auto operator<=>(const Places&) const = default;
@@ -90,7 +90,7 @@ private:
         std::uint32_t places = 0;
         std::vector<std::vector<int>> coordinates;  // per dim of the small network: of the machine
         std::vector<Gathering> open;
-        std::vector<bool> met;                      // by number of the collective: it met others
+        std::vector<bool> met;  // by number of the collective: it met others
     };
     struct Held {  // a timed collective of this run
         std::uint32_t group, serial;
@@ -116,11 +116,11 @@ private:
     std::vector<Held> held_;          // by holder of links
     std::map<Places, std::uint32_t> numbers_;
     std::vector<const Places*> places_;
-    std::vector<const Timed*> together_;                        // by places and collective: all members come at once
-    std::map<std::vector<std::int64_t>, Timed> timed_;          // by places, collective, when members come
-    std::size_t kept_ = 0;                                      // words of it
-    std::uint64_t events_ = 0, measured_ = 0;  // left out of this run; run to measure
-    std::uint64_t before_ = 0, all_ = 0;       // measured before this run; of a run of messages, about
+    std::vector<const Timed*> together_;                // by places and collective: all members come at once
+    std::map<std::vector<std::int64_t>, Timed> timed_;  // by places, collective, when members come
+    std::size_t kept_ = 0;                              // words of it
+    std::uint64_t events_ = 0, measured_ = 0;           // left out of this run; run to measure
+    std::uint64_t before_ = 0, all_ = 0;                // measured before this run; of a run of messages, about
     int runs_ = 0;
 };
 

@@ -95,7 +95,8 @@ Weight weigh(const Plan& plan, bool record) {
     std::vector<double> events, bytes;
     for (const Collective& c : plan.collectives) {
         events.push_back(events_of(c));
-        bytes.push_back(bytes_of.member + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) + first_sends(plan, c) * (bytes_of.message + 2 * vector_growth * sizeof(Keyed)));
+        bytes.push_back(bytes_of.member + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) +
+                        first_sends(plan, c) * (bytes_of.message + 2 * vector_growth * sizeof(Keyed)));
     }
     std::vector<std::vector<SlotUse>> uses;
     for (const Program& program : plan.programs) uses.push_back(slots_of(program));
@@ -121,8 +122,9 @@ void refuse_too_large(const Plan& plan, bool record) {
     for (std::size_t r = 0; r < plan.ranks(); ++r) nodes += static_cast<double>(plan.program(r).nodes());
     const double fixed = static_cast<double>(plan.ranks()) * (bytes_of.rank + 64) + nodes * (record ? 20 : 4);
     if (fixed > most_bytes)
-        throw Unsupported(grouped(static_cast<double>(plan.ranks())) + " ranks with " + grouped(nodes) + " nodes, run one by one, take about " +
-                          gib(fixed) + " of memory; at most " + gib(most_bytes) + ". Less: equal ranks with fold auto, or record off");
+        throw Unsupported(grouped(static_cast<double>(plan.ranks())) + " ranks with " + grouped(nodes) +
+                          " nodes, run one by one, take about " + gib(fixed) + " of memory; at most " + gib(most_bytes) +
+                          ". Less: equal ranks with fold auto, or record off");
     std::vector<double> members(plan.collectives.size(), 0);  // the largest group that runs each collective
     std::vector<std::vector<SlotUse>> uses;
     for (const Program& program : plan.programs) uses.push_back(slots_of(program));
@@ -142,10 +144,12 @@ void refuse_too_large(const Plan& plan, bool record) {
         if (members[k] == 0 || c.custom || c.lasts) continue;
         const double sends = first_sends(plan, c);
         const double each = bytes_of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases);
-        const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (bytes_of.message + 2 * vector_growth * sizeof(Keyed));
+        const double messages = members[k] * sends,
+                     bytes = fixed + members[k] * each + messages * (bytes_of.message + 2 * vector_growth * sizeof(Keyed));
         if (bytes > most_bytes)
             throw Unsupported("a collective of " + grouped(members[k]) + " ranks, run message by message, takes about " + gib(bytes) +
-                              " of memory (" + grouped(messages) + " messages under way at once); at most " + gib(most_bytes) + ". " + ways_out);
+                              " of memory (" + grouped(messages) + " messages under way at once); at most " + gib(most_bytes) + ". " +
+                              ways_out);
     }
 }
 

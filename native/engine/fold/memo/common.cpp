@@ -5,7 +5,8 @@
 namespace astrarium {
 
 Common::Common(const Plan& plan, std::size_t collectives)
-    : sound(sound_of(plan, collectives)), beats(plan.programs), ranks_(plan.ranks()), groups_(plan.groups.size()), slots_(plan.slot_a.size) {}
+    : sound(sound_of(plan, collectives)), beats(plan.programs), ranks_(plan.ranks()), groups_(plan.groups.size()),
+      slots_(plan.slot_a.size) {}
 
 std::size_t Common::bytes() const {
     const std::lock_guard<std::mutex> held(lock_);
@@ -35,7 +36,8 @@ std::shared_ptr<const Colours> Common::colours(const Plan& plan) {
     if (plan.reduce_bandwidth.size > 0) return std::make_shared<const Colours>(plan, sound.uses);
     Places places;
     const auto matters = [&plan](Shape shape) {
-        return shape == Shape::mesh || shape == Shape::hypercube || shape == Shape::fully_connected || (shape == Shape::switch_ && plan.network.medium->on_ports);
+        return shape == Shape::mesh || shape == Shape::hypercube || shape == Shape::fully_connected ||
+               (shape == Shape::switch_ && plan.network.medium->on_ports);
     };
     for (const Dim& dim : plan.network.dims) places.emplace_back(matters(dim.shape) ? dim.shape : Shape::ring, dim.npus);
     const std::pair key{std::move(places), plan.network.medium};
@@ -49,7 +51,8 @@ std::shared_ptr<const Colours> Common::colours(const Plan& plan) {
     return colours_.try_emplace(key, std::move(made)).first->second;
 }
 
-std::shared_ptr<const RankClasses> Common::classes(const Plan& plan, const std::shared_ptr<const Colours>& colours, const std::set<Labels>& split) {
+std::shared_ptr<const RankClasses> Common::classes(const Plan& plan, const std::shared_ptr<const Colours>& colours,
+                                                   const std::set<Labels>& split) {
     const std::pair key{colours, split};
     {
         const std::lock_guard<std::mutex> held(lock_);

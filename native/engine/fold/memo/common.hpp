@@ -23,7 +23,8 @@ public:
     Beats beats;
     void find_blocks(Plan& plan);  // sets Dim::blocks
     std::shared_ptr<const Colours> colours(const Plan& plan);
-    std::shared_ptr<const RankClasses> classes(const Plan& plan, const std::shared_ptr<const Colours>& colours, const std::set<Labels>& split);
+    std::shared_ptr<const RankClasses> classes(const Plan& plan, const std::shared_ptr<const Colours>& colours,
+                                               const std::set<Labels>& split);
     std::size_t bytes() const;  // about
 
 private:

@@ -42,14 +42,18 @@ Words Facts::described(const Collective& c, std::int32_t number) {
     Words out{places(number), number < 0};
     out.reserve(2 * dims(number).size() + 8 + 32 * c.chunks.size());
     for (const std::size_t d : dims(number))
-        out.insert(out.end(), {std::bit_cast<std::uint64_t>(plan_.network.dims[d].bandwidth), std::bit_cast<std::uint64_t>(plan_.network.dims[d].latency)});
-    out.insert(out.end(), {static_cast<std::uint64_t>(plan_.policy.endpoint_delay), std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth), static_cast<std::uint64_t>(c.active_chunks), c.chunks.size(), c.turns.size()});
+        out.insert(out.end(), {std::bit_cast<std::uint64_t>(plan_.network.dims[d].bandwidth),
+                               std::bit_cast<std::uint64_t>(plan_.network.dims[d].latency)});
+    out.insert(out.end(),
+               {static_cast<std::uint64_t>(plan_.policy.endpoint_delay), std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth),
+                static_cast<std::uint64_t>(c.active_chunks), c.chunks.size(), c.turns.size()});
     for (const Chunk& chunk : c.chunks) {
         out.insert(out.end(), {static_cast<std::uint64_t>(chunk.repeat), chunk.phases.size()});
         for (const Phase& p : chunk.phases)
-            out.insert(out.end(), {dim_in(number, p.dim), p.schedule ? schedule(p.schedule) : static_cast<std::uint64_t>(LineStore::none),
-                                   static_cast<std::uint64_t>(p.n), static_cast<std::uint64_t>(p.stride), static_cast<std::uint64_t>(p.block_size),
-                                   std::bit_cast<std::uint64_t>(p.in_switch.rate), static_cast<std::uint64_t>(p.in_switch.latency)});
+            out.insert(out.end(),
+                       {dim_in(number, p.dim), p.schedule ? schedule(p.schedule) : static_cast<std::uint64_t>(LineStore::none),
+                        static_cast<std::uint64_t>(p.n), static_cast<std::uint64_t>(p.stride), static_cast<std::uint64_t>(p.block_size),
+                        std::bit_cast<std::uint64_t>(p.in_switch.rate), static_cast<std::uint64_t>(p.in_switch.latency)});
     }
     for (const auto& visits : c.turns) {
         out.push_back(visits.size());
@@ -68,9 +72,16 @@ bool Facts::alike(const Phase& p, std::int32_t group) {
 bool Facts::stands_alike(const Phase& phase, std::int32_t group) {
     const bool whole = known(group).standing->whole;
     const View<std::int32_t> members = group < 0 ? View<std::int32_t>{} : plan_.groups[static_cast<std::size_t>(group)];
-    const Words content{places(group), whole, static_cast<std::uint64_t>(2 * plan_.network.medium->meets + plan_.network.medium->on_ports), dim_in(group, phase.dim), static_cast<std::uint64_t>(phase.algorithm),
-                                   static_cast<std::uint64_t>(phase.n), static_cast<std::uint64_t>(phase.stride), phase.schedule ? schedule(phase.schedule) : LineStore::none,
-                                   phase.dim < 0 ? LineStore::none : static_cast<std::uint64_t>(plan_.network.dims[static_cast<std::size_t>(phase.dim)].shape)};
+    const Words content{
+        places(group),
+        whole,
+        static_cast<std::uint64_t>(2 * plan_.network.medium->meets + plan_.network.medium->on_ports),
+        dim_in(group, phase.dim),
+        static_cast<std::uint64_t>(phase.algorithm),
+        static_cast<std::uint64_t>(phase.n),
+        static_cast<std::uint64_t>(phase.stride),
+        phase.schedule ? schedule(phase.schedule) : LineStore::none,
+        phase.dim < 0 ? LineStore::none : static_cast<std::uint64_t>(plan_.network.dims[static_cast<std::size_t>(phase.dim)].shape)};
     return store->alike(content, [&] { return stand_alike(plan_, phase, members, whole); });
 }
 

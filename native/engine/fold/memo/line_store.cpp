@@ -16,7 +16,8 @@ std::size_t WordsHash::operator()(const Words& words) const {
 
 std::uint32_t LineStore::schedule(const Schedule& s) {
     Words content{static_cast<std::uint64_t>(s.mode), static_cast<std::uint64_t>(s.n)};
-    for (const auto* each : {&s.program, &s.send_ptr, &s.send_peer, &s.send_needs, &s.send_match, &s.send_block_ptr, &s.recv_ptr, &s.recv_peer}) {
+    for (const auto* each :
+         {&s.program, &s.send_ptr, &s.send_peer, &s.send_needs, &s.send_match, &s.send_block_ptr, &s.recv_ptr, &s.recv_peer}) {
         content.push_back(each->size);
         content.insert(content.end(), each->begin(), each->end());
     }
@@ -50,7 +51,8 @@ Tick LineStore::last(const Pattern& pattern) const {
 
 const LineStore::Found& LineStore::run(std::uint32_t line, const std::vector<Pattern>& members) {
     Words key{line};
-    const bool alike = std::all_of(members.begin(), members.end(), [&](const Pattern& p) { return p.base == members[0].base && p.shape == members[0].shape; });
+    const bool alike = std::all_of(members.begin(), members.end(),
+                                   [&](const Pattern& p) { return p.base == members[0].base && p.shape == members[0].shape; });
     for (const Pattern& p : members) {
         key.push_back(p.shape);
         if (alike) break;
@@ -62,7 +64,8 @@ const LineStore::Found& LineStore::run(std::uint32_t line, const std::vector<Pat
     }
     auto made = std::make_unique<const Found>(found(line, members));
     const std::lock_guard<std::mutex> held(lock_);
-    count(8 * key.size() + made->exits.size() * sizeof(Pattern) + made->uses.size() * sizeof(PortUse) + made->use_of.size() * sizeof(std::uint32_t) + sizeof(Found));
+    count(8 * key.size() + made->exits.size() * sizeof(Pattern) + made->uses.size() * sizeof(PortUse) +
+          made->use_of.size() * sizeof(std::uint32_t) + sizeof(Found));
     return *runs_.try_emplace(std::move(key), std::move(made)).first->second;
 }
 

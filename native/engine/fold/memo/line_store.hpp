@@ -17,7 +17,8 @@ struct WordsHash {
 template <class Number>
 void pack(const std::vector<Number>& numbers, Words& out) {
     for (std::size_t i = 0; i < numbers.size(); i += 2)
-        out.push_back(static_cast<std::uint64_t>(numbers[i]) << 32 | (i + 1 < numbers.size() ? static_cast<std::uint32_t>(numbers[i + 1]) : 0));
+        out.push_back(static_cast<std::uint64_t>(numbers[i]) << 32 |
+                      (i + 1 < numbers.size() ? static_cast<std::uint32_t>(numbers[i + 1]) : 0));
 }
 
 // Times by chunk: the first, and the number of the others relative to it.
@@ -29,13 +30,13 @@ struct Pattern {
 
 // What one collective does, by itself.
 struct Measured {
-    std::vector<Tick> done;                  // per participant class
-    std::vector<std::uint8_t> late;          // natively, per participant class: it ends after arrivals of that instant
-    Tick quiet = 0;                          // when the last port is free again
+    std::vector<Tick> done;          // per participant class
+    std::vector<std::uint8_t> late;  // natively, per participant class: it ends after arrivals of that instant
+    Tick quiet = 0;                  // when the last port is free again
     std::uint64_t events = 0;
-    std::vector<std::vector<Load>> loads;    // per participant class, or one for all
-    std::vector<Step> steps;                 // of all members of one group
-    Uses uses;                               // per participant class, where known
+    std::vector<std::vector<Load>> loads;  // per participant class, or one for all
+    std::vector<Step> steps;               // of all members of one group
+    Uses uses;                             // per participant class, where known
 };
 
 // Keys are contents, exactly. Numbers and what they stand for stay as long as the store.
@@ -44,7 +45,7 @@ public:
     struct Found {
         std::vector<Pattern> exits;  // per member
         std::uint64_t events = 0;
-        std::vector<PortUse> uses;   // that differ
+        std::vector<PortUse> uses;          // that differ
         std::vector<std::uint32_t> use_of;  // per member: which of them; empty: the first of all
         const PortUse& use(std::size_t member) const { return uses[use_of.empty() ? 0 : use_of[member]]; }
     };

@@ -79,7 +79,8 @@ const std::vector<std::uint8_t>& Beats::of(std::size_t program) {
 
 Recurrence::Recurrence(const std::vector<std::uint32_t>& program_of, const std::vector<std::uint32_t>& base, std::vector<Program>& programs,
                        std::vector<std::int32_t>& left, Beats& beats)
-    : programs_(programs), left_(left), beats_of_(program_of.size()), ranks_(program_of.size()), failures_(programs.size() * (most_runs + 1)), live_(program_of.size()) {
+    : programs_(programs), left_(left), beats_of_(program_of.size()), ranks_(program_of.size()),
+      failures_(programs.size() * (most_runs + 1)), live_(program_of.size()) {
     std::vector<bool> seen(programs.size());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
         ranks_[r].program = program_of[r], ranks_[r].base = base[r];
@@ -117,7 +118,8 @@ void Recurrence::lanes(std::uint32_t rank, const std::uint32_t (&inflight)[lane_
         for (const std::uint32_t n : nodes) node(rank, n);
     }
     // What came first matters, not when.
-    std::sort(comm.begin(), comm.end(), [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
+    std::sort(comm.begin(), comm.end(),
+              [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
     count(comm.size());
     for (std::size_t k = 0; k < comm.size(); ++k) node(rank, comm[k].first), word(k > 0 && comm[k].second == comm[k - 1].second);
 }
@@ -202,14 +204,14 @@ std::uint64_t Recurrence::periods(const Program& p, Reach reach) {
     const auto nodes = static_cast<std::uint32_t>(p.nodes());
     std::uint32_t n = span.low;
     const auto alike = [&](std::uint32_t a, std::uint32_t b) {
-        if (p.kind[a] != p.kind[b] || p.lane[a] != p.lane[b] || p.duration[a] != p.duration[b] || p.busy[a] != p.busy[b] || p.size[a] != p.size[b] ||
-            p.slot[a] != p.slot[b] || p.parents[a] != p.parents[b] || p.child_ptr[a + 1] - p.child_ptr[a] != p.child_ptr[b + 1] - p.child_ptr[b])
+        if (p.kind[a] != p.kind[b] || p.lane[a] != p.lane[b] || p.duration[a] != p.duration[b] || p.busy[a] != p.busy[b] ||
+            p.size[a] != p.size[b] || p.slot[a] != p.slot[b] || p.parents[a] != p.parents[b] ||
+            p.child_ptr[a + 1] - p.child_ptr[a] != p.child_ptr[b + 1] - p.child_ptr[b])
             return false;
         auto there = static_cast<std::size_t>(p.child_ptr[b]);
         for (auto e = static_cast<std::size_t>(p.child_ptr[a]); e < static_cast<std::size_t>(p.child_ptr[a + 1]); ++e, ++there) {
             const auto child = static_cast<std::uint32_t>(p.child[there] - p.skipped);
-            if (p.child[there] == p.child[e])
-                reach.sink = std::min(reach.sink, child);
+            if (p.child[there] == p.child[e]) reach.sink = std::min(reach.sink, child);
             else if (static_cast<std::uint32_t>(p.child[there] - p.child[e]) != shift || child >= reach.sink)
                 return false;  // another node than before, or another sink
         }

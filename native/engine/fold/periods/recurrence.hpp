@@ -56,7 +56,9 @@ public:
     // The state, written anew.
     void begin(Tick now, Tick horizon);
     void word(std::int64_t value) { words_.push_back(value); }
-    void count(std::size_t things) { words_.push_back(static_cast<std::int64_t>(things)); }  // before each list: no state reads like another
+    void count(std::size_t things) {
+        words_.push_back(static_cast<std::int64_t>(things));
+    }  // before each list: no state reads like another
     void node(std::uint32_t rank, std::uint32_t node) {
         live_[rank].include(node);
         words_.push_back(static_cast<std::int64_t>(node) - ranks_[rank].finished);
@@ -98,7 +100,7 @@ private:
         std::vector<std::int64_t> words, counts;
         std::vector<Seen> ranks;
     };
-    struct Reach {  // of a program: nodes of the span are to be like those `shift` after them
+    struct Reach {                             // of a program: nodes of the span are to be like those `shift` after them
         std::uint32_t shift = 0, sink = none;  // the lowest node that waits for nodes of many periods
         Span span;
         bool used = false;
@@ -115,13 +117,13 @@ private:
     std::vector<std::int32_t>& left_;
     std::vector<const std::vector<std::uint8_t>*> beats_of_;  // per rank; null: not the first of its program
     std::vector<Rank> ranks_;
-    std::vector<std::uint8_t> failures_;                      // per program and run of periods
-    std::size_t beat_ = 0;                                    // of the program's run that is due
+    std::vector<std::uint8_t> failures_;  // per program and run of periods
+    std::size_t beat_ = 0;                // of the program's run that is due
     std::uint32_t owner_ = none, challenger_ = none;
     Tick now_ = 0, horizon_ = 0;
-    std::uint64_t wasted_ = 0;                                // words of states that did not recur
+    std::uint64_t wasted_ = 0;  // words of states that did not recur
     std::vector<std::int64_t> words_;
-    std::vector<Span> live_;                                  // per rank: nodes of the state
+    std::vector<Span> live_;  // per rank: nodes of the state
     State before_;
     std::vector<Seen> recurred_;  // of the state that is like it
     std::vector<Reach> reach_;    // per program

@@ -84,10 +84,8 @@ bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npu
             const auto there = static_cast<std::size_t>(static_cast<int>(p) + (peer - index) * phase.stride);
             way(plan.network, geometry, npus[p], npus[there], lowest, mine);
             if (mine.empty()) return false;
-            if (p == 0)
-                first = mine;
-            else if (mine != first)
-                return false;
+            if (p == 0) first = mine;
+            else if (mine != first) return false;
         }
     }
     return true;

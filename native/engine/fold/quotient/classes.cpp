@@ -49,7 +49,8 @@ void Colours::match_messages(const Plan& plan, const SlotUses& uses) {
     std::vector<Receive> receives;  // rank by rank, sorted within
     std::vector<std::size_t> of_rank{0};
     const auto check_peer = [&](std::size_t rank, std::int32_t peer) {
-        if (static_cast<std::size_t>(peer) == rank || static_cast<std::size_t>(peer) >= plan.ranks()) throw Unfoldable{"a message without a peer"};
+        if (static_cast<std::size_t>(peer) == rank || static_cast<std::size_t>(peer) >= plan.ranks())
+            throw Unfoldable{"a message without a peer"};
     };
     for (std::size_t r = 0; r < plan.ranks(); ++r) {
         const auto& mine = uses[static_cast<std::size_t>(plan.program_of[r])];
@@ -62,7 +63,8 @@ void Colours::match_messages(const Plan& plan, const SlotUses& uses) {
         }
         const auto from = receives.begin() + static_cast<std::ptrdiff_t>(of_rank.back());
         std::sort(from, receives.end(), [](const Receive& x, const Receive& y) { return x.key() < y.key(); });
-        if (std::adjacent_find(from, receives.end(), [](const Receive& x, const Receive& y) { return x.key() == y.key(); }) != receives.end())
+        if (std::adjacent_find(from, receives.end(), [](const Receive& x, const Receive& y) { return x.key() == y.key(); }) !=
+            receives.end())
             throw Unfoldable{"several messages of one size between two ranks share a tag"};
         of_rank.push_back(receives.size());
     }
@@ -100,7 +102,8 @@ void Colours::shape_groups(const Plan& plan) {
             std::sort(sorted.begin(), sorted.end());
         }
         for (const std::int32_t member : group) {
-            if (!sorted.empty()) h = mix(h, static_cast<std::uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), member) - sorted.begin()));
+            if (!sorted.empty())
+                h = mix(h, static_cast<std::uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), member) - sorted.begin()));
             h = mix(h, place(plan.network, static_cast<std::size_t>(group[0]), static_cast<std::size_t>(member)));
         }
         group_shape.push_back(h);
@@ -138,10 +141,10 @@ namespace {
 class Refinement {
 public:
     using Hash = Colours::Hash;
-    Refinement(const Plan& plan, const Colours& start, const std::set<Labels>& split) : colour_(start.rank), plan_(plan), start_(start), group_colour_(start.group_shape) {
+    Refinement(const Plan& plan, const Colours& start, const std::set<Labels>& split)
+        : colour_(start.rank), plan_(plan), start_(start), group_colour_(start.group_shape) {
         for (const Labels& labels : split) tell_apart(labels);
-        while (refine()) {
-        }
+        while (refine()) {}
     }
     const std::vector<Hash>& colours() const { return colour_; }
     bool sends(std::size_t slot) const { return !start_.partner_slot.empty() && start_.partner_slot[slot] >= 0; }
@@ -159,7 +162,9 @@ private:
 };
 
 void Refinement::tell_apart(const Labels& labels) {
-    const auto mark = [&](std::size_t rank, std::size_t place) { colour_[rank] = mix(colour_[rank], mix(mix(3, labels.shape), labels.of[place])); };
+    const auto mark = [&](std::size_t rank, std::size_t place) {
+        colour_[rank] = mix(colour_[rank], mix(mix(3, labels.shape), labels.of[place]));
+    };
     for (std::size_t r = 0; r < plan_.ranks() && labels.shape == 0; ++r) mark(r, r);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g)
         for (std::size_t p = 0; p < plan_.groups[g].size && start_.group_shape[g] == labels.shape; ++p)
@@ -236,7 +241,8 @@ RankClasses::RankClasses(const Plan& plan, std::shared_ptr<const Colours> colour
     first_group.push_back(-1);
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
         Colours::Hash h = mix(start_->group_shape[g], roles[g]), position = 0;
-        for (const std::int32_t member : plan.groups[g]) h += mix(++position, static_cast<std::uint64_t>(of[static_cast<std::size_t>(member)]));
+        for (const std::int32_t member : plan.groups[g])
+            h += mix(++position, static_cast<std::uint64_t>(of[static_cast<std::size_t>(member)]));
         const auto [it, fresh] = seen.try_emplace(h, static_cast<std::int32_t>(first_group.size()));
         if (fresh) first_group.push_back(static_cast<std::int32_t>(g));
         group_kind.push_back(it->second);

@@ -30,7 +30,8 @@ Labels by_value(std::uint64_t shape, const std::vector<Value>& values) {
     std::sort(sorted.begin(), sorted.end());
     sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
     Labels out{shape, {}};
-    for (const Value& v : values) out.of.push_back(static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), v) - sorted.begin()));
+    for (const Value& v : values)
+        out.of.push_back(static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), v) - sorted.begin()));
     return out;
 }
 
@@ -44,13 +45,13 @@ class Colours {
 public:
     using Hash = std::uint64_t;
     using SlotUses = std::vector<std::vector<SlotUse>>;  // per program
-    Colours(const Plan& plan, const SlotUses& uses);  // throws Unfoldable where it is not known which messages meet
+    Colours(const Plan& plan, const SlotUses& uses);     // throws Unfoldable where it is not known which messages meet
 
     std::vector<std::int32_t> partner_slot;  // [slots] slot at the peer, -1 elsewhere; empty where there are no messages
     std::vector<Hash> rank;                  // program, which collectives on which of the rank's own groups, which way to peers
     std::vector<Hash> group_shape;           // places of the members relative to the first
     const int* coordinates(std::size_t rank) const { return &coordinates_[rank * dims_]; }
-    mutable Standings standings;             // of groups
+    mutable Standings standings;  // of groups
 
 private:
     void match_messages(const Plan& plan, const SlotUses& uses);
@@ -70,10 +71,10 @@ class RankClasses {
 public:
     RankClasses(const Plan& plan, std::shared_ptr<const Colours> colours, const std::set<Labels>& split);
 
-    std::vector<std::int32_t> of;                  // [ranks]
-    std::vector<std::int32_t> first;               // [classes] lowest rank
-    std::vector<std::int32_t> group_kind;          // [groups]
-    std::vector<std::int32_t> first_group;         // [kinds] a group of the kind; -1 all ranks
+    std::vector<std::int32_t> of;                   // [ranks]
+    std::vector<std::int32_t> first;                // [classes] lowest rank
+    std::vector<std::int32_t> group_kind;           // [groups]
+    std::vector<std::int32_t> first_group;          // [kinds] a group of the kind; -1 all ranks
     const std::vector<std::int32_t>& partner_slot;  // of the colours
 
     // The shape of a kind of group, for `Labels`.

@@ -9,7 +9,8 @@ namespace astrarium {
 
 void check_foldable(const Plan& plan, const RankClasses& classes, bool record) {
     if (const char* why = never_folds(plan)) throw Unfoldable{why};
-    if (std::any_of(plan.collectives.begin(), plan.collectives.end(), [](const Collective& c) { return c.custom.has_value(); })) throw Unfoldable{"a custom collective"};
+    if (std::any_of(plan.collectives.begin(), plan.collectives.end(), [](const Collective& c) { return c.custom.has_value(); }))
+        throw Unfoldable{"a custom collective"};
     if (!plan.network.medium->on_links) return;
     // Links carry other ranks' messages: only collectives of everybody, one at a time, keep to themselves.
     if (record && plan.ranks() < static_cast<std::size_t>(plan.npus)) throw Unfoldable{"NPUs without a rank pass messages on"};
@@ -17,7 +18,8 @@ void check_foldable(const Plan& plan, const RankClasses& classes, bool record) {
     for (const std::int32_t rank : classes.first)
         for (std::int64_t s = plan.slot_ptr[static_cast<std::size_t>(rank)]; s < plan.slot_ptr[static_cast<std::size_t>(rank) + 1]; ++s) {
             const std::int32_t group = plan.slot_b[static_cast<std::size_t>(s)];
-            if (group >= 0 && plan.groups[static_cast<std::size_t>(group)].size != plan.ranks()) throw Unfoldable{"collectives of groups over shared links"};
+            if (group >= 0 && plan.groups[static_cast<std::size_t>(group)].size != plan.ranks())
+                throw Unfoldable{"collectives of groups over shared links"};
         }
 }
 
@@ -60,7 +62,8 @@ const std::vector<std::uint32_t>& Kinds::index_of(std::size_t kind) {
     const auto& among = participants_[kind];
     if (index.empty())
         for (const std::uint32_t m : members(kind))
-            index.push_back(static_cast<std::uint32_t>(std::lower_bound(among.begin(), among.end(), static_cast<std::uint32_t>(classes_.of[m])) - among.begin()));
+            index.push_back(static_cast<std::uint32_t>(
+                std::lower_bound(among.begin(), among.end(), static_cast<std::uint32_t>(classes_.of[m])) - among.begin()));
     return index;
 }
 
@@ -96,7 +99,8 @@ bool Kinds::passes_others(std::size_t kind, const std::vector<std::size_t>& dims
     for (const std::size_t d : dims) {
         std::vector<int> places;
         for (std::size_t p = 0; p < size_[kind]; ++p)
-            places.push_back(geometry.coordinate(plan_.npu_of[group(kind) < 0 ? p : static_cast<std::size_t>(plan_.groups[static_cast<std::size_t>(group(kind))][p])], d));
+            places.push_back(geometry.coordinate(
+                plan_.npu_of[group(kind) < 0 ? p : static_cast<std::size_t>(plan_.groups[static_cast<std::size_t>(group(kind))][p])], d));
         std::sort(places.begin(), places.end());
         places.erase(std::unique(places.begin(), places.end()), places.end());
         if (mesh(d) && static_cast<std::size_t>(places.back() - places.front()) + 1 != places.size()) return true;

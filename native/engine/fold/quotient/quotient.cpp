@@ -29,7 +29,8 @@ std::uint64_t number(std::vector<std::uint64_t>& values) {
 class Ways {
 public:
     // Keeps up to `most` ways.
-    Ways(const Network& network, std::size_t n, std::size_t most) : network_(network), geometry_(network), n_(n), dims_(network.dims.size()), at_(n), most_(most) {}
+    Ways(const Network& network, std::size_t n, std::size_t most)
+        : network_(network), geometry_(network), n_(n), dims_(network.dims.size()), at_(n), most_(most) {}
 
     template <class Coordinates>
     void line(Coordinates&& of) {
@@ -38,22 +39,20 @@ public:
         for (std::size_t i = 1; i < n_ && (like_ || lines_ == 1); ++i)
             for (std::size_t d = 0; d < dims_; ++d) {
                 const int now = away(network_.dims[d], at_[0][d], at_[i][d]);
-                if (lines_ == 1)
-                    first_.push_back(now);
-                else
-                    like_ = like_ && first_[(i - 1) * dims_ + d] == now;
+                if (lines_ == 1) first_.push_back(now);
+                else like_ = like_ && first_[(i - 1) * dims_ + d] == now;
             }
     }
 
     // Of the send with number `send` among the line's.
     std::uint64_t between(std::size_t send, int from, int to) {
         if (like_ && send < known_.size()) return known_[send];
-        if (lines_ > 1 || send != known_.size() || send >= most_) return way(at_[static_cast<std::size_t>(from)], at_[static_cast<std::size_t>(to)]);
+        if (lines_ > 1 || send != known_.size() || send >= most_)
+            return way(at_[static_cast<std::size_t>(from)], at_[static_cast<std::size_t>(to)]);
         return known_.emplace_back(way(at_[static_cast<std::size_t>(from)], at_[static_cast<std::size_t>(to)]));
     }
 
 private:
-
     std::uint64_t way(const int* from, const int* to) const {  // coordinates
         std::uint64_t h = 0;
         for (std::size_t d = 0; d < dims_; ++d) {
@@ -61,7 +60,8 @@ private:
             if (a == b) continue;
             const Shape shape = network_.dims[d].shape;
             h = mix(h, d << 32 | static_cast<unsigned>(geometry_.hops(d, a, b)));
-            if (shape == Shape::hypercube || shape == Shape::ring || shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>(away(network_.dims[d], a, b)));
+            if (shape == Shape::hypercube || shape == Shape::ring || shape == Shape::fully_connected)
+                h = mix(h, static_cast<unsigned>(away(network_.dims[d], a, b)));
         }
         return h;
     }
@@ -73,12 +73,12 @@ private:
     const std::size_t most_;
     std::size_t lines_ = 0;
     bool like_ = false;
-    std::vector<int> first_;              // where members of the first line are, relative to its first
-    std::vector<std::uint64_t> known_;    // ways of the first line
+    std::vector<int> first_;            // where members of the first line are, relative to its first
+    std::vector<std::uint64_t> known_;  // ways of the first line
 };
 
 struct Sent {
-    std::size_t number;   // among the schedule's sends
+    std::size_t number;  // among the schedule's sends
     std::uint64_t mark;
 };
 
@@ -178,7 +178,8 @@ Flight Quotient::flight(std::uint32_t cls, std::size_t slot) const {
 
 std::uint32_t Quotient::source(std::size_t slot) const {
     const auto rank = static_cast<std::size_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]);
-    return static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + static_cast<std::size_t>(slot_b_[slot])]);
+    return static_cast<std::uint32_t>(
+        whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + static_cast<std::size_t>(slot_b_[slot])]);
 }
 
 // Phases whose steps were not compared yet, one of each.
@@ -187,7 +188,9 @@ std::vector<const Phase*> Quotient::unchecked(const Collective& c, std::uint32_t
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
             if (phase.n < 2 || checked_.contains({kind, phase.schedule, phase.stride, phase.n})) continue;
-            const auto same = [&phase](const Phase* p) { return p->schedule == phase.schedule && p->stride == phase.stride && p->n == phase.n; };
+            const auto same = [&phase](const Phase* p) {
+                return p->schedule == phase.schedule && p->stride == phase.stride && p->n == phase.n;
+            };
             if (std::none_of(out.begin(), out.end(), same)) out.push_back(&phase);
         }
     return out;
@@ -205,16 +208,20 @@ void Quotient::check(const Collective& c, std::uint32_t kind) {
     for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint64_t>(classes_.of[rank_at(seat, p)]));
     number(labels);
     Words places{facts_.places(classes_.first_group[kind])};
-    for (const Phase* p : unknown) places.insert(places.end(), {facts_.schedule(p->schedule), static_cast<std::uint64_t>(p->stride), static_cast<std::uint64_t>(p->n)});
+    for (const Phase* p : unknown)
+        places.insert(places.end(),
+                      {facts_.schedule(p->schedule), static_cast<std::uint64_t>(p->stride), static_cast<std::uint64_t>(p->n)});
     const auto content = [&places](const std::vector<std::uint64_t>& of) {
         Words out = places;
         pack(of, out);
         return out;
     };
-    const auto refined = facts_.store->steps(content(labels), [&] { return std::make_shared<const std::vector<std::uint64_t>>(refine(unknown, kind, labels)); });
+    const auto refined = facts_.store->steps(
+        content(labels), [&] { return std::make_shared<const std::vector<std::uint64_t>>(refine(unknown, kind, labels)); });
     facts_.store->steps(content(*refined), [&refined] { return refined; });  // they stay as they are: asked for when classes are split
     if (*refined != labels)
-        throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), {refined->begin(), refined->end()}}};
+        throw Asymmetric{{"members of one class take different steps in a collective"},
+                         {classes_.shape(kind), {refined->begin(), refined->end()}}};
     for (const Phase* phase : unknown) {
         const auto [entry, fresh] = checked_.try_emplace({kind, phase->schedule, phase->stride, phase->n});
         if (fresh) entry->second = checked_.size();
@@ -222,7 +229,8 @@ void Quotient::check(const Collective& c, std::uint32_t kind) {
 }
 
 // Labels that tell apart whose steps differ.
-std::vector<std::uint64_t> Quotient::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) {
+std::vector<std::uint64_t> Quotient::refine(const std::vector<const Phase*>& phases, std::uint32_t kind,
+                                            std::vector<std::uint64_t> labels) {
     std::uint64_t count = number(labels);
     for (std::size_t next = 0, same = 0; same < phases.size() && count < labels.size(); next = (next + 1) % phases.size()) {
         labels = steps(*phases[next], kind, labels);
@@ -277,7 +285,8 @@ bool Quotient::symmetric(const Phase& phase, std::uint32_t kind) const {
 std::vector<std::uint64_t> Quotient::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) {
     const Schedule& s = *phase.schedule;
     const Seat seat{classes_.first_group[kind], 0};
-    const bool alike = s.mode != PeerMode::absolute && std::all_of(s.program.begin(), s.program.end(), [&s](std::int32_t p) { return p == s.program[0]; });
+    const bool alike =
+        s.mode != PeerMode::absolute && std::all_of(s.program.begin(), s.program.end(), [&s](std::int32_t p) { return p == s.program[0]; });
     const std::vector<std::int32_t>& stage = stages(phase, kind);
     std::vector<Sent> sends;  // of all programs, in order
     std::vector<bool> seen(static_cast<std::size_t>(s.n), false);
@@ -303,7 +312,8 @@ std::vector<std::uint64_t> Quotient::steps(const Phase& phase, std::uint32_t kin
             const std::uint32_t p = member(index);
             const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
             const auto end = static_cast<std::size_t>(s.send_ptr[program + 1]);
-            auto k = std::lower_bound(sends.begin(), sends.end(), static_cast<std::size_t>(s.send_ptr[program]), [](const Sent& x, std::size_t y) { return x.number < y; });
+            auto k = std::lower_bound(sends.begin(), sends.end(), static_cast<std::size_t>(s.send_ptr[program]),
+                                      [](const Sent& x, std::size_t y) { return x.number < y; });
             std::uint64_t h = mix(labels[p], program);
             for (; k != sends.end() && k->number < end; ++k, ++at) {
                 const int peer = peer_of(s, index, s.send_peer[k->number]);
@@ -326,7 +336,9 @@ std::uint64_t Quotient::family(std::uint32_t kind, const Phase& phase) {
 
 bool Quotient::ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other) {
     const auto [known, fresh] = ordered_.try_emplace({cls, one, other}, true);
-    const auto sender = [this](std::size_t rank, std::uint32_t slot) { return whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot]; };
+    const auto sender = [this](std::size_t rank, std::uint32_t slot) {
+        return whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot];
+    };
     const auto order = [&](std::size_t rank) { return sender(rank, one) <=> sender(rank, other); };
     const auto first = order(static_cast<std::size_t>(classes_.first[cls]));
     for (std::size_t r = 0; fresh && known->second && r < whole_.ranks(); ++r)

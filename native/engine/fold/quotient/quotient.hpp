@@ -89,9 +89,9 @@ private:
     Plan small_;
     std::vector<std::int32_t> program_of_, npu_of_, slot_a_, slot_b_, slot_c_, slot_of_npu_;
     std::vector<std::int64_t> slot_ptr_, members_;
-    std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
-    std::vector<std::vector<Seat>> seats_;               // [kind][class]
-    std::map<Steps, std::uint64_t> checked_;  // their numbers
+    std::vector<std::vector<std::int32_t>> groups_;                                    // per kind from 1: classes, ascending
+    std::vector<std::vector<Seat>> seats_;                                             // [kind][class]
+    std::map<Steps, std::uint64_t> checked_;                                           // their numbers
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, bool> ordered_;  // as far as asked for
     std::map<Steps, std::vector<std::int32_t>> stages_;
     Steps last_steps_{};  // asked for, of

@@ -22,8 +22,10 @@ std::vector<std::int32_t> find_stages(const Schedule& s) {
         if (s.send_needs[k] != s.send_needs[first]) ++stage, first = k;
         const auto match = static_cast<std::size_t>(s.send_match[k]), before = first - send;
         const std::int32_t *peers = &s.send_peer[first], *mine = &s.send_peer[k];
-        const bool alike = blocks(k) == blocks(first) && s.recv_reduce[receive + match] == s.recv_reduce[receive + static_cast<std::size_t>(s.send_match[first])];
-        if (static_cast<std::size_t>(s.send_needs[k]) != before || match < before || !alike || std::find(peers, mine, *mine) != mine) return {};
+        const bool alike = blocks(k) == blocks(first) &&
+                           s.recv_reduce[receive + match] == s.recv_reduce[receive + static_cast<std::size_t>(s.send_match[first])];
+        if (static_cast<std::size_t>(s.send_needs[k]) != before || match < before || !alike || std::find(peers, mine, *mine) != mine)
+            return {};
         out[match] = stage;
     }
     return std::is_sorted(out.begin(), out.end()) ? out : std::vector<std::int32_t>{};
@@ -33,7 +35,8 @@ std::vector<std::int32_t> find_stages(const Schedule& s) {
 
 const std::vector<std::int32_t>& Quotient::stages(const Phase& phase, std::uint32_t kind) {
     const auto [known, fresh] = stages_.try_emplace({kind, phase.schedule, phase.stride, phase.n});
-    if (fresh && phase.dim >= 0 && whole_.network.dims[static_cast<std::size_t>(phase.dim)].shape == Shape::fully_connected && in_its_dim(phase, kind))
+    if (fresh && phase.dim >= 0 && whole_.network.dims[static_cast<std::size_t>(phase.dim)].shape == Shape::fully_connected &&
+        in_its_dim(phase, kind))
         known->second = find_stages(*phase.schedule);
     return known->second;
 }
@@ -65,7 +68,8 @@ std::uint32_t Quotient::receive(const Phase& phase, std::uint32_t kind, std::uin
     const int index = index_in(phase, mine), wanted = way(rank_at(kind, cls, place(kind, cls)), rank_at(kind, cls, to));
     const auto first = static_cast<std::size_t>(s.recv_ptr[static_cast<std::size_t>(s.program[0])]);
     for (std::uint32_t r = 0; r < stage.size(); ++r) {
-        const auto from = static_cast<std::uint32_t>(static_cast<int>(mine) + (peer_of(s, index, s.recv_peer[first + r]) - index) * phase.stride);
+        const auto from =
+            static_cast<std::uint32_t>(static_cast<int>(mine) + (peer_of(s, index, s.recv_peer[first + r]) - index) * phase.stride);
         if (stage[r] == stage[match] && way(rank_at(kind, other, from), rank) == wanted) return r;
     }
     throw Unfoldable{"members of one class take different steps in a collective"};

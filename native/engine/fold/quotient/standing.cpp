@@ -41,7 +41,8 @@ Words described(const Plan& plan, const Standing& of) {
     if (!std::is_sorted(of.members.begin(), of.members.end())) {  // ties go by rank
         std::vector<std::uint32_t> sorted = of.members;
         std::sort(sorted.begin(), sorted.end());
-        for (const std::uint32_t m : of.members) places.push_back(static_cast<std::uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), m) - sorted.begin()));
+        for (const std::uint32_t m : of.members)
+            places.push_back(static_cast<std::uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), m) - sorted.begin()));
     }
     Words out{of.members.size(), of.dims.size(), meshes, places.size()};
     out.insert(out.end(), places.begin(), places.end());

@@ -12,7 +12,8 @@ public:
     // Valid as long as this object.
     Program at(Tick offset) {
         const auto& delay = delays_.emplace_back(std::array<std::int64_t, 2>{offset, 0});
-        return {{ids, 2}, {kinds, 2}, {lanes, 2}, {delay.data(), 2}, {nothing, 2}, {nothing, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
+        return {{ids, 2},     {kinds, 2}, {lanes, 2},   {delay.data(), 2}, {nothing, 2},
+                {nothing, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3},    {child, 1}};
     }
     static Program none() {
         Program out;

@@ -8,10 +8,13 @@ constexpr std::size_t small_group = 64;  // where all members run: they may end 
 }  // namespace
 
 std::optional<Measured> ClassTimer::time(const Asked& asked) {
-    if (timing_.kinds.members(asked.kind).size() <= small_group || collective(asked).in_switch || timing_.meshes() || !timing_.plan.network.medium->on_ports) return std::nullopt;
+    if (timing_.kinds.members(asked.kind).size() <= small_group || collective(asked).in_switch || timing_.meshes() ||
+        !timing_.plan.network.medium->on_ports)
+        return std::nullopt;
     if (!quotient_) quotient_ = std::make_unique<Quotient>(timing_.plan, timing_.classes, timing_.facts);
     const auto& participants = timing_.kinds.participants(asked.kind);
-    Alone alone = run_quotient_alone(*quotient_, collective(asked), static_cast<std::uint32_t>(asked.kind), participants, asked.offsets, timing_.record);
+    Alone alone = run_quotient_alone(*quotient_, collective(asked), static_cast<std::uint32_t>(asked.kind), participants, asked.offsets,
+                                     timing_.record);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
     Measured out{{}, {}, alone.quiet, alone.events, {}, std::move(alone.steps), {}};
     for (const std::uint32_t cls : participants) {

@@ -38,7 +38,8 @@ public:
             if (ticks(dim.latency, false) > 0) continue;
             for (const Chunk& chunk : collective(asked).chunks)
                 for (const Phase& phase : chunk.phases)
-                    if (phase.n > 1 && ticks(static_cast<double>(phase.block_size) / dim.bandwidth, false) == 0) throw Unfoldable{"messages that take no time"};
+                    if (phase.n > 1 && ticks(static_cast<double>(phase.block_size) / dim.bandwidth, false) == 0)
+                        throw Unfoldable{"messages that take no time"};
         }
         return std::nullopt;
     }
@@ -68,7 +69,8 @@ CollectiveTimers::CollectiveTimers(const Timing& timing) : timing_(timing) {
     timers_.push_back(std::move(lines));
     timers_.push_back(std::make_unique<ClassTimer>(timing));
     timers_.push_back(std::make_unique<MembersTimer>(timing));
-    if (const std::size_t pairs = timing.plan.collectives.size() * timing.kinds.count(); pairs < most_pairs) together_.assign(pairs, nullptr);
+    if (const std::size_t pairs = timing.plan.collectives.size() * timing.kinds.count(); pairs < most_pairs)
+        together_.assign(pairs, nullptr);
 }
 
 const Measured& CollectiveTimers::measure(std::uint32_t id, std::size_t kind, const std::vector<Tick>& at, Tick begin) {
@@ -87,7 +89,8 @@ const Measured& CollectiveTimers::measure(std::uint32_t id, std::size_t kind, co
 }
 
 // By content, where other plans may have such a collective. What cannot be measured throws, and leaves nothing behind.
-std::shared_ptr<const Measured> CollectiveTimers::shared(std::uint32_t id, std::size_t kind, const std::vector<Tick>& offsets, bool together) {
+std::shared_ptr<const Measured> CollectiveTimers::shared(std::uint32_t id, std::size_t kind, const std::vector<Tick>& offsets,
+                                                         bool together) {
     const Collective& c = timing_.plan.collectives[id];
     const Asked asked{id, kind, offsets, together};
     if (!timing_.by_lines() || c.custom || c.lasts) return std::make_shared<const Measured>(measured(asked));

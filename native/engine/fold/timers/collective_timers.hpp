@@ -28,7 +28,7 @@ private:
     const Timing timing_;
     std::vector<std::unique_ptr<Timer>> timers_;
     std::unordered_map<Words, std::shared_ptr<const Measured>, WordsHash> measured_;  // by collective and kind, and when all come
-    std::vector<const Measured*> together_;  // by collective and kind: of all that come at once
+    std::vector<const Measured*> together_;                                           // by collective and kind: of all that come at once
     Words key_;
 };
 

@@ -34,7 +34,8 @@ Way way(const Geometry& geometry, const Dim& dim, int from, int to) {
         case Shape::ring_one_way: return {hops, hops, 0, 0};
         case Shape::fully_connected: return {hops, 1, to, from};
         case Shape::hypercube:
-            return {hops, 1, std::countr_zero(static_cast<unsigned>(from ^ to)), static_cast<int>(std::bit_width(static_cast<unsigned>(from ^ to))) - 1};
+            return {hops, 1, std::countr_zero(static_cast<unsigned>(from ^ to)),
+                    static_cast<int>(std::bit_width(static_cast<unsigned>(from ^ to))) - 1};
         default: return {hops, 1, 0, 0};
     }
 }
@@ -86,7 +87,9 @@ void Line::add_part(const Dim& dim, const std::vector<int>& places, const Step& 
 void Line::number_arrivals(Part& part) {
     for (std::uint32_t m = 0; m + 1 < part.first_send.size(); ++m)
         for (std::uint32_t k = part.first_send[m]; k < part.first_send[m + 1]; ++k) part.by_arrival.push_back({m, part.sends[k].number});
-    const auto send = [&part](const auto& arrival) -> Send& { return part.sends[part.place[part.first_send[arrival.first] + arrival.second]]; };
+    const auto send = [&part](const auto& arrival) -> Send& {
+        return part.sends[part.place[part.first_send[arrival.first] + arrival.second]];
+    };
     std::sort(part.by_arrival.begin(), part.by_arrival.end(), [&](const auto& x, const auto& y) {
         return std::tuple(send(x).receive, x.first, x.second) < std::tuple(send(y).receive, y.first, y.second);
     });
@@ -107,8 +110,9 @@ void Line::add_sends(Part& part, const Geometry& geometry, const Dim& dim, const
         const int to = base + peer_of(s, index, s.send_peer[k]) * step.stride;
         const Way w = way(geometry, dim, places[static_cast<std::size_t>(m)], places[static_cast<std::size_t>(to)]);
         part.place[at + k - first] = static_cast<std::uint32_t>(part.sends.size());
-        part.sends.push_back({static_cast<std::uint32_t>(k - first), static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(s.send_match[k]),
-                              static_cast<std::uint32_t>(s.send_needs[k]), static_cast<std::uint32_t>(static_cast<std::size_t>(m) * ports_ + static_cast<std::size_t>(w.out)),
+        part.sends.push_back({static_cast<std::uint32_t>(k - first), static_cast<std::uint32_t>(to),
+                              static_cast<std::uint32_t>(s.send_match[k]), static_cast<std::uint32_t>(s.send_needs[k]),
+                              static_cast<std::uint32_t>(static_cast<std::size_t>(m) * ports_ + static_cast<std::size_t>(w.out)),
                               static_cast<std::uint32_t>(static_cast<std::size_t>(to) * ports_ + static_cast<std::size_t>(w.in)),
                               ticks(dim.latency * w.hops, false), w.charged, s.send_block_ptr[k + 1] - s.send_block_ptr[k]});
     }
@@ -181,9 +185,7 @@ private:
         const auto number = static_cast<std::size_t>(what >> 8 & 0x3fffff), phase = static_cast<std::size_t>(what & 0xff);
         if (const std::uint64_t c = what >> 62; c != done) return c == depart ? leave_source(m, chunk, number, phase) : land(what);
         switch (static_cast<Type>(what >> 60 & 3)) {
-            case could_enter:
-                at(m, chunk).there = true;
-                return advance(m, 0);
+            case could_enter: at(m, chunk).there = true; return advance(m, 0);
             case started: return release(m, chunk);
             case received: return take(m, chunk, number);
             case sent: return delivered(m, chunk, number, phase);
@@ -208,12 +210,14 @@ private:
     void enter(std::size_t m, std::size_t chunk, std::size_t phase) {
         const Line::Part& part = line_.parts_[phase];
         State& s = at(m, chunk);
-        const std::uint32_t sends = part.first_send[m + 1] - part.first_send[m], receives = part.first_receive[m + 1] - part.first_receive[m];
+        const std::uint32_t sends = part.first_send[m + 1] - part.first_send[m],
+                            receives = part.first_receive[m + 1] - part.first_receive[m];
         s = {static_cast<std::int32_t>(phase), true, true, 0, 0, 0, sends};
         if (part.starts[m]) push(add(now_, line_.endpoint_), key(done, started, m, chunk, 0, phase));
         const std::vector<Tick>& delay = part.delay[static_cast<std::size_t>(part.kind[chunk])];
         for (std::uint32_t r = 0; r < receives; ++r)
-            if (delivered_[bit(part, phase, m, chunk, r)]) push(add(now_, delay[part.first_receive[m] + r]), key(done, received, m, chunk, r, phase));
+            if (delivered_[bit(part, phase, m, chunk, r)])
+                push(add(now_, delay[part.first_receive[m] + r]), key(done, received, m, chunk, r, phase));
         if (sends == 0 && receives == 0) try_leave(m, chunk);
     }
 
@@ -286,10 +290,8 @@ private:
             return;
         s.inside = false;
         ++windows_[m * line_.parts_.size() + phase].left;
-        if (phase + 1 < line_.parts_.size())
-            advance(m, phase + 1);
-        else
-            out_.exits[m * static_cast<std::size_t>(line_.chunks_) + chunk] = now_;
+        if (phase + 1 < line_.parts_.size()) advance(m, phase + 1);
+        else out_.exits[m * static_cast<std::size_t>(line_.chunks_) + chunk] = now_;
         advance(m, phase);
     }
 

@@ -16,7 +16,7 @@ class Line {
 public:
     struct Step {  // one phase
         const Schedule* schedule;
-        int stride, n;                     // along the line: which members take part together
+        int stride, n;                                     // along the line: which members take part together
         std::vector<std::pair<int, std::int64_t>> chunks;  // how many, bytes of a block
     };
     struct Out {
@@ -43,8 +43,8 @@ private:
         std::int64_t blocks;
         std::uint32_t arrival = 0;  // its place among the sends of a phase that arrive in one instant
     };
-    struct Part {  // one phase
-        std::vector<Send> sends;  // by member, in order of release
+    struct Part {                                                     // one phase
+        std::vector<Send> sends;                                      // by member, in order of release
         std::vector<std::uint32_t> first_send, first_receive, place;  // [members + 1] twice; send number -> place in `sends`
         std::vector<std::uint8_t> starts;                             // per member: some send needs nothing
         std::vector<int> kind;                                        // per chunk: which sizes
@@ -54,7 +54,8 @@ private:
     };
     static void number_arrivals(Part& part);
     void add_part(const Dim& dim, const std::vector<int>& places, const Step& step, Tick endpoint, double rate);
-    void add_sends(Part& part, const Geometry& geometry, const Dim& dim, const std::vector<int>& places, const Step& step, int member) const;
+    void add_sends(Part& part, const Geometry& geometry, const Dim& dim, const std::vector<int>& places, const Step& step,
+                   int member) const;
 
     // One member that stands for all (line_alone.cpp).
     struct Named;

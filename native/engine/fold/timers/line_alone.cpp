@@ -39,7 +39,8 @@ bool Line::part_alike(const Part& part, Named& named) const {
     const auto members = static_cast<std::size_t>(n_);
     if (part.sends.size() != members * count || part.receives != members * receives) return false;
     const auto equal = [](const Send& x, const Send& y) {
-        return x.number == y.number && x.receive == y.receive && x.needs == y.needs && x.latency == y.latency && x.charged == y.charged && x.blocks == y.blocks;
+        return x.number == y.number && x.receive == y.receive && x.needs == y.needs && x.latency == y.latency && x.charged == y.charged &&
+               x.blocks == y.blocks;
     };
     std::vector<const Send*> heard(members * count, nullptr);  // by receiver and place among the sender's
     for (std::size_t m = 0; m < members; ++m) {

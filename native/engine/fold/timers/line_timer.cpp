@@ -72,10 +72,8 @@ bool LineTimer::lay(const Collective& c, const std::vector<std::uint32_t>& membe
                 covered[q] = true;
                 const int there = geometry.coordinate(plan.npu_of[members[q]], stage.dim);
                 if (plan.npu_of[members[q]] != npu + (there - from) * geometry.stride(stage.dim)) return false;
-                if (p == 0)
-                    places.push_back(away(dim, from, there));
-                else if (places[i] != away(dim, from, there))
-                    return false;
+                if (p == 0) places.push_back(away(dim, from, there));
+                else if (places[i] != away(dim, from, there)) return false;
             }
         }
         laid.line = line(c, stage, places);
@@ -89,9 +87,10 @@ std::uint32_t LineTimer::line(const Collective& c, const Stage& stage, const std
     const Plan& plan = timing_.plan;
     const Dim& d = plan.network.dims[stage.dim];
     const double rate = plan.reduction_rate(plan.npu_of[0]);
-    Words content{static_cast<std::uint64_t>(d.shape), static_cast<std::uint64_t>(d.npus), std::bit_cast<std::uint64_t>(d.bandwidth),
-                  std::bit_cast<std::uint64_t>(d.latency), static_cast<std::uint64_t>(c.active_chunks), static_cast<std::uint64_t>(plan.policy.endpoint_delay),
-                  std::bit_cast<std::uint64_t>(rate), places.size()};
+    Words content{static_cast<std::uint64_t>(d.shape),         static_cast<std::uint64_t>(d.npus),
+                  std::bit_cast<std::uint64_t>(d.bandwidth),   std::bit_cast<std::uint64_t>(d.latency),
+                  static_cast<std::uint64_t>(c.active_chunks), static_cast<std::uint64_t>(plan.policy.endpoint_delay),
+                  std::bit_cast<std::uint64_t>(rate),          places.size()};
     content.insert(content.end(), places.begin(), places.end());
     std::vector<Line::Step> steps;
     for (const std::size_t k : stage.phases) {
@@ -100,8 +99,10 @@ std::uint32_t LineTimer::line(const Collective& c, const Stage& stage, const std
         for (const auto& [other, n] : stage.factors) stride *= other < phase.stride ? n : 1;
         Line::Step step{phase.schedule, stride, phase.n, {}};
         for (const Chunk& chunk : c.chunks) step.chunks.emplace_back(chunk.repeat, chunk.phases[k].block_size);
-        content.insert(content.end(), {timing_.facts.schedule(phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
-        for (const auto& [repeat, size] : step.chunks) content.insert(content.end(), {static_cast<std::uint64_t>(repeat), static_cast<std::uint64_t>(size)});
+        content.insert(content.end(), {timing_.facts.schedule(phase.schedule), static_cast<std::uint64_t>(stride),
+                                       static_cast<std::uint64_t>(phase.n), step.chunks.size()});
+        for (const auto& [repeat, size] : step.chunks)
+            content.insert(content.end(), {static_cast<std::uint64_t>(repeat), static_cast<std::uint64_t>(size)});
         steps.push_back(std::move(step));
     }
     return store().line(content, [&] { return Line(d, places, steps, c.active_chunks, plan.policy.endpoint_delay, rate); });
@@ -169,14 +170,16 @@ void LineTimer::end(const Asked& asked, const std::vector<std::uint32_t>& index,
     for (std::size_t p = 0; p < ends.size(); ++p) {
         Tick& done = found.done[index[p]];
         if (done >= 0 && done != ends[p])
-            throw Asymmetric{{"members of one class end a collective at different times"}, by_value(timing_.classes.shape(asked.kind), ends)};
+            throw Asymmetric{{"members of one class end a collective at different times"},
+                             by_value(timing_.classes.shape(asked.kind), ends)};
         done = ends[p], found.quiet = std::max(found.quiet, ends[p]);
     }
 }
 
 // All lines of a stage, most of them like the one before; how many events. `now`: when each member's chunks come, then when they
 // leave.
-std::uint64_t LineTimer::run_stage(const LaidStage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses) {
+std::uint64_t LineTimer::run_stage(const LaidStage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now,
+                                   std::vector<Uses::Row>& uses) {
     struct Use {  // what was last added to a participant's
         const PortUse* use = nullptr;
         Tick base = 0;

@@ -34,7 +34,8 @@ private:
     LineStore& store() { return *timing_.facts.store; }
     bool lay(const Collective& c, const std::vector<std::uint32_t>& members, Laid& out);
     std::uint32_t line(const Collective& c, const Stage& stage, const std::vector<int>& places);
-    std::uint64_t run_stage(const LaidStage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses);
+    std::uint64_t run_stage(const LaidStage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now,
+                            std::vector<Uses::Row>& uses);
     void end(const Asked& asked, const std::vector<std::uint32_t>& index, const std::vector<Pattern>& now, Measured& found);
 
     std::map<std::pair<std::uint32_t, std::size_t>, Laid> laid_;  // by collective and kind

@@ -44,7 +44,8 @@ Alone MembersTimer::run(const Asked& asked, const std::vector<std::uint32_t>& as
     for (const std::uint32_t m : ascending) npu_of.push_back(timing_.plan.npu_of[m]);
     for (std::size_t p = 0; p <= members.size(); ++p) slot_ptr.push_back(static_cast<std::int64_t>(p));
     shrink(small, npu_of);
-    if (!std::is_sorted(order.begin(), order.end())) small.groups.push_back({order.data(), order.size()}), std::fill(group.begin(), group.end(), 0);
+    if (!std::is_sorted(order.begin(), order.end()))
+        small.groups.push_back({order.data(), order.size()}), std::fill(group.begin(), group.end(), 0);
     small.program_of = {program_of.data(), program_of.size()}, small.npu_of = {npu_of.data(), npu_of.size()};
     small.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
     small.slot_a = {zeros.data(), zeros.size()}, small.slot_b = {group.data(), group.size()}, small.slot_c = {zeros.data(), zeros.size()};
@@ -55,7 +56,13 @@ Measured MembersTimer::by_participant(const Asked& asked, const std::vector<std:
     const std::vector<std::uint32_t>& members = timing_.kinds.members(asked.kind);
     const std::vector<std::uint32_t>& index = timing_.kinds.index_of(asked.kind);
     const std::size_t participants = timing_.kinds.participants(asked.kind).size(), dims = timing_.plan.network.dims.size();
-    Measured out{std::vector<Tick>(participants, -1), std::vector<std::uint8_t>(participants, 0), alone.quiet, alone.events, {}, std::move(alone.steps), {}};
+    Measured out{std::vector<Tick>(participants, -1),
+                 std::vector<std::uint8_t>(participants, 0),
+                 alone.quiet,
+                 alone.events,
+                 {},
+                 std::move(alone.steps),
+                 {}};
     if (timing_.record) out.loads.resize(participants);
     const bool used = !alone.uses.empty() && !alone.uses[0].empty();
     std::vector<Uses::Row> uses(used ? participants : 0, Uses::Row(dims));
@@ -73,7 +80,8 @@ Measured MembersTimer::by_participant(const Asked& asked, const std::vector<std:
         const auto at = static_cast<std::size_t>(place_in(ascending, members[p]));
         if (out.done[index[p]] >= 0) {
             if (did[p] == first[index[p]]) continue;
-            throw Asymmetric{{"members of one class end a collective at different times"}, by_value(timing_.classes.shape(asked.kind), did)};
+            throw Asymmetric{{"members of one class end a collective at different times"},
+                             by_value(timing_.classes.shape(asked.kind), did)};
         }
         out.done[index[p]] = alone.each[at], out.late[index[p]] = alone.late[at], first[index[p]] = did[p];
         if (timing_.record) out.loads[index[p]] = alone.loads[at];

@@ -8,7 +8,13 @@ std::optional<Measured> SymmetricTimer::time(const Asked& asked) {
     const auto alone = asked.together ? looped(asked) : nullptr;
     if (!alone) return std::nullopt;
     const std::size_t participants = asked.offsets.size();
-    Measured found{std::vector<Tick>(participants, alone->done), std::vector<std::uint8_t>(participants, alone->late[0]), alone->quiet, alone->events, alone->loads, alone->steps, {}};
+    Measured found{std::vector<Tick>(participants, alone->done),
+                   std::vector<std::uint8_t>(participants, alone->late[0]),
+                   alone->quiet,
+                   alone->events,
+                   alone->loads,
+                   alone->steps,
+                   {}};
     if (!alone->uses.empty() && !alone->uses[0].empty()) found.uses.assign(participants, alone->uses[0]);
     return found;
 }
@@ -17,7 +23,8 @@ std::optional<Measured> SymmetricTimer::time(const Asked& asked) {
 LineStore::Looped SymmetricTimer::looped(const Asked& asked) {
     const Collective& c = collective(asked);
     if (!timing_.by_lines() || c.custom) return loop_back(c, asked.kind);
-    return timing_.facts.store->looped({timing_.facts.content(asked.collective, timing_.kinds.group(asked.kind))}, [&] { return loop_back(c, asked.kind); });
+    return timing_.facts.store->looped({timing_.facts.content(asked.collective, timing_.kinds.group(asked.kind))},
+                                       [&] { return loop_back(c, asked.kind); });
 }
 
 // Null where members are not interchangeable, or where the order of chunks within an instant would decide.
@@ -39,7 +46,8 @@ LineStore::Looped SymmetricTimer::loop_back(const Collective& c, std::size_t kin
 bool SymmetricTimer::symmetric(const Collective& c, std::size_t kind) const {
     if (timing_.plan.network.medium->on_links && !timing_.rules.alone_on_links) return false;
     for (const Chunk& chunk : c.chunks)
-        if (!std::all_of(chunk.phases.begin(), chunk.phases.end(), [&](const Phase& phase) { return timing_.facts.alike(phase, timing_.kinds.group(kind)); }))
+        if (!std::all_of(chunk.phases.begin(), chunk.phases.end(),
+                         [&](const Phase& phase) { return timing_.facts.alike(phase, timing_.kinds.group(kind)); }))
             return false;
     return true;
 }

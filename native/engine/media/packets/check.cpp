@@ -11,11 +11,15 @@ namespace {
 
 void check_rules(const PacketRules& rules) {
     constexpr std::int64_t most = std::int64_t{1} << 31;
-    require(rules.size >= 1 && rules.size < most && rules.header >= 0 && rules.header < most && rules.buffer >= 0 && rules.threads >= 1 && rules.threads <= 256, "packets out of range");
+    require(rules.size >= 1 && rules.size < most && rules.header >= 0 && rules.header < most && rules.buffer >= 0 && rules.threads >= 1 &&
+                rules.threads <= 256,
+            "packets out of range");
     if (!rules.roce) return;
     const RoceRules& roce = *rules.roce;
-    require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000, "packets out of range");
-    require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 && roce.byte_counter >= 1 && roce.recovery >= 1 && roce.additive > 0,
+    require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000,
+            "packets out of range");
+    require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 &&
+                roce.byte_counter >= 1 && roce.recovery >= 1 && roce.additive > 0,
             "packets out of range");
 }
 
@@ -28,10 +32,12 @@ void check(const Network& network) {
         if (ticks(latency, false) < 1) throw Unsupported("packets over " + what + " without latency: at least 1 ps");
         if (buffer == 0) buffer = rules.buffer;
         if (!rules.roce && buffer > 0 && buffer < rules.size + rules.header)
-            throw Unsupported("packets of " + std::to_string(rules.size + rules.header) + " bytes over " + what + " with a buffer of " + std::to_string(buffer));
+            throw Unsupported("packets of " + std::to_string(rules.size + rules.header) + " bytes over " + what + " with a buffer of " +
+                              std::to_string(buffer));
     };
     if (network.graph) {
-        for (std::size_t k = 0; k < network.graph->links(); ++k) one(network.graph->latency[k], network.graph->buffer[k], "link " + std::to_string(k));
+        for (std::size_t k = 0; k < network.graph->links(); ++k)
+            one(network.graph->latency[k], network.graph->buffer[k], "link " + std::to_string(k));
         return;
     }
     for (std::size_t d = 0; d < network.dims.size(); ++d)

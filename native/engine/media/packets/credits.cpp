@@ -34,7 +34,9 @@ struct alignas(64) Hand {
 
 class Credits final : public Transport {
 public:
-    Credits(Net& net, Windows& windows) : net_(net), windows_(windows), ports_(net.ways->wires.size()), trains_(net, windows, ports_), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+    Credits(Net& net, Windows& windows)
+        : net_(net), windows_(windows), ports_(net.ways->wires.size()), trains_(net, windows, ports_),
+          crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
           part_((ports_.size() / crew_.size() / 64 + 1) * 64) {
         for (Hand& hand : hands_) hand.packets_to.resize(crew_.size()), hand.credits_to.resize(crew_.size());
         for (std::size_t k = 0; k < ports_.size(); ++k) {
@@ -47,10 +49,8 @@ public:
 
     void ask(std::uint32_t cargo, std::uint32_t link, Tick now) override {
         Port& port = ports_[link];
-        if (port.first == none)
-            port.first = cargo;
-        else
-            net_.cargos[port.last].next = cargo;
+        if (port.first == none) port.first = cargo;
+        else net_.cargos[port.last].next = cargo;
         port.last = cargo;
         if (!trains_.take(link, now)) windows_.mark(now, link);
     }
@@ -104,14 +104,16 @@ private:
     void run_some(Hand& hand, const std::vector<std::uint32_t>& units, std::size_t from, std::size_t to, Tick begin, Tick until) {
         constexpr std::size_t ahead = 6;
         for (std::size_t k = from; k < to; ++k) {
-            if (k + 2 * ahead < to) __builtin_prefetch(&ports_[units[k + 2 * ahead]]), __builtin_prefetch(&ports_[units[k + 2 * ahead]].head);
+            if (k + 2 * ahead < to)
+                __builtin_prefetch(&ports_[units[k + 2 * ahead]]), __builtin_prefetch(&ports_[units[k + 2 * ahead]].head);
             if (k + ahead < to) fetch(ports_[units[k + ahead]]);
             run(hand, units[k], begin, until);
         }
     }
 
     static void fetch(const Port& port) {
-        __builtin_prefetch(port.inbox.data() + port.head), __builtin_prefetch(port.inbox.data() + port.head + 2), __builtin_prefetch(port.inbox.data() + port.head + 4);
+        __builtin_prefetch(port.inbox.data() + port.head), __builtin_prefetch(port.inbox.data() + port.head + 2),
+            __builtin_prefetch(port.inbox.data() + port.head + 4);
         __builtin_prefetch(port.credits.data()), __builtin_prefetch(port.credits.data() + 4);
     }
 
@@ -183,7 +185,8 @@ private:
     static void take_credits(Port& port, Tick now) {
         std::vector<Credit>& all = port.credits;
         for (; port.ordered < all.size(); ++port.ordered)
-            for (std::size_t at = port.ordered; at > port.returned && all[at].time < all[at - 1].time; --at) std::swap(all[at], all[at - 1]);
+            for (std::size_t at = port.ordered; at > port.returned && all[at].time < all[at - 1].time; --at)
+                std::swap(all[at], all[at - 1]);
         while (port.returned < all.size() && all[port.returned].time <= now) port.room += all[port.returned++].bytes;
     }
 
@@ -192,10 +195,8 @@ private:
         std::vector<Credit>& all = port.credits;
         std::size_t kept = 0;
         for (std::size_t k = port.returned; k < all.size(); ++k) {
-            if (all[k].time < begin)
-                port.room += all[k].bytes;
-            else
-                all[kept++] = all[k];
+            if (all[k].time < begin) port.room += all[k].bytes;
+            else all[kept++] = all[k];
         }
         all.resize(kept);
         port.returned = 0, port.ordered = kept > 0;
@@ -213,17 +214,16 @@ private:
         __builtin_prefetch(&ports_[link]);
         if (box.made - box.fetched > box.size / 2) {
             Port& port = ports_[box.entries[box.fetched++ % box.size].link];
-            if constexpr (std::is_same_v<What, Packet>)
-                __builtin_prefetch(port.inbox.data() + port.inbox.size(), 1);
-            else
-                __builtin_prefetch(port.credits.data() + port.credits.size(), 1);
+            if constexpr (std::is_same_v<What, Packet>) __builtin_prefetch(port.inbox.data() + port.inbox.size(), 1);
+            else __builtin_prefetch(port.credits.data() + port.credits.size(), 1);
         }
         if (box.made - box.given == box.size) hand_over(box, box.size - 1);
     }
 
     template <class What>
     void hand_over(Outbox<What>& box, std::size_t keep) {
-        for (; box.made - box.given > keep; ++box.given) give(box.entries[box.given % box.size].link, box.entries[box.given % box.size].what);
+        for (; box.made - box.given > keep; ++box.given)
+            give(box.entries[box.given % box.size].link, box.entries[box.given % box.size].what);
         box.fetched = std::max(box.fetched, box.given);
     }
 
@@ -274,10 +274,8 @@ private:
         port.free = std::max(end, packet.tail), port.own_before = mine;
         if (port.limited) port.room -= bytes, port.least = std::min(port.least, port.room);
         net_.charge(link, packet.bytes, start, end - start, hand.left);
-        if (mine)
-            port.leave(net_, std::min(net_.cargos[cargo].to_send, net_.rules.size));
-        else
-            ++port.head, port.waiting -= bytes, net_.queue_is(link, start, port.waiting);
+        if (mine) port.leave(net_, std::min(net_.cargos[cargo].to_send, net_.rules.size));
+        else ++port.head, port.waiting -= bytes, net_.queue_is(link, start, port.waiting);
         send_on(hand, link, port, packet, start);
     }
 

@@ -45,9 +45,7 @@ void Crew::serve(std::size_t number) {
 void Crew::work(std::size_t number) {
     try {
         (*work_)(number);
-    } catch (...) {
-        thrown_[number] = std::current_exception();
-    }
+    } catch (...) { thrown_[number] = std::current_exception(); }
 }
 
 }  // namespace astrarium::packets

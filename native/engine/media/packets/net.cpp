@@ -5,8 +5,8 @@
 namespace astrarium::packets {
 
 Net::Net(const Plan& plan, bool with_record, Carried& carried)
-    : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried), traffic(plan.network, PortRows::each(plan), with_record),
-      ways(open_ways(plan, traffic)) {
+    : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried),
+      traffic(plan.network, PortRows::each(plan), with_record), ways(open_ways(plan, traffic)) {
     for (std::uint32_t link = 0; link < ways->wires.size(); ++link) {
         const Wire& wire = ways->wires[link];
         full.push_back(wire.serial(rules.size + rules.header)), head.push_back(wire.serial(rules.header));
@@ -21,7 +21,16 @@ std::uint32_t Net::load(MessageId id, const Flight& flight, Tick now) {
     spare.pop_back();
     const std::int64_t packets = flight.size == 0 ? 1 : (flight.size + rules.size - 1) / rules.size;
     if (packets > 0xffffffff) throw Unsupported("a message of more than 2^32 packets");
-    cargos[cargo] = {id, flight.source, flight.destination, static_cast<std::uint32_t>(packets), flight.size, flight.size, now, 0, ways->pair(flight.source, flight.destination), asked++};
+    cargos[cargo] = {id,
+                     flight.source,
+                     flight.destination,
+                     static_cast<std::uint32_t>(packets),
+                     flight.size,
+                     flight.size,
+                     now,
+                     0,
+                     ways->pair(flight.source, flight.destination),
+                     asked++};
     return cargo;
 }
 

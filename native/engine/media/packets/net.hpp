@@ -16,22 +16,22 @@ namespace astrarium::packets {
 struct Cargo {
     MessageId id = 0;
     std::int32_t source = 0, destination = 0;
-    std::uint32_t left = 0;      // packets that have not arrived
+    std::uint32_t left = 0;              // packets that have not arrived
     std::int64_t size = 0, to_send = 0;  // bytes
-    Tick asked = 0, done = 0;    // done: when the last packet so far arrives
-    std::uint64_t pair = 0;      // hash of the ends
-    std::uint64_t number = 0;    // in the order in which messages asked
-    std::uint32_t next = none;   // behind it at its first link
-    std::uint32_t flow = none;   // roce
+    Tick asked = 0, done = 0;            // done: when the last packet so far arrives
+    std::uint64_t pair = 0;              // hash of the ends
+    std::uint64_t number = 0;            // in the order in which messages asked
+    std::uint32_t next = none;           // behind it at its first link
+    std::uint32_t flow = none;           // roce
 };
 
 // A packet that is or will be at a port.
 struct Packet {
-    Tick time = 0, tail = 0;     // its head (stored and forwarded: its tail), and its tail, are at the port
-    std::uint32_t came = none;   // by this link
+    Tick time = 0, tail = 0;    // its head (stored and forwarded: its tail), and its tail, are at the port
+    std::uint32_t came = none;  // by this link
     std::uint32_t cargo = 0;
     std::int32_t destination = 0;
-    std::uint32_t bytes = 0;     // payload
+    std::uint32_t bytes = 0;  // payload
 };
 
 // What a thread leaves until all are done with a window.
@@ -86,10 +86,10 @@ struct Net {
     Rates rates;
     Growing<Cargo> cargos;
     std::vector<std::uint32_t> spare;
-    bool together = false;         // several threads run a window
-    std::mutex following;          // then for what makes messages
-    std::uint64_t asked = 0;       // messages
-    std::uint64_t hops = 0;        // packets that began to cross a link
+    bool together = false;               // several threads run a window
+    std::mutex following;                // then for what makes messages
+    std::uint64_t asked = 0;             // messages
+    std::uint64_t hops = 0;              // packets that began to cross a link
     std::unique_ptr<Timeline> timeline;  // of a run that records it
     void report(PacketCounts& out) const;
 

@@ -37,7 +37,9 @@ public:
     }
 
     Traffic* traffic() override { return &net_.traffic; }
-    std::size_t first_link(const Flight& f) const override { return net_.ways->first(f.source, f.destination, net_.ways->pair(f.source, f.destination)); }
+    std::size_t first_link(const Flight& f) const override {
+        return net_.ways->first(f.source, f.destination, net_.ways->pair(f.source, f.destination));
+    }
 
     std::vector<std::string> waits(Tick, std::uint64_t) const override {
         std::vector<std::string> out;
@@ -60,13 +62,15 @@ private:
 
     Tick width() const {
         Tick least = 1000;  // where there is no link
-        for (const packets::Wire& wire : net_.ways->wires) least = &wire == net_.ways->wires.data() ? wire.latency : std::min(least, wire.latency);
+        for (const packets::Wire& wire : net_.ways->wires)
+            least = &wire == net_.ways->wires.data() ? wire.latency : std::min(least, wire.latency);
         return least;
     }
 
     Tick horizon() const {
         Tick most = 0;
-        for (std::size_t k = 0; k < net_.ways->wires.size(); ++k) most = std::max(most, add(net_.full[k], add(net_.ways->wires[k].latency, net_.ways->wires[k].latency)));
+        for (std::size_t k = 0; k < net_.ways->wires.size(); ++k)
+            most = std::max(most, add(net_.full[k], add(net_.ways->wires[k].latency, net_.ways->wires[k].latency)));
         return most;
     }
 
@@ -84,7 +88,13 @@ private:
     std::uint64_t hops_ = 0;
 };
 
-const MediumKind kind{.name = "packets", .takes_switches = true, .takes_graph = true, .pulls = packets::pulls, .never_folds = "packets queue at links", .check = packets::check, .open = open_as<Packets>};
+const MediumKind kind{.name = "packets",
+                      .takes_switches = true,
+                      .takes_graph = true,
+                      .pulls = packets::pulls,
+                      .never_folds = "packets queue at links",
+                      .check = packets::check,
+                      .open = open_as<Packets>};
 const Registered registered(kind);
 
 }  // namespace

@@ -10,26 +10,25 @@ __extension__ typedef __int128 Wide;
 }  // namespace
 
 Roce::Roce(Net& net, Windows& windows)
-    : net_(net), windows_(windows), rules_(*net.rules.roce), ports_(net.ways->wires.size()), ends_(ports_.size()), nodes_(static_cast<std::size_t>(net.ways->nodes)),
-      seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+    : net_(net), windows_(windows), rules_(*net.rules.roce), ports_(net.ways->wires.size()), ends_(ports_.size()),
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     std::vector<int> links(nodes_.size(), 0);
     for (Node& node : nodes_) node.shared = rules_.buffer;
     for (const Wire& wire : net.ways->wires) {
         const auto node = static_cast<std::size_t>(wire.target);
-        nodes_[node].shared -= static_cast<std::int64_t>(2 * (static_cast<double>(wire.latency) / 1000 * wire.bandwidth)) + 3 * (net.rules.size + net.rules.header);
+        nodes_[node].shared -= static_cast<std::int64_t>(2 * (static_cast<double>(wire.latency) / 1000 * wire.bandwidth)) +
+                               3 * (net.rules.size + net.rules.header);
         ++links[node], small_.push_back(wire.serial(control_bytes));
     }
     for (std::size_t node = 0; node < nodes_.size(); ++node)
         if (links[node] > 1 && nodes_[node].shared < 1)
-            throw Unsupported("a RoCE buffer of " + std::to_string(rules_.buffer) + " bytes at node " + std::to_string(node) + ": the headroom of its links takes " +
-                              std::to_string(rules_.buffer - nodes_[node].shared));
+            throw Unsupported("a RoCE buffer of " + std::to_string(rules_.buffer) + " bytes at node " + std::to_string(node) +
+                              ": the headroom of its links takes " + std::to_string(rules_.buffer - nodes_[node].shared));
 }
 
 void Roce::Fifo::pop() {
-    if (++head == all.size())
-        all.clear(), head = 0;
-    else if (head >= 64 && 2 * head >= all.size())
-        all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head)), head = 0;
+    if (++head == all.size()) all.clear(), head = 0;
+    else if (head >= 64 && 2 * head >= all.size()) all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head)), head = 0;
 }
 
 void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
@@ -103,10 +102,8 @@ void Roce::happen(Node& node, const Event& event) {
         case pause: {
             Port& port = ports_[event.number];
             port.paused = event.marked;
-            if (port.paused)
-                ++port.pauses, port.paused_at = event.time;
-            else
-                resume(event.number, event.time);
+            if (port.paused) ++port.pauses, port.paused_at = event.time;
+            else resume(event.number, event.time);
             return touch(event.number);
         }
         case asked: {
@@ -130,7 +127,8 @@ void Roce::resume(std::uint32_t link, Tick now) {
 
 // A packet joins the queue of its next link.
 void Roce::came(Node& node, const Event& event) {
-    const std::uint64_t pair = event.cls == data ? net_.cargos[event.cargo].pair : net_.ways->pair(flows_[event.cargo].destination, flows_[event.cargo].source);
+    const std::uint64_t pair =
+        event.cls == data ? net_.cargos[event.cargo].pair : net_.ways->pair(flows_[event.cargo].destination, flows_[event.cargo].source);
     const std::uint32_t link = net_.ways->next(event.number, event.destination, pair);
     Port& port = ports_[link];
     touch(link);
@@ -147,7 +145,8 @@ void Roce::came(Node& node, const Event& event) {
     if (end.paused || static_cast<double>(end.bytes) <= rules_.alpha * static_cast<double>(node.shared - node.used)) return;
     end.paused = true;
     Event frame;
-    frame.time = add(event.time, net_.ways->wires[event.number].latency), frame.kind = pause, frame.marked = true, frame.number = event.number;
+    frame.time = add(event.time, net_.ways->wires[event.number].latency), frame.kind = pause, frame.marked = true,
+    frame.number = event.number;
     give(net_.ways->wires[event.number].source, frame);
 }
 
@@ -157,7 +156,8 @@ bool Roce::mark(std::uint32_t link, const Port& port, const Event& packet) const
     const Cargo& c = net_.cargos[packet.cargo];
     const std::uint64_t pair = std::uint64_t{static_cast<std::uint32_t>(c.source)} << 32 | static_cast<std::uint32_t>(c.destination);
     const std::uint64_t chance = mix64(mix64(mix64(seed_ ^ link) ^ pair) ^ packet.serial) >> 32;
-    return static_cast<Wide>(chance) * (rules_.kmax - rules_.kmin) * 1'000'000 < static_cast<Wide>(port.waiting - rules_.kmin) * rules_.pmax * (std::int64_t{1} << 32);
+    return static_cast<Wide>(chance) * (rules_.kmax - rules_.kmin) * 1'000'000 <
+           static_cast<Wide>(port.waiting - rules_.kmin) * rules_.pmax * (std::int64_t{1} << 32);
 }
 
 // A packet has left the node.
@@ -167,7 +167,9 @@ void Roce::release(Node& node, const Event& event) {
     Ingress& end = ends_[event.serial];
     end.bytes -= event.bytes, node.used -= event.bytes;
     const std::int64_t packet = net_.rules.size + net_.rules.header;
-    if (!end.paused || (end.bytes > 0 && static_cast<double>(end.bytes + 2 * packet) > rules_.alpha * static_cast<double>(node.shared - node.used))) return;
+    if (!end.paused ||
+        (end.bytes > 0 && static_cast<double>(end.bytes + 2 * packet) > rules_.alpha * static_cast<double>(node.shared - node.used)))
+        return;
     end.paused = false;
     Event frame;
     frame.time = add(event.time, net_.ways->wires[event.serial].latency), frame.kind = pause, frame.number = event.serial;
@@ -179,12 +181,9 @@ void Roce::notify(const Event& event) {
     if (event.cls == cnp) return flows_[event.cargo].rate.cut(rules_, event.time);
     Flow& flow = flows_[event.cargo];
     if (event.cls == ack) return answer(flow, event.cargo, ack, event.time);
-    if (event.kind == put_off)
-        flow.put_off = false;
-    else if (flow.put_off)
-        return;
-    else if (flow.notified >= 0 && event.time - flow.notified < rules_.cnp_interval)
-        return notify_after(flow, event);
+    if (event.kind == put_off) flow.put_off = false;
+    else if (flow.put_off) return;
+    else if (flow.notified >= 0 && event.time - flow.notified < rules_.cnp_interval) return notify_after(flow, event);
     flow.notified = event.time;
     answer(flow, event.cargo, cnp, event.time);
 }
@@ -194,16 +193,15 @@ void Roce::notify_after(Flow& flow, const Event& event) {
     flow.put_off = true;
     Event later = event;
     later.time = add(flow.notified, rules_.cnp_interval), later.kind = put_off;
-    if (later.time < until_)
-        local_.push(later);
-    else
-        give(flow.destination, later);
+    if (later.time < until_) local_.push(later);
+    else give(flow.destination, later);
 }
 
 void Roce::answer(const Flow& flow, std::uint32_t number, Class cls, Tick now) {
     const std::uint32_t link = net_.ways->first(flow.destination, flow.source, net_.ways->pair(flow.destination, flow.source));
     Event packet;
-    packet.time = packet.tail = now, packet.kind = arrive, packet.cls = cls, packet.number = none, packet.cargo = number, packet.destination = flow.source;
+    packet.time = packet.tail = now, packet.kind = arrive, packet.cls = cls, packet.number = none, packet.cargo = number,
+    packet.destination = flow.source;
     ports_[link].control.push(packet);
     touch(link);
 }
@@ -236,10 +234,8 @@ void Roce::start(Node& node, std::uint32_t link, Tick now) {
     port.timer = port.own.top().allowed;
     Event wake;
     wake.time = port.timer, wake.kind = timer, wake.number = link;
-    if (wake.time < until_)
-        local_.push(wake);
-    else
-        give(net_.ways->wires[link].source, wake);
+    if (wake.time < until_) local_.push(wake);
+    else give(net_.ways->wires[link].source, wake);
 }
 
 // The next packet of the flow that is allowed first.
@@ -249,7 +245,8 @@ Roce::Event Roce::cut(Port& port, Tick now) {
     Flow& flow = flows_[number];
     Cargo& c = net_.cargos[flow.first];
     Event packet;
-    packet.time = packet.tail = now, packet.kind = arrive, packet.number = none, packet.cargo = flow.first, packet.destination = flow.destination;
+    packet.time = packet.tail = now, packet.kind = arrive, packet.number = none, packet.cargo = flow.first,
+    packet.destination = flow.destination;
     packet.bytes = static_cast<std::uint32_t>(std::min(c.to_send, net_.rules.size)), packet.serial = flow.packets++;
     c.to_send -= packet.bytes;
     if (c.to_send == 0) flow.first = c.next;
@@ -272,11 +269,10 @@ void Roce::transmit(Node&, std::uint32_t link, Event packet, Tick now) {
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now);
     ++net_.hops;
     Event over;
-    over.time = port.free, over.kind = left, over.number = link, over.bytes = static_cast<std::uint32_t>(size(packet)), over.serial = is_data ? packet.number : none;
-    if (over.time < until_)
-        local_.push(over);
-    else
-        give(wire.source, over);
+    over.time = port.free, over.kind = left, over.number = link, over.bytes = static_cast<std::uint32_t>(size(packet)),
+    over.serial = is_data ? packet.number : none;
+    if (over.time < until_) local_.push(over);
+    else give(wire.source, over);
     const Tick tail = add(port.free, wire.latency);
     if (wire.target != packet.destination) {
         packet.time = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + wire.latency) : tail;
@@ -305,7 +301,8 @@ bool Roce::keeps(std::uint32_t link) const {
 void Roce::explain(std::vector<std::string>& waits) const {
     for (std::uint32_t link = 0; link < ports_.size(); ++link)
         if (keeps(link) && ports_[link].free != never)
-            waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" + (ports_[link].paused ? ", and its end has paused it" : ""));
+            waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
+                            (ports_[link].paused ? ", and its end has paused it" : ""));
 }
 
 void Roce::report(PacketCounts& out) const {

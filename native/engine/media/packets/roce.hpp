@@ -25,15 +25,16 @@ private:
     enum Class : std::uint8_t { data, ack, cnp };
 
     struct Event {
-        Tick time = 0, tail = 0;      // tail: when the last byte of a packet is there
+        Tick time = 0, tail = 0;  // tail: when the last byte of a packet is there
         Kind kind = left;
         Class cls = data;
-        bool marked = false;          // of pause: on
-        std::uint32_t number = 0;     // left, timer: of the port; pause: of the link; arrive: of the link that it came by; notice, put_off: of the flow
-        std::uint32_t cargo = none;   // of data; of control packets: the flow
+        bool marked = false;  // of pause: on
+        std::uint32_t number =
+            0;  // left, timer: of the port; pause: of the link; arrive: of the link that it came by; notice, put_off: of the flow
+        std::uint32_t cargo = none;  // of data; of control packets: the flow
         std::int32_t destination = 0;
         std::uint32_t bytes = 0;
-        std::uint32_t serial = 0;     // of the packets of its flow; of left: by which link the packet came
+        std::uint32_t serial = 0;  // of the packets of its flow; of left: by which link the packet came
     };
     static bool before(const Event& x, const Event& y) {
         if (x.time != y.time) return x.time < y.time;
@@ -65,21 +66,21 @@ private:
         std::int64_t waiting = 0, peak = 0, marks = 0, pauses = 0;
         Tick paused_for = 0;
     };
-    struct Ingress {                  // a link at its end
+    struct Ingress {  // a link at its end
         std::int64_t bytes = 0, peak = 0;
         bool paused = false;
     };
     struct Node {
-        std::vector<Event> inbox;     // [head, sorted): to happen in this window
+        std::vector<Event> inbox;  // [head, sorted): to happen in this window
         std::size_t head = 0, sorted = 0;
         std::int64_t used = 0, shared = 0, peak = 0;
     };
     struct Flow {
         std::int32_t source = 0, destination = 0;
         std::uint32_t link = none, first = none, last = none;  // of its messages
-        std::uint32_t packets = 0;    // sent
-        Tick allowed = 0, notified = -1;  // notified: the last CNP for it
-        bool put_off = false;         // a CNP is due an interval after the last one
+        std::uint32_t packets = 0;                             // sent
+        Tick allowed = 0, notified = -1;                       // notified: the last CNP for it
+        bool put_off = false;                                  // a CNP is due an interval after the last one
         Rate rate;
     };
 
@@ -102,10 +103,10 @@ private:
     Net& net_;
     Windows& windows_;
     const RoceRules& rules_;
-    std::vector<Port> ports_;         // per link
-    std::vector<Ingress> ends_;       // per link
+    std::vector<Port> ports_;    // per link
+    std::vector<Ingress> ends_;  // per link
     std::vector<Node> nodes_;
-    std::vector<Tick> small_;         // per link: of a control packet
+    std::vector<Tick> small_;  // per link: of a control packet
     std::vector<Flow> flows_;
     std::unordered_map<std::uint64_t, std::uint32_t> flow_of_;
     // Of the node that runs.

@@ -15,7 +15,7 @@ public:
     static constexpr int first_shift = 10;  // bins of 1,024 ps at first
 
     explicit Timeline(std::size_t links) : rows_(links) {}
-    void queue(std::uint32_t link, Tick now, std::int64_t bytes);   // that wait from now on
+    void queue(std::uint32_t link, Tick now, std::int64_t bytes);  // that wait from now on
     void paused(std::uint32_t link, Tick begin, Tick end);
     void report(PacketCounts& out) const;
 

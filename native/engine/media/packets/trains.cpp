@@ -5,7 +5,8 @@
 namespace astrarium::packets {
 
 Trains::Trains(Net& net, Windows& windows, std::vector<Port>& ports)
-    : net_(net), windows_(windows), ports_(ports), able_(net.rates.empty() && !net.rules.spray && !net.timeline), first_(ports.size(), none), last_(ports.size(), none), is_unit_(ports.size(), 0) {}
+    : net_(net), windows_(windows), ports_(ports), able_(net.rates.empty() && !net.rules.spray && !net.timeline),
+      first_(ports.size(), none), last_(ports.size(), none), is_unit_(ports.size(), 0) {}
 
 bool Trains::take(std::uint32_t link, Tick now) {
     const std::uint32_t train = first_[link], cargo = ports_[link].first;
@@ -27,10 +28,8 @@ bool Trains::begin(std::uint32_t link, Tick marked) {
     if (!find_way(train) || !has_room(train)) return false;
     spare_.pop_back(), ++running_;
     for (const Leg& leg : train.legs) {
-        if (first_[leg.link] == none)
-            first_[leg.link] = id;
-        else
-            over(trains_[last_[leg.link]], leg.link).behind = id;
+        if (first_[leg.link] == none) first_[leg.link] = id;
+        else over(trains_[last_[leg.link]], leg.link).behind = id;
         last_[leg.link] = id;
         if (leg.last.start >= marked) windows_.mark(leg.last.start, leg.link);
     }
@@ -179,8 +178,7 @@ void Trains::account(const Train& train, std::size_t h, std::uint32_t packets, s
     const std::uint32_t equal = std::min(packets, train.packets - 1);
     const Tick serial = net_.serial(leg.link, net_.rules.size);
     net_.hops += packets;
-    if (serial == train.step)
-        net_.charge(leg.link, equal * net_.rules.size, leg.first.start, equal * serial);
+    if (serial == train.step) net_.charge(leg.link, equal * net_.rules.size, leg.first.start, equal * serial);
     else
         for (std::uint32_t k = 0; k < equal; ++k) net_.charge(leg.link, net_.rules.size, of(train, leg, k).start, serial);
     if (packets > equal) net_.charge(leg.link, train.last_bytes, leg.last.start, net_.serial(leg.link, train.last_bytes));
@@ -206,10 +204,8 @@ void Trains::account_room(const Train& train, const Leg& leg, std::uint32_t pack
     port.returned = port.ordered = 0;
     for (; back < issued; ++back) {
         const Credit credit{of(train, leg, back).back, payload(train, back) + net_.rules.header};
-        if (credit.time < now)
-            port.room += credit.bytes;
-        else
-            all.push_back(credit);
+        if (credit.time < now) port.room += credit.bytes;
+        else all.push_back(credit);
     }
 }
 
@@ -242,10 +238,8 @@ void Trains::become_packets(const Train& train, Tick now, Tick until) {
         Port& port = ports_[leg.link];
         account(train, h, gone, h + 1 < train.legs.size() ? started(train, train.legs[h + 1], now) : gone, now);
         if (gone > 0) port.free = of(train, leg, gone - 1).free, port.own_before = h == 0;
-        if (h == 0)
-            net_.cargos[train.cargo].to_send -= gone * net_.rules.size;
-        else
-            hand_over(train, h, gone, here, until);
+        if (h == 0) net_.cargos[train.cargo].to_send -= gone * net_.rules.size;
+        else hand_over(train, h, gone, here, until);
         here = gone;
         first_[leg.link] = last_[leg.link] = none;
         run_later(leg.link);
@@ -258,7 +252,8 @@ void Trains::hand_over(const Train& train, std::size_t h, std::uint32_t from, st
     const std::uint32_t link = train.legs[h].link, came = train.legs[h - 1].link;
     for (std::uint32_t k = from; k < to; ++k) {
         const Time time = of(train, train.legs[h], k);
-        ports_[link].inbox.push_back({time.arrives, time.tail, came, train.cargo, net_.cargos[train.cargo].destination, static_cast<std::uint32_t>(payload(train, k))});
+        ports_[link].inbox.push_back({time.arrives, time.tail, came, train.cargo, net_.cargos[train.cargo].destination,
+                                      static_cast<std::uint32_t>(payload(train, k))});
         if (time.arrives >= until) windows_.mark(time.arrives, link);
     }
 }

@@ -35,7 +35,7 @@ private:
         std::uint32_t cargo = none, packets = 0;
         std::int64_t last_bytes = 0;  // payload
         Tick step = 0;
-        std::uint32_t released = 0;   // links that it has left
+        std::uint32_t released = 0;  // links that it has left
         std::vector<Leg> legs;
     };
 
@@ -47,7 +47,9 @@ private:
     Time cross(const Leg* before, const Time& time, std::uint32_t link, std::int64_t payload, Tick free) const;
     Time of(const Train& train, const Leg& leg, std::uint32_t packet) const;
     std::uint32_t started(const Train& train, const Leg& leg, Tick before) const;
-    std::int64_t payload(const Train& train, std::uint32_t packet) const { return packet + 1 < train.packets ? net_.rules.size : train.last_bytes; }
+    std::int64_t payload(const Train& train, std::uint32_t packet) const {
+        return packet + 1 < train.packets ? net_.rules.size : train.last_bytes;
+    }
     bool meets(std::uint32_t link, Tick until) const;
     void release(std::uint32_t link, Tick now, Tick until);
     void break_up(std::uint32_t train, Tick now, Tick until);
@@ -67,7 +69,7 @@ private:
     std::vector<std::uint32_t> spare_;
     std::vector<std::uint32_t> first_, last_;  // per link: its trains, in order
     std::vector<std::uint32_t> units_;
-    std::vector<std::uint8_t> is_unit_;        // per link
+    std::vector<std::uint8_t> is_unit_;  // per link
 };
 
 }  // namespace astrarium::packets

@@ -49,7 +49,8 @@ private:
         return link_of_.at(fabric_.next(f).number);
     }
 
-    void place(const Network& network, const Traffic& traffic, std::size_t number, const std::vector<std::int32_t>& switches, const std::vector<std::int32_t>& strides) {
+    void place(const Network& network, const Traffic& traffic, std::size_t number, const std::vector<std::int32_t>& switches,
+               const std::vector<std::int32_t>& strides) {
         const Geometry geometry(network);
         const bool down = number >= traffic.ports();
         const std::size_t port = down ? number - traffic.ports() : number;
@@ -85,10 +86,12 @@ public:
         nodes = graph_.nodes;
         seed_ = graph_.ecmp == Graph::first_link ? 0 : mix64(static_cast<std::uint64_t>(graph_.ecmp));
         for (std::size_t k = 0; k < graph_.links(); ++k)
-            wires.push_back({k, 0, graph_.source[k], graph_.target[k], graph_.source[k] < npus, graph_.buffer[k], ticks(graph_.latency[k], false), graph_.bandwidth[k]});
+            wires.push_back({k, 0, graph_.source[k], graph_.target[k], graph_.source[k] < npus, graph_.buffer[k],
+                             ticks(graph_.latency[k], false), graph_.bandwidth[k]});
         for (std::int32_t node = 0; node < graph_.nodes; ++node) {
             const auto links = in_[node];
-            const bool one = !links.empty() && std::all_of(links.begin(), links.end(), [&](std::uint32_t k) { return graph_.source[k] == graph_.source[links[0]]; });
+            const bool one = !links.empty() && std::all_of(links.begin(), links.end(),
+                                                           [&](std::uint32_t k) { return graph_.source[k] == graph_.source[links[0]]; });
             before_.push_back(one ? graph_.source[links[0]] : node);
         }
         given_.emplace(graph_, [this](std::int32_t source, std::int32_t destination) { return pair(source, destination); });
@@ -179,11 +182,13 @@ private:
             next.clear(), ++row.depth;
             for (const std::int32_t node : row.frontier)
                 for (const std::uint32_t link : in_[node])
-                    if (std::int32_t& left = row.places[graph_.source[link]].left; left == 0) left = row.depth, next.push_back(graph_.source[link]);
+                    if (std::int32_t& left = row.places[graph_.source[link]].left; left == 0)
+                        left = row.depth, next.push_back(graph_.source[link]);
         }
         std::vector<std::uint32_t> able;
         for (const std::uint32_t link : out_[at])
-            if (const std::int32_t left = row.places[graph_.target[link]].left; left != 0 && left == row.places[at].left - 1) able.push_back(link);
+            if (const std::int32_t left = row.places[graph_.target[link]].left; left != 0 && left == row.places[at].left - 1)
+                able.push_back(link);
         return keep(able);
     }
 
@@ -198,15 +203,15 @@ private:
     const bool spray_;
     const LinksOf out_, in_;
     std::optional<GivenRoutes> given_;
-    std::vector<std::int32_t> before_;              // per node: where all links to it come from, or itself
-    std::vector<Row*> rows_;                        // per node that ways lead to; null: nobody asked
-    std::vector<std::uint32_t> last_;               // per node: the list of links to it, where they come from one node
+    std::vector<std::int32_t> before_;  // per node: where all links to it come from, or itself
+    std::vector<Row*> rows_;            // per node that ways lead to; null: nobody asked
+    std::vector<std::uint32_t> last_;   // per node: the list of links to it, where they come from one node
     std::mutex finding_;
     Growing<List> kinds_;
     std::map<std::vector<std::uint32_t>, std::uint32_t> known_;
     std::deque<std::pair<std::int32_t, Row>> kept_;  // the rows that there are, the oldest first
     std::size_t most_;
-    std::vector<std::uint32_t> turn_;               // per link, where packets are sprayed
+    std::vector<std::uint32_t> turn_;  // per link, where packets are sprayed
 };
 
 }  // namespace
@@ -220,10 +225,8 @@ std::uint64_t mix64(std::uint64_t word) {
 
 std::unique_ptr<Ways> open_ways(const Plan& plan, const Traffic& traffic) {
     std::unique_ptr<Ways> ways;
-    if (plan.network.graph)
-        ways = std::make_unique<GraphWays>(plan.network, traffic);
-    else
-        ways = std::make_unique<DimsWays>(plan.network, traffic);
+    if (plan.network.graph) ways = std::make_unique<GraphWays>(plan.network, traffic);
+    else ways = std::make_unique<DimsWays>(plan.network, traffic);
     for (Wire& wire : ways->wires)
         if (wire.buffer == 0) wire.buffer = plan.network.packets.buffer;
     return ways;

@@ -15,11 +15,11 @@ inline constexpr std::uint32_t none = 0xffffffffu;
 std::uint64_t mix64(std::uint64_t word);  // splitmix64
 
 struct Wire {
-    std::size_t number = 0;             // in the traffic
-    std::size_t dim = 0;                // of the traffic
+    std::size_t number = 0;               // in the traffic
+    std::size_t dim = 0;                  // of the traffic
     std::int32_t source = 0, target = 0;  // nodes
     bool leaves_npu = false;
-    std::int64_t buffer = 0;            // bytes at its end; 0: any number
+    std::int64_t buffer = 0;  // bytes at its end; 0: any number
     Tick latency = 0;
     double bandwidth = 0;
     Tick serial(std::int64_t bytes) const { return ticks(static_cast<double>(bytes) / bandwidth, false); }
