@@ -169,7 +169,7 @@ def test_when_jobs_fold(places: tuple[str, str], folds: bool) -> None:
     jobs = [ar.Job(COLLECTIVE, 8, place, number if place == "random" else None) for number, place in enumerate(places)]
     both = [ar.simulate(design(*jobs, backend="closed_form"), fold=fold) for fold in ("auto", "off")]
     assert both[0].outcome.folded is folds
-    assert both[0].outcome.unfolded_because == ("" if folds else "most collectives are of irregular groups of NPUs")
+    assert both[0].outcome.unfolded_because == ("" if folds else "too few equal ranks")
     assert both[1].outcome.unfolded_because == ""
     ends: list[list[int]] = [each.outcome.finish[each.outcome.row].tolist() for each in both]
     assert ends[0] == ends[1]

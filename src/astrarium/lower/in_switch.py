@@ -11,7 +11,6 @@ from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Able
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Phase, Plan
-from astrarium.engine.reference.native_media import MediumKind
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.network.config import LinkDim, Network, Switch
 from astrarium.network.graph import links_of
@@ -79,6 +78,8 @@ def carried(network: Network, collectives: Iterable[CollectivePlan]) -> None:
 
 
 def _ends_at_switches(backend: str) -> bool:
+    from astrarium.engine.reference.native_media import MediumKind
+
     entry = entries("backend").get(backend)
     kind = load("backend", backend) if entry is not None and entry.target and not entry.package else None
     return isinstance(kind, MediumKind) and kind.takes_switches

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from astrarium.network.dims import plan_dims
 from astrarium.network.fabric.built import Built, build, laid_out, logical
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.fabric.recognise import matching_links
-from astrarium.network.fabric.trees import Trees
 from astrarium.network.graph import graph_of
 from astrarium.network.in_switch import InSwitch
 from astrarium.network.routes import Route, given_routes
 from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
 from astrarium.units import Bandwidth, Time
+
+if TYPE_CHECKING:
+    from astrarium.network.fabric.trees import Trees
 
 __all__ = ["built_of", "changes_of", "computing", "fabric_dims", "faults", "foreign_graph", "network_plan", "on_graph",
            "trees_of"]
@@ -111,6 +113,8 @@ def computing(network: Section) -> dict[int, InSwitch]:
 @lru_cache(maxsize=8)
 def trees_of(fabric: Fabric, graph: Graph, nodes: tuple[int, ...]) -> Trees:
     """The trees of switches of a fabric's graph, whose `nodes` compute."""
+    from astrarium.network.fabric.trees import Trees
+
     del fabric
     return Trees(graph, nodes)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from astrarium.config import Config, Knob
 from astrarium.engine.plan import FIRST_LINK, GivenRoutes
-from astrarium.engine.reference.graph_routes import GraphRoutes
 from astrarium.errors import InputError
 from astrarium.network.fabric.built import Built
+
+if TYPE_CHECKING:
+    from astrarium.engine.reference.graph_routes import GraphRoutes
 
 __all__ = ["Route", "given_routes"]
 
@@ -40,6 +42,8 @@ def given_routes(routes: Sequence[Route], built: Built) -> GivenRoutes | None:
     """
     if not routes:
         return None
+    from astrarium.engine.reference.graph_routes import GraphRoutes
+
     ways = GraphRoutes(built.graph, FIRST_LINK)
     rows: list[tuple[int, int, int]] = []
     by: dict[tuple[int, int], int] = {}
