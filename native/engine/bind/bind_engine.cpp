@@ -57,7 +57,7 @@ double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>
 
 void bind_engine(nb::module_& m) {
     nb::class_<astrarium::Shared>(m, "Measurements",
-                                  "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
+                                  "Times of collectives, cached for later runs in at most so many bytes; and which ranks are equal.")
         .def(nb::init<std::size_t>(), nb::arg("most"));
     m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(),
           nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),

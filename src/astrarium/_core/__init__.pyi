@@ -13,7 +13,7 @@ from astrarium._core import trace as trace
 
 class Measurements:
     """
-    What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.
+    Times of collectives, cached for later runs in at most so many bytes; and which ranks are equal.
     """
 
     def __init__(self, most: int) -> None: ...

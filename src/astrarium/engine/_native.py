@@ -48,9 +48,9 @@ def limit_thread(limit: Any, until: int) -> None:
 
 
 class Measurements:
-    """How long collectives take, found by folded runs and kept for further ones, in about `most` bytes; and which ranks
-    do alike, for Plans with the same read-only arrays. For several threads at once. The integers of a run do not depend
-    on it."""
+    """Times of collectives, which folded runs find, cached by content for later runs in about `most` bytes; and which
+    ranks are equal, for Plans with the same read-only arrays. For several threads at once. The integers of a run do not
+    depend on it."""
 
     def __init__(self, most: int = 3 << 25) -> None:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None
