@@ -103,14 +103,15 @@ void Promotion::stand(std::uint32_t group, std::uint32_t serial, const Gathering
     const std::uint32_t kind = collectives_.kind_of(group);
     each_use(group, all, measured, begin,
              [&](Held& held, Tick, const Span& mine) { held = {std::max(held.until, mine.until), begin, kind, serial, held.asked}; });
-    if (record_) ports_.traffic.usage.repeat(measured.steps, begin, folded_->kinds.groups_like(kind));
+    const bool counts = record_ && !scouts();  // what a scout records is thrown away
+    if (counts) ports_.traffic.usage.repeat(measured.steps, begin, folded_->kinds.groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = collectives_.membership().rank(group, p);
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
         clock_.at(add(begin, measured.done[p]), late ? BatchClock::arrive : BatchClock::done,
                   {key, 0, late ? measured_over : node_over, rank, all.node[p]});
-        if (record_ && !measured.loads.empty())
+        if (counts && !measured.loads.empty())
             for (const Load& load : measured.loads[measured.loads.size() == 1 ? 0 : p]) ports_.carry(rank, load);
     }
 }

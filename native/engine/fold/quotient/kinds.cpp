@@ -35,6 +35,8 @@ Kinds::Kinds(const Plan& plan, Facts& facts, const RankClasses& classes) : plan_
             for (const std::int32_t member : plan.groups[static_cast<std::size_t>(group)])
                 found.push_back(static_cast<std::uint32_t>(classes.of[static_cast<std::size_t>(member)]));
         std::sort(found.begin(), found.end());
+        const auto here = std::upper_bound(found.begin(), found.end(), found.front()) - found.begin();  // of the first class
+        groups_like_.push_back(group < 0 ? 1 : class_size_[found.front()] / here);
         found.erase(std::unique(found.begin(), found.end()), found.end());
         participants_.push_back(std::move(found));
         size_.push_back(static_cast<std::uint32_t>(group < 0 ? plan.ranks() : plan.groups[static_cast<std::size_t>(group)].size));
@@ -73,15 +75,6 @@ std::uint32_t Kinds::index_number(std::size_t kind) {
     Words index;
     pack(index_of(kind), index);
     return number = facts_.store->number(std::move(index));
-}
-
-std::int64_t Kinds::groups_like(std::size_t kind) const {
-    if (group(kind) < 0) return 1;
-    const std::uint32_t c = participants_[kind].front();
-    std::int64_t here = 0;
-    for (const std::int32_t member : plan_.groups[static_cast<std::size_t>(group(kind))])
-        here += classes_.of[static_cast<std::size_t>(member)] == static_cast<std::int32_t>(c);
-    return class_size_[c] / here;
 }
 
 const std::vector<std::size_t>& Kinds::dims(std::size_t kind) {

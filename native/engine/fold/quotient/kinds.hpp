@@ -27,7 +27,7 @@ public:
     const std::vector<std::uint32_t>& index_of(std::size_t kind);
     std::uint32_t index_number(std::size_t kind);
     // How many groups of a kind meet: each rank takes part in one, and the members of a class are shared among them.
-    std::int64_t groups_like(std::size_t kind) const;
+    std::int64_t groups_like(std::size_t kind) const { return groups_like_[kind]; }
     // The dims in which a group's members differ: no message of its collectives loads a port of another. Throws Unfoldable where its
     // messages may pass NPUs of a line that are not members: other groups may use the same links.
     const std::vector<std::size_t>& dims(std::size_t kind);
@@ -43,7 +43,7 @@ private:
     const RankClasses& classes_;
     std::vector<std::vector<std::uint32_t>> participants_;
     std::vector<std::uint32_t> size_, index_number_;
-    std::vector<std::int64_t> class_size_;
+    std::vector<std::int64_t> class_size_, groups_like_;
     std::vector<std::uint8_t> keeps_to_itself_;      // as far as asked for
     std::vector<std::vector<std::uint32_t>> index_;  // as far as asked for
 };
