@@ -54,9 +54,11 @@ public:
     template <class Visit>
     void each(Visit&& visit) const {
         std::map<std::pair<Tick, int>, std::vector<Keyed>> all;
-        for (int c = 0; c < classes; ++c)
+        for (int c = 0; c < classes; ++c) {
+            if (!(waiting_ >> c & 1)) continue;
             for (std::uint32_t id = current_[c].first; id != nothing; id = listed_[id].next)
                 all[{instant_, c}].push_back(listed_[id].event);
+        }
         for (const auto& waiting : apart_)
             for (const Pending& it : waiting) all[{it.time, it.cls}].push_back(listed_[it.id].event);
         for (const auto& [when, events] : all) visit(when.first, when.second, events);
@@ -67,14 +69,10 @@ public:
     template <class Handle, class Soon>
     void instant(Handle&& handle, Soon&& soon) {
         if (idle()) advance();
-        int c = 0;
-        while (c < classes) {
-            if (current_[c].first == nothing) {
-                ++c;
-                continue;
-            }
-            take(current_[c]);
-            if (c != done || strict) sort(c);
+        while (!idle()) {
+            const int c = std::countr_zero(waiting_);
+            take(c);
+            if (batch_.size() > 1 && (c != done || strict)) sort(c);
             const std::uint64_t before = handled;
             handled += batch_.size();
             if ((before ^ handled) >> 16) stop_if_interrupted();
@@ -83,7 +81,6 @@ public:
                 if (i + ahead < batch_.size()) soon(batch_[i + ahead]);
                 handle(batch_[i]);
             }
-            c = 0;
         }
     }
 
@@ -109,6 +106,7 @@ private:
     // earliest time on.
     Tick instant_ = 0;
     List current_[classes];                     // of the instant
+    std::uint32_t waiting_ = 0;                 // which of these have events
     std::vector<Pending> apart_[64], refiled_;  // by bit
     std::uint64_t later_ = 0;                   // which of these have events
     std::vector<Listed> listed_;
@@ -116,9 +114,7 @@ private:
     std::vector<Keyed> batch_;
     std::uint32_t scheduled_ = 0;
 
-    bool idle() const {
-        return std::all_of(std::begin(current_), std::end(current_), [](const List& list) { return list.first == nothing; });
-    }
+    bool idle() const { return waiting_ == 0; }
 
     std::size_t lowest() const { return static_cast<std::size_t>(std::countr_zero(later_)); }
 
@@ -133,27 +129,36 @@ private:
             later_ |= std::uint64_t{1} << bit;
             return apart_[bit].push_back(it);
         }
+        const std::uint32_t mine = 1u << it.cls;
         List& list = current_[it.cls];
-        (list.first == nothing ? list.first : listed_[list.last].next) = it.id;
+        (waiting_ & mine ? listed_[list.last].next : list.first) = it.id;
         list.last = it.id;
+        waiting_ |= mine;
     }
 
     void advance() {
         const std::size_t bit = lowest();
+        later_ &= later_ - 1;
+        if (apart_[bit].size() == 1) {
+            const Pending it = apart_[bit].front();
+            apart_[bit].clear();
+            now = instant_ = it.time;
+            return file(it);
+        }
         now = instant_ = earliest(bit);
         refiled_.clear();
         std::swap(refiled_, apart_[bit]);
-        later_ &= later_ - 1;
         for (const Pending& it : refiled_) file(it);
     }
 
-    // The events of a list into batch_.
-    void take(List& list) {
+    // The events of a class into batch_.
+    void take(int c) {
+        const List list = current_[c];
         batch_.clear();
         for (std::uint32_t id = list.first; id != nothing; id = listed_[id].next) batch_.push_back(listed_[id].event);
         listed_[list.last].next = spare_;
         spare_ = list.first;
-        list = {};
+        waiting_ &= ~(1u << c);
     }
 
     void sort(int c) {
