@@ -35,6 +35,7 @@ Roce::Roce(Net& net, Windows& windows)
 void Roce::Fifo::pop() {
     if (++head == all.size()) all.clear(), head = 0;
     else if (head >= 64 && 2 * head >= all.size()) all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head)), head = 0;
+    __builtin_prefetch(all.data() + head);  // a packet time before it starts
 }
 
 void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
@@ -64,9 +65,9 @@ void Roce::give(Hand& hand, std::int32_t node, const Event& event) {
 }
 
 // To the node that runs.
-void Roce::put(Hand& hand, std::int32_t node, const Event& event) {
-    if (event.time < until_) hand.agenda.put(event);
-    else give(hand, node, event);
+void Roce::put(Hand& hand, std::int32_t node, const Soon& soon) {
+    if (soon.time < until_) hand.agenda.put(soon);
+    else give(hand, node, soon.event());
 }
 
 void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) {
@@ -76,7 +77,7 @@ void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) 
         const std::vector<std::size_t> from = shares(units);
         net_.together = true;
         crew_.run([&](std::size_t k) {
-            for (std::size_t u = from[k]; u < from[k + 1]; ++u) run_node(hands_[k], units[u], begin);
+            for (std::size_t u = from[k]; u < from[k + 1]; ++u) fetch(units, u), run_node(hands_[k], units[u], begin);
         });
         crew_.run([&](std::size_t part) {  // thread by thread, so that what came by one link stays in order
             for (Hand& hand : hands_) {
@@ -86,9 +87,17 @@ void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) 
         });
         net_.together = false;
     } else {
-        for (const std::uint32_t node : units) run_node(hands_[0], node, begin);
+        for (std::size_t u = 0; u < units.size(); ++u) fetch(units, u), run_node(hands_[0], units[u], begin);
     }
     for (Hand& hand : hands_) net_.take(hand.left);
+}
+
+// What the next nodes of a window need.
+void Roce::fetch(const std::vector<std::uint32_t>& units, std::size_t at) const {
+    if (at + 6 < units.size()) __builtin_prefetch(&nodes_[units[at + 6]]);
+    if (at + 3 >= units.size()) return;
+    const Node& node = nodes_[units[at + 3]];
+    for (std::size_t k = 0; k < std::min<std::size_t>(node.inbox.size(), 8); ++k) __builtin_prefetch(&node.inbox[k]);
 }
 
 // Where the nodes of each thread begin: about as many events for each.
@@ -114,8 +123,8 @@ void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
             const bool mine = !hand.agenda.empty() && hand.agenda.front().time == now;
             const bool theirs = !due.empty() && due.front().time == now;
             if (!mine && !theirs) break;
-            if (mine && (!theirs || !due.front().before(Moment(hand.agenda.front())))) happen(hand, node, hand.agenda.take());
-            else happen(hand, node, node.inbox[due.take()]);
+            if (mine && (!theirs || !(due.front() < hand.agenda.front()))) happen(hand, node, hand.agenda.take());
+            else fetch(hand, node), happen(hand, node, node.inbox[due.take()]);
         }
         std::vector<std::uint32_t>& touched = hand.touched;
         if (!std::is_sorted(touched.begin(), touched.end())) std::sort(touched.begin(), touched.end());
@@ -123,6 +132,12 @@ void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
         touched.clear();
     }
     std::erase_if(node.inbox, [this](const Event& event) { return event.time < until_; });
+}
+
+void Roce::fetch(const Hand& hand, const Node& node) const {
+    if (const std::uint32_t* at = hand.due.later(8)) __builtin_prefetch(&node.inbox[*at]);
+    if (const std::uint32_t* at = hand.due.later(4); at != nullptr && node.inbox[*at].out != none)
+        __builtin_prefetch(&ports_[node.inbox[*at].out]), __builtin_prefetch(&ports_[node.inbox[*at].out].control);
 }
 
 // A port that is busy starts nothing: it is touched again when it is free.
@@ -134,7 +149,7 @@ void Roce::touch(Hand& hand, std::uint32_t link, Tick now) {
 // `event` may lie in the inbox of the node: it is not read any more once something is given.
 void Roce::happen(Hand& hand, Node& node, const Event& event) {
     switch (event.kind) {
-        case Kind::left: return release(hand, node, event);
+        case Kind::left: return release(hand, node, {{event.time, event.kind, event.number}, event.serial, event.bytes});
         case Kind::arrive: return came(hand, node, event);
         case Kind::notice:
         case Kind::put_off: return notify(hand, event);
@@ -160,6 +175,11 @@ void Roce::happen(Hand& hand, Node& node, const Event& event) {
             return touch(hand, flow.link, event.time);
         }
     }
+}
+
+void Roce::happen(Hand& hand, Node& node, const Soon& soon) {
+    if (soon.kind() == Kind::left) release(hand, node, soon);
+    else happen(hand, node, soon.event());
 }
 
 void Roce::resume(std::uint32_t link, Tick now) {
@@ -188,7 +208,7 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
     give(hand, ports_[event.number].source, frame);
 }
 
-bool Roce::mark(std::uint32_t link, const Port& port, const Event& packet) const {
+bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
     if (port.waiting <= rules_.kmin) return false;
     if (port.waiting > rules_.kmax) return true;
     const Cargo& c = net_.cargos[packet.cargo];
@@ -199,19 +219,19 @@ bool Roce::mark(std::uint32_t link, const Port& port, const Event& packet) const
 }
 
 // A packet has left the node.
-void Roce::release(Hand& hand, Node& node, const Event& event) {
-    touch(hand, event.number, event.time);
-    if (event.serial == none) return;
-    Ingress& end = ends_[event.serial];
-    end.bytes -= event.bytes, node.used -= event.bytes;
+void Roce::release(Hand& hand, Node& node, const Soon& left) {
+    touch(hand, left.number(), left.time);
+    if (left.came == none) return;
+    Ingress& end = ends_[left.came];
+    end.bytes -= left.bytes, node.used -= left.bytes;
     const std::int64_t packet = net_.rules.size + net_.rules.header;
     if (!end.paused ||
         (end.bytes > 0 && static_cast<double>(end.bytes + 2 * packet) > rules_.alpha * static_cast<double>(node.shared - node.used)))
         return;
     end.paused = false;
     Event frame;
-    frame.time = add(event.time, ports_[event.serial].latency), frame.kind = Kind::pause, frame.number = event.serial;
-    give(hand, ports_[event.serial].source, frame);
+    frame.time = add(left.time, ports_[left.came].latency), frame.kind = Kind::pause, frame.number = left.came;
+    give(hand, ports_[left.came].source, frame);
 }
 
 // The destination's NIC sees a marked packet, or the end of a message; or the source's a CNP.
@@ -229,16 +249,13 @@ void Roce::notify(Hand& hand, const Event& event) {
 // A mark within the interval after a CNP: the next one goes at its end (figure 6 of the paper).
 void Roce::notify_after(Hand& hand, Flow& flow, const Event& event) {
     flow.put_off = true;
-    Event later = event;
-    later.time = add(flow.notified, rules_.cnp_interval), later.kind = Kind::put_off;
-    put(hand, flow.destination, later);
+    put(hand, flow.destination, {{add(flow.notified, rules_.cnp_interval), Kind::put_off, event.cargo}});
 }
 
 void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Class cls, Tick now) {
     const std::uint32_t link = net_.ways->first(flow.destination, flow.source, net_.ways->pair(flow.destination, flow.source));
-    Event packet;
-    packet.time = packet.tail = now, packet.kind = Kind::arrive, packet.cls = cls, packet.number = none, packet.cargo = number,
-    packet.destination = flow.source;
+    Parcel packet;
+    packet.tail = now, packet.cls = cls, packet.number = none, packet.cargo = number, packet.destination = flow.source;
     ports_[link].control.push(packet);
     touch(hand, link, now);
 }
@@ -254,12 +271,12 @@ void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     const bool own = !port.own.empty() && port.own.top().allowed <= now;
     if (own && (port.queue.empty() || !port.own_before)) {
         port.own_before = true;
-        Event packet = cut(port, now);
+        Parcel packet = cut(port, now);
         return transmit(hand, link, packet, now);
     }
     if (!port.queue.empty()) {
         port.own_before = false;
-        Event& packet = port.queue.front();
+        Parcel& packet = port.queue.front();
         if (rules_.departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
         port.waiting -= size(packet);
         net_.queue_is(link, now, port.waiting);
@@ -268,20 +285,17 @@ void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     }
     if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
     port.timer = port.own.top().allowed;
-    Event wake;
-    wake.time = port.timer, wake.kind = Kind::timer, wake.number = link;
-    put(hand, port.source, wake);
+    put(hand, port.source, {{port.timer, Kind::timer, link}});
 }
 
 // The next packet of the flow that is allowed first.
-Event Roce::cut(Port& port, Tick now) {
+Parcel Roce::cut(Port& port, Tick now) {
     const std::uint32_t number = port.own.top().flow;
     port.own.pop();
     Flow& flow = flows_[number];
     Cargo& c = net_.cargos[flow.first];
-    Event packet;
-    packet.time = packet.tail = now, packet.kind = Kind::arrive, packet.number = none, packet.cargo = flow.first,
-    packet.destination = flow.destination;
+    Parcel packet;
+    packet.tail = now, packet.number = none, packet.cargo = flow.first, packet.destination = flow.destination;
     packet.bytes = static_cast<std::uint32_t>(std::min(c.to_send, net_.rules.size)), packet.serial = flow.packets++;
     c.to_send -= packet.bytes;
     if (c.to_send == 0) flow.first = c.next;
@@ -294,8 +308,7 @@ Event Roce::cut(Port& port, Tick now) {
     return packet;
 }
 
-// `packet` is changed into what comes to the link's end.
-void Roce::transmit(Hand& hand, std::uint32_t link, Event& packet, Tick now) {
+void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     const bool is_data = packet.cls == Class::data;
     const Tick serial = is_data ? net_.serial(link, packet.bytes) : small_[link], end = net_.finish(link, now, serial);
@@ -303,33 +316,28 @@ void Roce::transmit(Hand& hand, std::uint32_t link, Event& packet, Tick now) {
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
     ++hand.left.hops;
-    Event over;
-    over.time = port.free, over.number = link, over.bytes = static_cast<std::uint32_t>(size(packet)),
-    over.serial = is_data ? packet.number : none;
-    put(hand, port.source, over);
+    put(hand, port.source, {{port.free, Kind::left, link}, is_data ? packet.number : none, static_cast<std::uint32_t>(size(packet))});
     const Tick tail = add(port.free, port.latency);
     if (port.target == packet.destination) return deliver(hand, port.target, packet, tail);
     const std::uint64_t pair =
         is_data ? net_.cargos[packet.cargo].pair : net_.ways->pair(flows_[packet.cargo].destination, flows_[packet.cargo].source);
-    packet.out = net_.ways->next(link, packet.destination, pair);
-    packet.time = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
+    const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
     packet.tail = tail, packet.number = link;
-    give(hand, port.target, packet);
+    give(hand, port.target, {packet, head, net_.ways->next(link, packet.destination, pair), Kind::arrive});
 }
 
 // A packet is at its destination.
-void Roce::deliver(Hand& hand, std::int32_t node, Event& packet, Tick tail) {
-    packet.kind = Kind::notice, packet.time = tail;
+void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
     if (packet.cls == Class::ack) return;
-    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, packet);
+    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, {packet, tail, none, Kind::notice});
     const Cargo& cargo = net_.cargos[packet.cargo];
     const std::uint32_t flow = cargo.flow;
     const Tick done = std::max(cargo.done, tail);
     const bool last = cargo.left == 1;
     net_.arrived(packet.cargo, tail, hand.left);
     packet.cargo = packet.number = flow;
-    if (packet.marked) give(hand, node, packet);
-    if (last) packet.cls = Class::ack, packet.time = done, give(hand, node, packet);
+    if (packet.marked) give(hand, node, {packet, tail, none, Kind::notice});
+    if (last) packet.cls = Class::ack, give(hand, node, {packet, done, none, Kind::notice});
 }
 
 bool Roce::keeps(std::uint32_t link) const {

@@ -25,12 +25,12 @@ private:
     static constexpr std::size_t fewest = 32;          // nodes that are worth several threads
 
     struct Fifo {
-        std::vector<Event> all;
+        std::vector<Parcel> all;
         std::size_t head = 0;
         bool empty() const { return head == all.size(); }
-        Event& front() { return all[head]; }
-        Event& back() { return all.back(); }
-        void push(const Event& event) { all.push_back(event); }
+        Parcel& front() { return all[head]; }
+        Parcel& back() { return all.back(); }
+        void push(const Parcel& packet) { all.push_back(packet); }
         void pop();
     };
     struct Waiting {  // a flow at its first link
@@ -88,17 +88,20 @@ private:
     void notify(Hand& hand, const Event& event);
     void notify_after(Hand& hand, Flow& flow, const Event& event);
     void answer(Hand& hand, const Flow& flow, std::uint32_t number, Class cls, Tick now);
-    void release(Hand& hand, Node& node, const Event& event);
+    void release(Hand& hand, Node& node, const Soon& left);
     void start(Hand& hand, std::uint32_t link, Tick now);
-    void transmit(Hand& hand, std::uint32_t link, Event& packet, Tick now);
-    void deliver(Hand& hand, std::int32_t node, Event& packet, Tick tail);
-    Event cut(Port& port, Tick now);
-    bool mark(std::uint32_t link, const Port& port, const Event& packet) const;
-    void put(Hand& hand, std::int32_t node, const Event& event);
+    void transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
+    void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
+    Parcel cut(Port& port, Tick now);
+    bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
+    void put(Hand& hand, std::int32_t node, const Soon& soon);
+    void happen(Hand& hand, Node& node, const Soon& soon);
+    void fetch(const std::vector<std::uint32_t>& units, std::size_t at) const;
+    void fetch(const Hand& hand, const Node& node) const;
     void give(Hand& hand, std::int32_t node, const Event& event);
     void give(std::int32_t node, const Event& event);
     void touch(Hand& hand, std::uint32_t link, Tick now);
-    std::int64_t size(const Event& event) const { return event.cls == Class::data ? event.bytes + net_.rules.header : control_bytes; }
+    std::int64_t size(const Parcel& packet) const { return packet.cls == Class::data ? packet.bytes + net_.rules.header : control_bytes; }
 
     Net& net_;
     Windows& windows_;
