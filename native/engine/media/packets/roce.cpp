@@ -246,7 +246,7 @@ void Roce::notify(Hand& hand, const Event& event) {
     answer(hand, flow, event.cargo, Class::cnp, event.time);
 }
 
-// A mark within the interval after a CNP: the next one goes at its end (figure 6 of the paper).
+// A mark within the interval after a CNP: the next one goes at its end.
 void Roce::notify_after(Hand& hand, Flow& flow, const Event& event) {
     flow.put_off = true;
     put(hand, flow.destination, {{add(flow.notified, rules_.cnp_interval), Kind::put_off, event.cargo}});
