@@ -54,11 +54,10 @@ struct Soon : Moment {
 // What a node makes happen to itself in the window that it runs, in order. Most is later than all that is there.
 class Agenda {
 public:
-    bool empty() const { return next_ == all_.size(); }
-    const Soon& front() const { return all_[next_]; }
+    const Soon& front() const { return next_ == all_.size() ? end_ : all_[next_]; }
     Soon take() {
         const Soon soon = all_[next_++];
-        if (empty()) all_.clear(), next_ = 0;
+        if (next_ == all_.size()) all_.clear(), next_ = 0;
         return soon;
     }
     void put(const Soon& soon) {
@@ -71,23 +70,29 @@ public:
 private:
     std::vector<Soon> all_;
     std::size_t next_ = 0;
+    Soon end_{{never, Kind::timer, none}};
 };
 
 // The events of an inbox before `until`, in order. Links deliver in order, so that what came is made of sorted runs.
 class Due {
 public:
     void collect(const std::vector<Event>& inbox, Tick begin, Tick until) {
-        all_.clear(), next_ = 0;
-        for (std::size_t k = 0; k < inbox.size(); ++k)
-            if (inbox[k].time < until) all_.push_back({{inbox[k].time, inbox[k].kind, inbox[k].number}, static_cast<std::uint32_t>(k)});
+        all_.resize(inbox.size() + 1, end), next_ = 0;
+        std::uint32_t place = 0;
+        auto at = all_.begin();
+        for (const Event& event : inbox) {
+            if (event.time < until) *at++ = {{event.time, event.kind, event.number}, place};
+            ++place;
+        }
+        all_.erase(at, all_.end());
         if (all_.size() <= few) std::sort(all_.begin(), all_.end());
         else if (!std::is_sorted(all_.begin(), all_.end())) spread(begin, until);
+        all_.push_back(end);
     }
-    bool empty() const { return next_ == all_.size(); }
     const Moment& front() const { return all_[next_]; }
     std::size_t take() { return all_[next_++].at; }
     // What comes so much later, and is fetched.
-    const std::uint32_t* later(std::size_t ahead) const { return next_ + ahead < all_.size() ? &all_[next_ + ahead].at : nullptr; }
+    std::size_t later(std::size_t ahead) const { return all_[std::min(next_ + ahead, all_.size() - 1)].at; }
 
 private:
     static constexpr std::size_t few = 24;
@@ -95,6 +100,7 @@ private:
         std::uint32_t at;  // in the inbox
         bool operator<(const Place& o) const { return Moment::operator<(o) || (!o.Moment::operator<(*this) && at < o.at); }
     };
+    inline static const Place end{{never, Kind::timer, none}, 0};
 
     // By spans of the window, about an event in each; then in each span.
     void spread(Tick begin, Tick until) {

@@ -54,22 +54,6 @@ void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
     give(c.source, event);
 }
 
-void Roce::give(std::int32_t node, const Event& event) {
-    nodes_[static_cast<std::size_t>(node)].inbox.push_back(event);
-    windows_.mark(event.time, static_cast<std::uint32_t>(node));
-}
-
-void Roce::give(Hand& hand, std::int32_t node, const Event& event) {
-    if (net_.together) return hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, event});
-    give(node, event);
-}
-
-// To the node that runs.
-void Roce::put(Hand& hand, std::int32_t node, const Soon& soon) {
-    if (soon.time < until_) hand.agenda.put(soon);
-    else give(hand, node, soon.event());
-}
-
 void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) {
     until_ = until;
     net_.ways->forget();
@@ -117,33 +101,33 @@ void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
     Node& node = nodes_[number];
     Due& due = hand.due;
     due.collect(node.inbox, begin, until_);
-    while (!due.empty() || !hand.agenda.empty()) {
-        const Tick now = std::min(due.empty() ? never : due.front().time, hand.agenda.empty() ? never : hand.agenda.front().time);
-        for (;;) {
-            const bool mine = !hand.agenda.empty() && hand.agenda.front().time == now;
-            const bool theirs = !due.empty() && due.front().time == now;
-            if (!mine && !theirs) break;
-            if (mine && (!theirs || !(due.front() < hand.agenda.front()))) happen(hand, node, hand.agenda.take());
-            else fetch(hand, node), happen(hand, node, node.inbox[due.take()]);
+    for (Tick now = begin;;) {
+        const bool mine = !(due.front() < hand.agenda.front());
+        const Tick next = mine ? hand.agenda.front().time : due.front().time;
+        if (next != now && !hand.touched.empty()) {
+            start_touched(hand, now);
+            continue;  // what started may end before what is next
         }
-        std::vector<std::uint32_t>& touched = hand.touched;
-        if (!std::is_sorted(touched.begin(), touched.end())) std::sort(touched.begin(), touched.end());
-        for (const std::uint32_t link : touched) ports_[link].touched = false, start(hand, link, now);
-        touched.clear();
+        if (next == never) break;
+        now = next;
+        if (mine) happen(hand, node, hand.agenda.take());
+        else fetch(hand, node), happen(hand, node, node.inbox[due.take()]);
     }
     std::erase_if(node.inbox, [this](const Event& event) { return event.time < until_; });
 }
 
-void Roce::fetch(const Hand& hand, const Node& node) const {
-    if (const std::uint32_t* at = hand.due.later(8)) __builtin_prefetch(&node.inbox[*at]);
-    if (const std::uint32_t* at = hand.due.later(4); at != nullptr && node.inbox[*at].out != none)
-        __builtin_prefetch(&ports_[node.inbox[*at].out]), __builtin_prefetch(&ports_[node.inbox[*at].out].control);
+// The end of an instant.
+void Roce::start_touched(Hand& hand, Tick now) {
+    std::vector<std::uint32_t>& touched = hand.touched;
+    if (touched.size() > 1 && !std::is_sorted(touched.begin(), touched.end())) std::sort(touched.begin(), touched.end());
+    for (const std::uint32_t link : touched) ports_[link].touched = false, start(hand, link, now);
+    touched.clear();
 }
 
-// A port that is busy starts nothing: it is touched again when it is free.
-void Roce::touch(Hand& hand, std::uint32_t link, Tick now) {
-    Port& port = ports_[link];
-    if (port.free <= now && !std::exchange(port.touched, true)) hand.touched.push_back(link);
+void Roce::fetch(const Hand& hand, const Node& node) const {
+    __builtin_prefetch(&node.inbox[hand.due.later(8)]);
+    const std::uint32_t out = node.inbox[hand.due.later(4)].out;
+    if (out != none) __builtin_prefetch(&ports_[out]), __builtin_prefetch(&ports_[out].control);
 }
 
 // `event` may lie in the inbox of the node: it is not read any more once something is given.

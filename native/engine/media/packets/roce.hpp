@@ -2,6 +2,7 @@
 #pragma once
 #include <queue>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "media/packets/crew.hpp"
@@ -82,6 +83,7 @@ private:
 
     std::vector<std::size_t> shares(const std::vector<std::uint32_t>& units) const;
     void run_node(Hand& hand, std::uint32_t number, Tick begin);
+    void start_touched(Hand& hand, Tick now);
     void happen(Hand& hand, Node& node, const Event& event);
     void resume(std::uint32_t link, Tick now);
     void came(Hand& hand, Node& node, const Event& event);
@@ -94,13 +96,27 @@ private:
     void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
     Parcel cut(Port& port, Tick now);
     bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
-    void put(Hand& hand, std::int32_t node, const Soon& soon);
+    // To the node that runs.
+    void put(Hand& hand, std::int32_t node, const Soon& soon) {
+        if (soon.time < until_) hand.agenda.put(soon);
+        else give(hand, node, soon.event());
+    }
     void happen(Hand& hand, Node& node, const Soon& soon);
     void fetch(const std::vector<std::uint32_t>& units, std::size_t at) const;
     void fetch(const Hand& hand, const Node& node) const;
-    void give(Hand& hand, std::int32_t node, const Event& event);
-    void give(std::int32_t node, const Event& event);
-    void touch(Hand& hand, std::uint32_t link, Tick now);
+    void give(Hand& hand, std::int32_t node, const Event& event) {
+        if (net_.together) return hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, event});
+        give(node, event);
+    }
+    void give(std::int32_t node, const Event& event) {
+        nodes_[static_cast<std::size_t>(node)].inbox.push_back(event);
+        windows_.mark(event.time, static_cast<std::uint32_t>(node));
+    }
+    // A port that is busy starts nothing: it is touched again when it is free.
+    void touch(Hand& hand, std::uint32_t link, Tick now) {
+        Port& port = ports_[link];
+        if (port.free <= now && !std::exchange(port.touched, true)) hand.touched.push_back(link);
+    }
     std::int64_t size(const Parcel& packet) const { return packet.cls == Class::data ? packet.bytes + net_.rules.header : control_bytes; }
 
     Net& net_;
