@@ -17,7 +17,6 @@ struct Parcel {
     Tick tail = 0;               // when its last byte is there
     std::uint32_t number = 0;    // left, timer: of the port; pause: of the link; of a packet: of the link it came by; else of the flow
     std::uint32_t cargo = none;  // of data; of control packets: the flow
-    std::int32_t destination = 0;
     std::uint32_t bytes = 0;
     std::uint32_t serial = 0;  // of the packets of its flow; of left: by which link the packet came
     Class cls = Class::data;
@@ -25,9 +24,9 @@ struct Parcel {
 };
 
 struct Event : Parcel {
-    Tick time = 0;
-    std::uint32_t out = none;  // arrive: the link that it goes on by
     Kind kind = Kind::left;
+    std::uint32_t out = none;  // arrive: the link that it goes on by
+    Tick time = 0;
 };
 
 // Where an event stands in the order of its node.

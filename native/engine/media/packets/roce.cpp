@@ -239,7 +239,7 @@ void Roce::notify_after(Hand& hand, Flow& flow, const Event& event) {
 void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Class cls, Tick now) {
     const std::uint32_t link = net_.ways->first(flow.destination, flow.source, net_.ways->pair(flow.destination, flow.source));
     Parcel packet;
-    packet.tail = now, packet.cls = cls, packet.number = none, packet.cargo = number, packet.destination = flow.source;
+    packet.tail = now, packet.cls = cls, packet.number = none, packet.cargo = number;
     ports_[link].control.push(packet);
     touch(hand, link, now);
 }
@@ -279,7 +279,7 @@ Parcel Roce::cut(Port& port, Tick now) {
     Flow& flow = flows_[number];
     Cargo& c = net_.cargos[flow.first];
     Parcel packet;
-    packet.tail = now, packet.number = none, packet.cargo = flow.first, packet.destination = flow.destination;
+    packet.tail = now, packet.number = none, packet.cargo = flow.first;
     packet.bytes = static_cast<std::uint32_t>(std::min(c.to_send, net_.rules.size)), packet.serial = flow.packets++;
     c.to_send -= packet.bytes;
     if (c.to_send == 0) flow.first = c.next;
@@ -302,26 +302,25 @@ void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     ++hand.left.hops;
     put(hand, port.source, {{port.free, Kind::left, link}, is_data ? packet.number : none, static_cast<std::uint32_t>(size(packet))});
     const Tick tail = add(port.free, port.latency);
-    if (port.target == packet.destination) return deliver(hand, port.target, packet, tail);
-    const std::uint64_t pair =
-        is_data ? net_.cargos[packet.cargo].pair : net_.ways->pair(flows_[packet.cargo].destination, flows_[packet.cargo].source);
+    const Way way = way_of(packet);
+    if (port.target == way.destination) return deliver(hand, port.target, packet, tail);
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
     packet.tail = tail, packet.number = link;
-    give(hand, port.target, {packet, head, net_.ways->next(link, packet.destination, pair), Kind::arrive});
+    give(hand, port.target, {packet, Kind::arrive, net_.ways->next(link, way.destination, way.pair), head});
 }
 
 // A packet is at its destination.
 void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
     if (packet.cls == Class::ack) return;
-    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, {packet, tail, none, Kind::notice});
+    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, {packet, Kind::notice, none, tail});
     const Cargo& cargo = net_.cargos[packet.cargo];
     const std::uint32_t flow = cargo.flow;
     const Tick done = std::max(cargo.done, tail);
     const bool last = cargo.left == 1;
     net_.arrived(packet.cargo, tail, hand.left);
     packet.cargo = packet.number = flow;
-    if (packet.marked) give(hand, node, {packet, tail, none, Kind::notice});
-    if (last) packet.cls = Class::ack, give(hand, node, {packet, done, none, Kind::notice});
+    if (packet.marked) give(hand, node, {packet, Kind::notice, none, tail});
+    if (last) packet.cls = Class::ack, give(hand, node, {packet, Kind::notice, none, done});
 }
 
 bool Roce::keeps(std::uint32_t link) const {

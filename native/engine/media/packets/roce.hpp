@@ -41,14 +41,16 @@ private:
         bool operator>(const Waiting& o) const { return allowed != o.allowed ? allowed > o.allowed : destination > o.destination; }
     };
     struct alignas(64) Port {
+        // What packets of switches touch, in two lines of the cache.
         Fifo queue;
-        Tick free = 0;
-        std::int64_t waiting = 0, peak = 0;
-        bool paused = false, own_before = false, touched = false;
-        Fifo control;
-        std::priority_queue<Waiting, std::vector<Waiting>, std::greater<Waiting>> own;
-        Tick timer = never, latency = 0;
+        Tick free = 0, latency = 0;
         std::int32_t source = 0, target = 0;  // nodes
+        std::int64_t waiting = 0;
+        std::int64_t peak = 0;
+        Fifo control;
+        bool paused = false, own_before = false, touched = false;
+        Tick timer = never;
+        std::priority_queue<Waiting, std::vector<Waiting>, std::greater<Waiting>> own;
         std::int64_t marks = 0, pauses = 0;
         Tick paused_at = 0, paused_for = 0;
     };
@@ -95,6 +97,15 @@ private:
     void transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
     void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
     Parcel cut(Port& port, Tick now);
+    struct Way {
+        std::int32_t destination;
+        std::uint64_t pair;
+    };
+    Way way_of(const Parcel& packet) const {
+        if (packet.cls == Class::data) return {net_.cargos[packet.cargo].destination, net_.cargos[packet.cargo].pair};
+        const Flow& flow = flows_[packet.cargo];
+        return {flow.source, net_.ways->pair(flow.destination, flow.source)};
+    }
     bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
     // To the node that runs.
     void put(Hand& hand, std::int32_t node, const Soon& soon) {
