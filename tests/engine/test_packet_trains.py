@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
-from astrarium.engine.plan import FIRST_LINK, Dim, Graph, NetworkPlan, PacketRules, Shape
+from astrarium.engine.plan import FIRST_LINK, Dim, GivenRoutes, Graph, NetworkPlan, PacketRules, RoceRules, Shape
 from astrarium.engine.reference import execute
 from astrarium.errors import AstrariumError
 from astrarium.vocab import CommOp
@@ -24,7 +25,10 @@ pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core h
 SEEDS = st.integers(0, 2**32)
 COLUMNS = ("finish", "start", "end", "use_busy")
 LINKS = ("link_dim", "link_from", "link_to", "link_bytes", "link_busy")
-COUNTS = ("queue", "buffer", "source", "destination", "size", "asked", "arrived")
+COUNTS = ("queue", "buffer", "marks", "pauses", "paused", "source", "destination", "size", "asked", "arrived", "width",
+          "watched", "longest", "paused_in")
+SMALL_ROCE = RoceRules(buffer=3_000_000, alpha=0.05, kmin=3_000, kmax=20_000, pmax=300_000, cnp_interval=2_000_000,
+                       alpha_timer=3_000_000, rate_timer=3_000_000, byte_counter=50_000, additive=0.5)
 
 
 def told(plan: Plan, pure: bool) -> Outcome | str:
@@ -119,13 +123,51 @@ def leaves(npus: int, radix: int, rng: random.Random) -> Graph:
     return graph_from(npus + count + 2, links)
 
 
+def ways(rng: random.Random, graph: Graph, npus: int, count: int) -> GivenRoutes:
+    """Over drawn spines, for some pairs of NPUs of different leaves."""
+    link = {ends: k for k, ends in enumerate(zip(graph.source.tolist(), graph.target.tolist(), strict=True))}
+    leaf = {npu: node for npu, node in link if npu < npus}
+    rows = {}
+    for _ in range(count):
+        a, b = rng.sample(range(npus), 2)
+        if leaf[a] != leaf[b]:
+            nodes = [a, leaf[a], graph.nodes - rng.randint(1, 2), leaf[b], b]
+            rows[a, b] = [(a, b, link[ends]) for ends in pairwise(nodes)]
+    return GivenRoutes(*np.array([row for way in rows.values() for row in way], np.int32).reshape(-1, 3).T.copy())
+
+
+def network_on_leaves(rng: random.Random, npus: int, radix: int) -> NetworkPlan:
+    """Credits with trains, or RoCE; with queues over time and without; ways by the first link, hashed, some given."""
+    network = replace(network_of(rng, npus), graph=leaves(npus, radix, rng))
+    assert network.graph is not None
+    roce = SMALL_ROCE if rng.random() < 0.6 else None
+    rules = replace(network.packets, roce=roce, queues=rng.random() < 0.5)
+    routes = ways(rng, network.graph, npus, 2 * npus) if rng.random() < 0.5 and not rules.spray else None
+    return replace(network, packets=rules, routes=routes)
+
+
 @given(SEEDS)
-@draws(6)
+@draws(25)
+def test_given_ways_and_recorded_queues_change_no_integer_of_a_train(seed: int) -> None:
+    """In both engines."""
+    rng = random.Random(seed)
+    npus = rng.randint(4, 12)
+    plan = messages(rng, npus, rng.randint(1, 2 * npus), network_on_leaves(rng, npus, 3))
+    ours = told(plan, True)
+    same(ours, told(plan, False))
+    rules = replace(plan.network.packets, queues=not plan.network.packets.queues)
+    theirs = told(replace(plan, network=replace(plan.network, packets=rules)), False)
+    if not isinstance(ours, str) and not isinstance(theirs, str):
+        np.testing.assert_array_equal(ours.finish, theirs.finish)
+
+
+@given(SEEDS)
+@draws(8)
 def test_any_number_of_threads_gives_the_same_integers(seed: int) -> None:
     """Enough ports per window for several threads: messages of all lengths, and a collective whose sends are pulled."""
     rng = random.Random(seed)
     npus = rng.randint(150, 250)
-    network = replace(network_of(rng, npus), graph=leaves(npus, 16, rng))
+    network = network_on_leaves(rng, npus, 16)
     if rng.random() < 0.5:
         plan = messages(rng, npus, 3 * npus, network)
     else:

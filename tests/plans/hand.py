@@ -84,7 +84,12 @@ def plan_of(ranks: Sequence[Sequence[Node]], network: NetworkPlan, *, policy: Po
     comm = [[n for n in nodes if n.kind in COMM] for nodes in ranks]
     slots = np.array([n.args for nodes in comm for n in nodes], dtype=np.int32).reshape(-1, 3)
     count = int(np.prod([d.npus for d in network.dims]))
-    return Plan(npus=count, programs=tuple(program(nodes) for nodes in ranks),
+    made: dict[tuple[object, ...], Program] = {}    # programs differ by all but the arguments of their nodes
+    shapes = [tuple((n.kind, n.duration, n.size, n.after, n.lane) for n in nodes) for nodes in ranks]
+    for shape, nodes in zip(shapes, ranks, strict=True):
+        if shape not in made:
+            made[shape] = program(nodes)
+    return Plan(npus=count, programs=tuple(made[shape] for shape in shapes),
                 program_of=np.arange(len(ranks), dtype=np.int32), npu_of=np.arange(len(ranks), dtype=np.int32),
                 slot_ptr=np.cumsum([0] + [len(nodes) for nodes in comm]).astype(np.int64),
                 slot_a=slots[:, 0].copy(), slot_b=slots[:, 1].copy(), slot_c=slots[:, 2].copy(),

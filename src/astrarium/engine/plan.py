@@ -237,7 +237,7 @@ class GivenRoutes(Struct, frozen=True, eq=False):
 
 class RoceRules(Struct, frozen=True):
     """PFC, ECN and DCQCN. The defaults are those of the testbed of Zhu et al., Congestion Control for Large-Scale RDMA
-    Deployments, SIGCOMM 2015 (figure 14; section 4 for the buffer of a Trident II and for PFC): 40 Gb/s links.
+    Deployments, SIGCOMM 2015 (the buffer: a Trident II): 40 Gb/s links.
 
     Marks: of a queue of up to `kmin` bytes none, up to `kmax` a share up to `pmax`, above it all.
     """

@@ -29,40 +29,40 @@ def _roce_rules(roce: Roce) -> Iterator[Problem]:
 class Roce(Config, frozen=True):
     """PFC, ECN and DCQCN. Defaults are for links of 40 Gb/s.
 
-    Sources: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015 ([1]; the table of figure 14
-    has what its testbed ran with); Zhu et al., ECN or Delay, CoNEXT 2016 ([2]); the authors' simulator,
+    Sources: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015 ([1]: what its testbed ran
+    with); Zhu et al., ECN or Delay, CoNEXT 2016 ([2]); the authors' simulator,
     github.com/bobzhuyb/ns3-rdma ([3], windows/ns-3-dev/mix/config.txt). Adapters ship with other values: alpha every
     1 us, 4 us between cuts (NVIDIA, DOCA SDK, DCQCN CC Parameters).
     """
 
     rules: ClassVar[Rules] = (_roce_rules,)
     buffer: Annotated[Bytes, Knob("Buffer of a node, shared by its links; their headroom is taken from it.", gt=0)
-                      ] = default("12 MB")     # [1], section 4: a Trident II
+                      ] = default("12 MB")     # [1]: a Trident II
     alpha: Annotated[float, Knob("PFC pauses a link that has more than this share of the buffer's free bytes.", gt=0)
-                     ] = 1.0                    # [1], section 4: beta of the dynamic threshold is a choice
+                     ] = 1.0                    # [1]: beta of the dynamic threshold is a choice
     kmin: Annotated[Bytes, Knob("Queue up to which no packet is marked (ECN).")
-                    ] = default("5 kB")         # [1], figure 14; [2], section 3
+                    ] = default("5 kB")         # [1]; [2]
     kmax: Annotated[Bytes, Knob("Queue above which every packet is marked.")
-                    ] = default("200 kB")       # [1], figure 14; [2], section 3
+                    ] = default("200 kB")       # [1]; [2]
     pmax: Annotated[float, Knob("Share of packets that are marked at kmax.", ge=0)
-                    ] = 0.01                    # [1], figure 14; [2], section 3
+                    ] = 0.01                    # [1]; [2]
     marks: Annotated[Literal["arriving", "departing"],
                      Knob("Whether the queue that a packet joins or the one that it leaves decides about its mark.")
-                     ] = "arriving"             # [1], section 3.1; [3] marks packets that leave
+                     ] = "arriving"             # [1]; [3] marks packets that leave
     gain: Annotated[float, Knob("g of DCQCN: how fast alpha follows the marks.", gt=0)
-                    ] = 1 / 256                 # [1], figure 14; [2], section 3; [3]: DCTCP_GAIN
+                    ] = 1 / 256                 # [1]; [2]; [3]: DCTCP_GAIN
     additive: Annotated[Bandwidth, Knob("Step of DCQCN's additive increase, and the least rate of a flow.", gt=0)
-                        ] = default("40 Mb/s")  # [2], section 3; [3]: RATE_AI
+                        ] = default("40 Mb/s")  # [2]; [3]: RATE_AI
     cnp_interval: Annotated[Time, Knob("Least time between two CNPs of a flow.", gt=0)
-                            ] = default("50 us")    # [1], section 3.1; [3]: CNP_INTERVAL
+                            ] = default("50 us")    # [1]; [3]: CNP_INTERVAL
     alpha_timer: Annotated[Time, Knob("Time without a CNP after which alpha falls.", gt=0)
-                           ] = default("55 us")     # [1], section 3.1; [3]: ALPHA_RESUME_INTERVAL
+                           ] = default("55 us")     # [1]; [3]: ALPHA_RESUME_INTERVAL
     rate_timer: Annotated[Time, Knob("Time between increases of the rate.", gt=0)
-                          ] = default("55 us")      # [1], figure 14; [2], section 3
+                          ] = default("55 us")      # [1]; [2]
     byte_counter: Annotated[Bytes, Knob("Bytes between increases of the rate.", gt=0)
-                            ] = default("10 MB")    # [1], figure 14; [2], section 3
+                            ] = default("10 MB")    # [1]; [2]
     recovery: Annotated[int, Knob("Increases of fast recovery, before additive ones.", ge=1)
-                        ] = 5                       # [1], section 3.1; [3]: FAST_RECOVERY_TIMES
+                        ] = 5                       # [1]; [3]: FAST_RECOVERY_TIMES
 
     def plan(self) -> RoceRules:
         """As the engine takes it: bytes, ps, parts per million."""
@@ -89,8 +89,8 @@ def _packet_rules(packets: Packets) -> Iterator[Problem]:
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
     if packets.threads > MOST_THREADS:
         yield Problem("threads", f"is {packets.threads}", f"at most {MOST_THREADS}")
-    if packets.threads > 1 and (packets.transport == "roce" or packets.spray):
-        yield Problem("threads", "means nothing where transport is roce or spray is true", "threads: 1")
+    if packets.threads > 1 and packets.spray:
+        yield Problem("threads", "means nothing where spray is true", "threads: 1")
 
 
 class Packets(Config, frozen=True):
@@ -110,8 +110,8 @@ class Packets(Config, frozen=True):
     seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
     queues: Annotated[bool, Knob("Record the queue of each link, and its pauses, over time.")] = False
-    threads: Annotated[int, Knob("Threads that run the packets of one design (credits, without spray); results are "
-                                 "the same.", ge=1)] = 1
+    threads: Annotated[int, Knob("Threads that run the packets of one design (without spray); results are the "
+                                 "same.", ge=1)] = 1
 
 
 def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:

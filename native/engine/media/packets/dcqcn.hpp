@@ -1,4 +1,4 @@
-// The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015, section 3.1), without hyper increase. Timers are caught up
+// The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015), without hyper increase. Timers are caught up
 // when the flow sends. The same doubles as astrarium.engine.reference.packet_dcqcn.
 #pragma once
 #include <algorithm>

@@ -11,7 +11,13 @@ __extension__ typedef __int128 Wide;
 
 Roce::Roce(Net& net, Windows& windows)
     : net_(net), windows_(windows), rules_(*net.rules.roce), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
+      hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+    for (Hand& hand : hands_) hand.sent.resize(crew_.size());
+    for (std::size_t k = 0; k < ports_.size(); ++k) {
+        const Wire& wire = net.ways->wires[k];
+        ports_[k].latency = wire.latency, ports_[k].source = wire.source, ports_[k].target = wire.target;
+    }
     std::vector<int> links(nodes_.size(), 0);
     for (Node& node : nodes_) node.shared = rules_.buffer;
     for (const Wire& wire : net.ways->wires) {
@@ -29,6 +35,7 @@ Roce::Roce(Net& net, Windows& windows)
 void Roce::Fifo::pop() {
     if (++head == all.size()) all.clear(), head = 0;
     else if (head >= 64 && 2 * head >= all.size()) all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head)), head = 0;
+    __builtin_prefetch(all.data() + head);  // a packet time before it starts
 }
 
 void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
@@ -43,70 +50,104 @@ void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
     }
     net_.cargos[cargo].flow = at->second;
     Event event;
-    event.time = now, event.kind = asked, event.cargo = cargo;
+    event.time = now, event.kind = Kind::asked, event.cargo = cargo;
     give(c.source, event);
 }
 
-void Roce::give(std::int32_t node, const Event& event) {
-    nodes_[static_cast<std::size_t>(node)].inbox.push_back(event);
-    windows_.mark(event.time, static_cast<std::uint32_t>(node));
-}
-
-void Roce::run(const std::vector<std::uint32_t>& units, Tick, Tick until) {
+void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) {
     until_ = until;
-    for (const std::uint32_t node : units) run_node(node, until);
-}
-
-void Roce::run_node(std::uint32_t number, Tick until) {
-    Node& node = nodes_[number];
-    std::vector<Event>& all = node.inbox;
-    const auto later = std::stable_partition(all.begin(), all.end(), [until](const Event& e) { return e.time < until; });
-    node.head = 0, node.sorted = static_cast<std::size_t>(later - all.begin());
-    if (!std::is_sorted(all.begin(), later, before)) std::stable_sort(all.begin(), later, before);
-    while (node.head < node.sorted || !local_.empty()) {
-        Tick now = never;
-        if (node.head < node.sorted) now = all[node.head].time;
-        if (!local_.empty()) now = std::min(now, local_.top().time);
-        for (;;) {
-            const bool mine = !local_.empty() && local_.top().time == now, theirs = node.head < node.sorted && all[node.head].time == now;
-            if (!mine && !theirs) break;
-            if (mine && (!theirs || !before(all[node.head], local_.top()))) {
-                const Event event = local_.top();
-                local_.pop();
-                happen(node, event);
-            } else {
-                const Event event = all[node.head++];
-                happen(node, event);
+    net_.ways->forget();
+    if (crew_.size() > 1 && units.size() >= fewest) {
+        const std::vector<std::size_t> from = shares(units);
+        net_.together = true;
+        crew_.run([&](std::size_t k) {
+            for (std::size_t u = from[k]; u < from[k + 1]; ++u) fetch(units, u), run_node(hands_[k], units[u], begin);
+        });
+        crew_.run([&](std::size_t part) {  // thread by thread, so that what came by one link stays in order
+            for (Hand& hand : hands_) {
+                for (const Sent& sent : hand.sent[part]) give(sent.node, sent.event);
+                hand.sent[part].clear();
             }
-        }
-        if (touched_.size() > 1) std::sort(touched_.begin(), touched_.end());
-        for (const std::uint32_t link : touched_) ports_[link].touched = false, start(node, link, now);
-        touched_.clear();
+        });
+        net_.together = false;
+    } else {
+        for (std::size_t u = 0; u < units.size(); ++u) fetch(units, u), run_node(hands_[0], units[u], begin);
     }
-    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(node.sorted));
+    for (Hand& hand : hands_) net_.take(hand.left);
 }
 
-void Roce::touch(std::uint32_t link) {
-    if (!std::exchange(ports_[link].touched, true)) touched_.push_back(link);
+// What the next nodes of a window need.
+void Roce::fetch(const std::vector<std::uint32_t>& units, std::size_t at) const {
+    if (at + 6 < units.size()) __builtin_prefetch(&nodes_[units[at + 6]]);
+    if (at + 3 >= units.size()) return;
+    const Node& node = nodes_[units[at + 3]];
+    for (std::size_t k = 0; k < std::min<std::size_t>(node.inbox.size(), 8); ++k) __builtin_prefetch(&node.inbox[k]);
 }
 
-void Roce::happen(Node& node, const Event& event) {
+// Where the nodes of each thread begin: about as many events for each.
+std::vector<std::size_t> Roce::shares(const std::vector<std::uint32_t>& units) const {
+    std::size_t all = 0, some = 0;
+    for (const std::uint32_t node : units) all += nodes_[node].inbox.size();
+    std::vector<std::size_t> from{0};
+    for (std::size_t u = 0; u < units.size(); ++u) {
+        some += nodes_[units[u]].inbox.size();
+        while (from.size() < crew_.size() && some * crew_.size() >= all * from.size()) from.push_back(u + 1);
+    }
+    from.resize(crew_.size() + 1, units.size());
+    return from;
+}
+
+void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
+    Node& node = nodes_[number];
+    Due& due = hand.due;
+    due.collect(node.inbox, begin, until_);
+    for (Tick now = begin;;) {
+        const bool mine = !(due.front() < hand.agenda.front());
+        const Tick next = mine ? hand.agenda.front().time : due.front().time;
+        if (next != now && !hand.touched.empty()) {
+            start_touched(hand, now);
+            continue;  // what started may end before what is next
+        }
+        if (next == never) break;
+        now = next;
+        if (mine) happen(hand, node, hand.agenda.take());
+        else fetch(hand, node), happen(hand, node, node.inbox[due.take()]);
+    }
+    std::erase_if(node.inbox, [this](const Event& event) { return event.time < until_; });
+}
+
+// The end of an instant.
+void Roce::start_touched(Hand& hand, Tick now) {
+    std::vector<std::uint32_t>& touched = hand.touched;
+    if (touched.size() > 1 && !std::is_sorted(touched.begin(), touched.end())) std::sort(touched.begin(), touched.end());
+    for (const std::uint32_t link : touched) ports_[link].touched = false, start(hand, link, now);
+    touched.clear();
+}
+
+void Roce::fetch(const Hand& hand, const Node& node) const {
+    __builtin_prefetch(&node.inbox[hand.due.later(8)]);
+    const std::uint32_t out = node.inbox[hand.due.later(4)].out;
+    if (out != none) __builtin_prefetch(&ports_[out]), __builtin_prefetch(&ports_[out].control);
+}
+
+// `event` may lie in the inbox of the node: it is not read any more once something is given.
+void Roce::happen(Hand& hand, Node& node, const Event& event) {
     switch (event.kind) {
-        case left: return release(node, event);
-        case arrive: return came(node, event);
-        case notice:
-        case put_off: return notify(event);
-        case timer:
+        case Kind::left: return release(hand, node, {{event.time, event.kind, event.number}, event.serial, event.bytes});
+        case Kind::arrive: return came(hand, node, event);
+        case Kind::notice:
+        case Kind::put_off: return notify(hand, event);
+        case Kind::timer:
             if (ports_[event.number].timer == event.time) ports_[event.number].timer = never;
-            return touch(event.number);
-        case pause: {
+            return touch(hand, event.number, event.time);
+        case Kind::pause: {
             Port& port = ports_[event.number];
             port.paused = event.marked;
             if (port.paused) ++port.pauses, port.paused_at = event.time;
             else resume(event.number, event.time);
-            return touch(event.number);
+            return touch(hand, event.number, event.time);
         }
-        case asked: {
+        case Kind::asked: {
             Flow& flow = flows_[net_.cargos[event.cargo].flow];
             if (flow.first == none) {
                 flow.first = event.cargo;
@@ -115,9 +156,14 @@ void Roce::happen(Node& node, const Event& event) {
                 net_.cargos[flow.last].next = event.cargo;
             }
             flow.last = event.cargo;
-            return touch(flow.link);
+            return touch(hand, flow.link, event.time);
         }
     }
+}
+
+void Roce::happen(Hand& hand, Node& node, const Soon& soon) {
+    if (soon.kind() == Kind::left) release(hand, node, soon);
+    else happen(hand, node, soon.event());
 }
 
 void Roce::resume(std::uint32_t link, Tick now) {
@@ -126,31 +172,27 @@ void Roce::resume(std::uint32_t link, Tick now) {
 }
 
 // A packet joins the queue of its next link.
-void Roce::came(Node& node, const Event& event) {
-    const std::uint64_t pair =
-        event.cls == data ? net_.cargos[event.cargo].pair : net_.ways->pair(flows_[event.cargo].destination, flows_[event.cargo].source);
-    const std::uint32_t link = net_.ways->next(event.number, event.destination, pair);
+void Roce::came(Hand& hand, Node& node, const Event& event) {
+    const std::uint32_t link = event.out;
     Port& port = ports_[link];
-    touch(link);
-    if (event.cls != data) return port.control.push(event);
+    touch(hand, link, event.time);
+    if (event.cls != Class::data) return port.control.push(event);
     const std::int64_t bytes = size(event);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
     net_.queue_is(link, event.time, port.waiting);
-    Event packet = event;
-    if (!rules_.departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
-    port.queue.push(packet);
+    port.queue.push(event);
+    if (!rules_.departing && mark(link, port, event)) port.queue.back().marked = true, ++port.marks;
     Ingress& end = ends_[event.number];
     end.bytes += bytes, end.peak = std::max(end.peak, end.bytes);
     node.used += bytes, node.peak = std::max(node.peak, node.used);
     if (end.paused || static_cast<double>(end.bytes) <= rules_.alpha * static_cast<double>(node.shared - node.used)) return;
     end.paused = true;
     Event frame;
-    frame.time = add(event.time, net_.ways->wires[event.number].latency), frame.kind = pause, frame.marked = true,
-    frame.number = event.number;
-    give(net_.ways->wires[event.number].source, frame);
+    frame.time = add(event.time, ports_[event.number].latency), frame.kind = Kind::pause, frame.marked = true, frame.number = event.number;
+    give(hand, ports_[event.number].source, frame);
 }
 
-bool Roce::mark(std::uint32_t link, const Port& port, const Event& packet) const {
+bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
     if (port.waiting <= rules_.kmin) return false;
     if (port.waiting > rules_.kmax) return true;
     const Cargo& c = net_.cargos[packet.cargo];
@@ -161,92 +203,83 @@ bool Roce::mark(std::uint32_t link, const Port& port, const Event& packet) const
 }
 
 // A packet has left the node.
-void Roce::release(Node& node, const Event& event) {
-    touch(event.number);
-    if (event.serial == none) return;
-    Ingress& end = ends_[event.serial];
-    end.bytes -= event.bytes, node.used -= event.bytes;
+void Roce::release(Hand& hand, Node& node, const Soon& left) {
+    touch(hand, left.number(), left.time);
+    if (left.came == none) return;
+    Ingress& end = ends_[left.came];
+    end.bytes -= left.bytes, node.used -= left.bytes;
     const std::int64_t packet = net_.rules.size + net_.rules.header;
     if (!end.paused ||
         (end.bytes > 0 && static_cast<double>(end.bytes + 2 * packet) > rules_.alpha * static_cast<double>(node.shared - node.used)))
         return;
     end.paused = false;
     Event frame;
-    frame.time = add(event.time, net_.ways->wires[event.serial].latency), frame.kind = pause, frame.number = event.serial;
-    give(net_.ways->wires[event.serial].source, frame);
+    frame.time = add(left.time, ports_[left.came].latency), frame.kind = Kind::pause, frame.number = left.came;
+    give(hand, ports_[left.came].source, frame);
 }
 
 // The destination's NIC sees a marked packet, or the end of a message; or the source's a CNP.
-void Roce::notify(const Event& event) {
-    if (event.cls == cnp) return flows_[event.cargo].rate.cut(rules_, event.time);
+void Roce::notify(Hand& hand, const Event& event) {
+    if (event.cls == Class::cnp) return flows_[event.cargo].rate.cut(rules_, event.time);
     Flow& flow = flows_[event.cargo];
-    if (event.cls == ack) return answer(flow, event.cargo, ack, event.time);
-    if (event.kind == put_off) flow.put_off = false;
+    if (event.cls == Class::ack) return answer(hand, flow, event.cargo, Class::ack, event.time);
+    if (event.kind == Kind::put_off) flow.put_off = false;
     else if (flow.put_off) return;
-    else if (flow.notified >= 0 && event.time - flow.notified < rules_.cnp_interval) return notify_after(flow, event);
+    else if (flow.notified >= 0 && event.time - flow.notified < rules_.cnp_interval) return notify_after(hand, flow, event);
     flow.notified = event.time;
-    answer(flow, event.cargo, cnp, event.time);
+    answer(hand, flow, event.cargo, Class::cnp, event.time);
 }
 
-// A mark within the interval after a CNP: the next one goes at its end (figure 6 of the paper).
-void Roce::notify_after(Flow& flow, const Event& event) {
+// A mark within the interval after a CNP: the next one goes at its end.
+void Roce::notify_after(Hand& hand, Flow& flow, const Event& event) {
     flow.put_off = true;
-    Event later = event;
-    later.time = add(flow.notified, rules_.cnp_interval), later.kind = put_off;
-    if (later.time < until_) local_.push(later);
-    else give(flow.destination, later);
+    put(hand, flow.destination, {{add(flow.notified, rules_.cnp_interval), Kind::put_off, event.cargo}});
 }
 
-void Roce::answer(const Flow& flow, std::uint32_t number, Class cls, Tick now) {
+void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Class cls, Tick now) {
     const std::uint32_t link = net_.ways->first(flow.destination, flow.source, net_.ways->pair(flow.destination, flow.source));
-    Event packet;
-    packet.time = packet.tail = now, packet.kind = arrive, packet.cls = cls, packet.number = none, packet.cargo = number,
-    packet.destination = flow.source;
+    Parcel packet;
+    packet.tail = now, packet.cls = cls, packet.number = none, packet.cargo = number;
     ports_[link].control.push(packet);
-    touch(link);
+    touch(hand, link, now);
 }
 
 // Starts what goes next, if the port can.
-void Roce::start(Node& node, std::uint32_t link, Tick now) {
+void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     Port& port = ports_[link];
-    if (port.free > now) return;
     if (!port.control.empty()) {
-        const Event packet = port.control.front();
-        port.control.pop();
-        return transmit(node, link, packet, now);
+        transmit(hand, link, port.control.front(), now);
+        return port.control.pop();
     }
     if (port.paused) return;
     const bool own = !port.own.empty() && port.own.top().allowed <= now;
     if (own && (port.queue.empty() || !port.own_before)) {
         port.own_before = true;
-        return transmit(node, link, cut(port, now), now);
+        Parcel packet = cut(port, now);
+        return transmit(hand, link, packet, now);
     }
     if (!port.queue.empty()) {
         port.own_before = false;
-        Event packet = port.queue.front();
-        port.queue.pop();
+        Parcel& packet = port.queue.front();
         if (rules_.departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
         port.waiting -= size(packet);
         net_.queue_is(link, now, port.waiting);
-        return transmit(node, link, packet, now);
+        transmit(hand, link, packet, now);
+        return port.queue.pop();
     }
     if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
     port.timer = port.own.top().allowed;
-    Event wake;
-    wake.time = port.timer, wake.kind = timer, wake.number = link;
-    if (wake.time < until_) local_.push(wake);
-    else give(net_.ways->wires[link].source, wake);
+    put(hand, port.source, {{port.timer, Kind::timer, link}});
 }
 
 // The next packet of the flow that is allowed first.
-Roce::Event Roce::cut(Port& port, Tick now) {
+Parcel Roce::cut(Port& port, Tick now) {
     const std::uint32_t number = port.own.top().flow;
     port.own.pop();
     Flow& flow = flows_[number];
     Cargo& c = net_.cargos[flow.first];
-    Event packet;
-    packet.time = packet.tail = now, packet.kind = arrive, packet.number = none, packet.cargo = flow.first,
-    packet.destination = flow.destination;
+    Parcel packet;
+    packet.tail = now, packet.number = none, packet.cargo = flow.first;
     packet.bytes = static_cast<std::uint32_t>(std::min(c.to_send, net_.rules.size)), packet.serial = flow.packets++;
     c.to_send -= packet.bytes;
     if (c.to_send == 0) flow.first = c.next;
@@ -259,38 +292,35 @@ Roce::Event Roce::cut(Port& port, Tick now) {
     return packet;
 }
 
-void Roce::transmit(Node&, std::uint32_t link, Event packet, Tick now) {
+void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
-    const Wire& wire = net_.ways->wires[link];
-    const bool is_data = packet.cls == data;
+    const bool is_data = packet.cls == Class::data;
     const Tick serial = is_data ? net_.serial(link, packet.bytes) : small_[link], end = net_.finish(link, now, serial);
     if (end == never) return void(port.free = never);
     port.free = std::max(end, packet.tail);
-    net_.charge(link, is_data ? packet.bytes : 0, now, end - now);
-    ++net_.hops;
-    Event over;
-    over.time = port.free, over.kind = left, over.number = link, over.bytes = static_cast<std::uint32_t>(size(packet)),
-    over.serial = is_data ? packet.number : none;
-    if (over.time < until_) local_.push(over);
-    else give(wire.source, over);
-    const Tick tail = add(port.free, wire.latency);
-    if (wire.target != packet.destination) {
-        packet.time = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + wire.latency) : tail;
-        packet.tail = tail, packet.number = link, packet.kind = arrive;
-        return give(wire.target, packet);
-    }
-    packet.kind = notice, packet.time = tail;
-    if (!is_data) {
-        if (packet.cls == cnp) packet.number = packet.cargo, give(wire.target, packet);
-        return;
-    }
-    const std::uint32_t flow = net_.cargos[packet.cargo].flow;
-    const Tick done = std::max(net_.cargos[packet.cargo].done, tail);
-    const bool last = net_.cargos[packet.cargo].left == 1;
-    net_.arrived(packet.cargo, tail);
+    net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
+    ++hand.left.hops;
+    put(hand, port.source, {{port.free, Kind::left, link}, is_data ? packet.number : none, static_cast<std::uint32_t>(size(packet))});
+    const Tick tail = add(port.free, port.latency);
+    const Way way = way_of(packet);
+    if (port.target == way.destination) return deliver(hand, port.target, packet, tail);
+    const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
+    packet.tail = tail, packet.number = link;
+    give(hand, port.target, {packet, Kind::arrive, net_.ways->next(link, way.destination, way.pair), head});
+}
+
+// A packet is at its destination.
+void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
+    if (packet.cls == Class::ack) return;
+    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, {packet, Kind::notice, none, tail});
+    const Cargo& cargo = net_.cargos[packet.cargo];
+    const std::uint32_t flow = cargo.flow;
+    const Tick done = std::max(cargo.done, tail);
+    const bool last = cargo.left == 1;
+    net_.arrived(packet.cargo, tail, hand.left);
     packet.cargo = packet.number = flow;
-    if (packet.marked) give(wire.target, packet);
-    if (last) packet.cls = ack, packet.time = done, give(wire.target, packet);
+    if (packet.marked) give(hand, node, {packet, Kind::notice, none, tail});
+    if (last) packet.cls = Class::ack, give(hand, node, {packet, Kind::notice, none, done});
 }
 
 bool Roce::keeps(std::uint32_t link) const {

@@ -2,9 +2,12 @@
 #pragma once
 #include <queue>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "media/packets/crew.hpp"
 #include "media/packets/dcqcn.hpp"
+#include "media/packets/events.hpp"
 #include "media/packets/net.hpp"
 
 namespace astrarium::packets {
@@ -20,36 +23,15 @@ public:
 
 private:
     static constexpr std::int64_t control_bytes = 64;  // of an ACK or a CNP
-    // In the order in which they happen in one instant.
-    enum Kind : std::uint8_t { left, pause, arrive, notice, put_off, asked, timer };
-    enum Class : std::uint8_t { data, ack, cnp };
-
-    struct Event {
-        Tick time = 0, tail = 0;  // tail: when the last byte of a packet is there
-        Kind kind = left;
-        Class cls = data;
-        bool marked = false;  // of pause: on
-        std::uint32_t number =
-            0;  // left, timer: of the port; pause: of the link; arrive: of the link that it came by; notice, put_off: of the flow
-        std::uint32_t cargo = none;  // of data; of control packets: the flow
-        std::int32_t destination = 0;
-        std::uint32_t bytes = 0;
-        std::uint32_t serial = 0;  // of the packets of its flow; of left: by which link the packet came
-    };
-    static bool before(const Event& x, const Event& y) {
-        if (x.time != y.time) return x.time < y.time;
-        return x.kind != y.kind ? x.kind < y.kind : x.number < y.number;
-    }
-    struct Later {
-        bool operator()(const Event& x, const Event& y) const { return before(y, x); }
-    };
+    static constexpr std::size_t fewest = 32;          // nodes that are worth several threads
 
     struct Fifo {
-        std::vector<Event> all;
+        std::vector<Parcel> all;
         std::size_t head = 0;
         bool empty() const { return head == all.size(); }
-        Event& front() { return all[head]; }
-        void push(const Event& event) { all.push_back(event); }
+        Parcel& front() { return all[head]; }
+        Parcel& back() { return all.back(); }
+        void push(const Parcel& packet) { all.push_back(packet); }
         void pop();
     };
     struct Waiting {  // a flow at its first link
@@ -58,21 +40,26 @@ private:
         std::uint32_t flow;
         bool operator>(const Waiting& o) const { return allowed != o.allowed ? allowed > o.allowed : destination > o.destination; }
     };
-    struct Port {
-        Fifo queue, control;
-        std::priority_queue<Waiting, std::vector<Waiting>, std::greater<Waiting>> own;
-        Tick free = 0, timer = never, paused_at = 0;
+    struct alignas(64) Port {
+        // What packets of switches touch, in two lines of the cache.
+        Fifo queue;
+        Tick free = 0, latency = 0;
+        std::int32_t source = 0, target = 0;  // nodes
+        std::int64_t waiting = 0;
+        std::int64_t peak = 0;
+        Fifo control;
         bool paused = false, own_before = false, touched = false;
-        std::int64_t waiting = 0, peak = 0, marks = 0, pauses = 0;
-        Tick paused_for = 0;
+        Tick timer = never;
+        std::priority_queue<Waiting, std::vector<Waiting>, std::greater<Waiting>> own;
+        std::int64_t marks = 0, pauses = 0;
+        Tick paused_at = 0, paused_for = 0;
     };
     struct Ingress {  // a link at its end
         std::int64_t bytes = 0, peak = 0;
         bool paused = false;
     };
     struct Node {
-        std::vector<Event> inbox;  // [head, sorted): to happen in this window
-        std::size_t head = 0, sorted = 0;
+        std::vector<Event> inbox;  // in any order; what came by one link in that of its packets
         std::int64_t used = 0, shared = 0, peak = 0;
     };
     struct Flow {
@@ -84,21 +71,64 @@ private:
         Rate rate;
     };
 
-    void run_node(std::uint32_t node, Tick until);
-    void happen(Node& node, const Event& event);
+    struct Sent {
+        std::int32_t node;
+        Event event;
+    };
+    struct alignas(64) Hand {  // of one thread
+        Due due;               // of the node that runs
+        Agenda agenda;
+        std::vector<std::uint32_t> touched;
+        std::vector<std::vector<Sent>> sent;  // where several run a window: to each part of the nodes
+        Left left;
+    };
+
+    std::vector<std::size_t> shares(const std::vector<std::uint32_t>& units) const;
+    void run_node(Hand& hand, std::uint32_t number, Tick begin);
+    void start_touched(Hand& hand, Tick now);
+    void happen(Hand& hand, Node& node, const Event& event);
     void resume(std::uint32_t link, Tick now);
-    void came(Node& node, const Event& event);
-    void notify(const Event& event);
-    void notify_after(Flow& flow, const Event& event);
-    void answer(const Flow& flow, std::uint32_t number, Class cls, Tick now);
-    void release(Node& node, const Event& event);
-    void start(Node& node, std::uint32_t link, Tick now);
-    void transmit(Node& node, std::uint32_t link, Event packet, Tick now);
-    Event cut(Port& port, Tick now);
-    bool mark(std::uint32_t link, const Port& port, const Event& packet) const;
-    void give(std::int32_t node, const Event& event);
-    void touch(std::uint32_t link);
-    std::int64_t size(const Event& event) const { return event.cls == data ? event.bytes + net_.rules.header : control_bytes; }
+    void came(Hand& hand, Node& node, const Event& event);
+    void notify(Hand& hand, const Event& event);
+    void notify_after(Hand& hand, Flow& flow, const Event& event);
+    void answer(Hand& hand, const Flow& flow, std::uint32_t number, Class cls, Tick now);
+    void release(Hand& hand, Node& node, const Soon& left);
+    void start(Hand& hand, std::uint32_t link, Tick now);
+    void transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
+    void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
+    Parcel cut(Port& port, Tick now);
+    struct Way {
+        std::int32_t destination;
+        std::uint64_t pair;
+    };
+    Way way_of(const Parcel& packet) const {
+        if (packet.cls == Class::data) return {net_.cargos[packet.cargo].destination, net_.cargos[packet.cargo].pair};
+        const Flow& flow = flows_[packet.cargo];
+        return {flow.source, net_.ways->pair(flow.destination, flow.source)};
+    }
+    bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
+    // To the node that runs.
+    void put(Hand& hand, std::int32_t node, const Soon& soon) {
+        if (soon.time < until_) hand.agenda.put(soon);
+        else give(hand, node, soon.event());
+    }
+    void happen(Hand& hand, Node& node, const Soon& soon);
+    void fetch(const std::vector<std::uint32_t>& units, std::size_t at) const;
+    void fetch(const Hand& hand, const Node& node) const;
+    void give(Hand& hand, std::int32_t node, const Event& event) {
+        if (net_.together) return hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, event});
+        give(node, event);
+    }
+    void give(std::int32_t node, const Event& event) {
+        nodes_[static_cast<std::size_t>(node)].inbox.push_back(event);
+        windows_.mark(event.time, static_cast<std::uint32_t>(node));
+    }
+    // A port that is busy starts nothing: it is touched again when it is free.
+    void touch(Hand& hand, std::uint32_t link, Tick now) {
+        Port& port = ports_[link];
+        if (port.free <= now && !std::exchange(port.touched, true)) hand.touched.push_back(link);
+    }
+    std::int64_t size(const Parcel& packet) const { return packet.cls == Class::data ? packet.bytes + net_.rules.header : control_bytes; }
 
     Net& net_;
     Windows& windows_;
@@ -109,9 +139,9 @@ private:
     std::vector<Tick> small_;  // per link: of a control packet
     std::vector<Flow> flows_;
     std::unordered_map<std::uint64_t, std::uint32_t> flow_of_;
-    // Of the node that runs.
-    std::priority_queue<Event, std::vector<Event>, Later> local_;
-    std::vector<std::uint32_t> touched_;
+    Crew crew_;
+    std::vector<Hand> hands_;
+    const std::size_t part_;  // nodes
     Tick until_ = 0;
     std::uint64_t seed_ = 0;
 };

@@ -1,4 +1,4 @@
-"""The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015, section 3.1), without hyper increase."""
+"""The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015), without hyper increase."""
 
 from __future__ import annotations
 

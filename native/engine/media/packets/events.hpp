@@ -1,0 +1,124 @@
+// What happens at a node of the RoCE transport: events, their order, and those that a node is still to see in a window.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "media/packets/wires.hpp"
+
+namespace astrarium::packets {
+
+// In the order in which they happen in one instant.
+enum class Kind : std::uint8_t { left, pause, arrive, notice, put_off, asked, timer };
+enum class Class : std::uint8_t { data, ack, cnp };
+
+// A packet, or what else an event needs.
+struct Parcel {
+    Tick tail = 0;               // when its last byte is there
+    std::uint32_t number = 0;    // left, timer: of the port; pause: of the link; of a packet: of the link it came by; else of the flow
+    std::uint32_t cargo = none;  // of data; of control packets: the flow
+    std::uint32_t bytes = 0;
+    std::uint32_t serial = 0;  // of the packets of its flow; of left: by which link the packet came
+    Class cls = Class::data;
+    bool marked = false;  // of pause: on
+};
+
+struct Event : Parcel {
+    Kind kind = Kind::left;
+    std::uint32_t out = none;  // arrive: the link that it goes on by
+    Tick time = 0;
+};
+
+// Where an event stands in the order of its node.
+struct Moment {
+    Tick time;
+    std::uint64_t what;  // kind, number
+    Moment(Tick when, Kind kind, std::uint32_t number) : time(when), what(std::uint64_t{static_cast<std::uint8_t>(kind)} << 32 | number) {}
+    bool operator<(const Moment& o) const { return time != o.time ? time < o.time : what < o.what; }
+};
+
+// What a node makes happen to itself.
+struct Soon : Moment {
+    std::uint32_t came = none, bytes = 0;  // left: the packet's
+    Kind kind() const { return static_cast<Kind>(what >> 32); }
+    std::uint32_t number() const { return static_cast<std::uint32_t>(what); }
+    Event event() const {
+        Event event;
+        event.time = time, event.kind = kind(), event.number = number(), event.serial = came, event.bytes = bytes;
+        event.cargo = event.number;  // put off: the flow
+        return event;
+    }
+};
+
+// What a node makes happen to itself in the window that it runs, in order. Most is later than all that is there.
+class Agenda {
+public:
+    const Soon& front() const { return next_ == all_.size() ? end_ : all_[next_]; }
+    Soon take() {
+        const Soon soon = all_[next_++];
+        if (next_ == all_.size()) all_.clear(), next_ = 0;
+        return soon;
+    }
+    void put(const Soon& soon) {
+        std::size_t at = all_.size();
+        all_.push_back(soon);
+        for (; at > next_ && soon < all_[at - 1]; --at) all_[at] = all_[at - 1];
+        all_[at] = soon;
+    }
+
+private:
+    std::vector<Soon> all_;
+    std::size_t next_ = 0;
+    Soon end_{{never, Kind::timer, none}};
+};
+
+// The events of an inbox before `until`, in order. Links deliver in order, so that what came is made of sorted runs.
+class Due {
+public:
+    void collect(const std::vector<Event>& inbox, Tick begin, Tick until) {
+        all_.resize(inbox.size() + 1, end), next_ = 0;
+        std::uint32_t place = 0;
+        auto at = all_.begin();
+        for (const Event& event : inbox) {
+            if (event.time < until) *at++ = {{event.time, event.kind, event.number}, place};
+            ++place;
+        }
+        all_.erase(at, all_.end());
+        if (all_.size() <= few) std::sort(all_.begin(), all_.end());
+        else if (!std::is_sorted(all_.begin(), all_.end())) spread(begin, until);
+        all_.push_back(end);
+    }
+    const Moment& front() const { return all_[next_]; }
+    std::size_t take() { return all_[next_++].at; }
+    // What comes so much later, and is fetched.
+    std::size_t later(std::size_t ahead) const { return all_[std::min(next_ + ahead, all_.size() - 1)].at; }
+
+private:
+    static constexpr std::size_t few = 24;
+    struct Place : Moment {
+        std::uint32_t at;  // in the inbox
+        bool operator<(const Place& o) const { return Moment::operator<(o) || (!o.Moment::operator<(*this) && at < o.at); }
+    };
+    inline static const Place end{{never, Kind::timer, none}, 0};
+
+    // By spans of the window, about an event in each; then in each span.
+    void spread(Tick begin, Tick until) {
+        int shift = 0;
+        while (((until - begin) >> shift) >= static_cast<Tick>(2 * all_.size())) ++shift;
+        const auto span = [&](const Place& m) { return static_cast<std::size_t>(std::max<Tick>(m.time - begin, 0) >> shift); };
+        ends_.assign(static_cast<std::size_t>((until - begin) >> shift) + 2, 0);
+        for (const Place& m : all_) ++ends_[span(m) + 1];
+        for (std::size_t k = 1; k < ends_.size(); ++k) ends_[k] += ends_[k - 1];
+        sorted_.assign(all_.size(), all_.front());
+        for (const Place& m : all_) sorted_[ends_[span(m)]++] = m;
+        for (std::size_t k = 0, from = 0; k + 1 < ends_.size(); from = ends_[k++])
+            if (ends_[k] - from > 1) std::sort(sorted_.begin() + from, sorted_.begin() + ends_[k]);
+        all_.swap(sorted_);
+    }
+
+    std::vector<Place> all_, sorted_;
+    std::vector<std::uint32_t> ends_;  // of spans
+    std::size_t next_ = 0;
+};
+
+}  // namespace astrarium::packets
