@@ -90,15 +90,15 @@ def _laid_out(fabric: Fabric, stamp: tuple[object, ...]) -> Laid:
     del stamp
     document = fabric.document()
     try:
-        return laid_of(document)
+        return laid_of(document, drop_dangling=fabric.dangling == "drop")
     except InputError as error:
         raise type(error)(f"{fabric.title}: {error.path}", error.message, expected=error.expected,
                           did_you_mean=error.did_you_mean) from None
 
 
-def laid_of(document: Document) -> Laid:
-    """Nodes and edges of a document. Raises InputError as `laid_out`, with paths in the document."""
-    found = expand(document.infrastructure)
+def laid_of(document: Document, *, drop_dangling: bool = False) -> Laid:
+    """Nodes and edges of a document; `drop_dangling` as in `expand`. Raises InputError as `laid_out`, with paths in the document."""
+    found = expand(document.infrastructure, drop_dangling=drop_dangling)
     ports_with_one_cable(found)
     npus = _ranked(found, document)
     return Laid(found, npus, relevant(found, npus), _tiers(document))
