@@ -14,8 +14,8 @@ from tests.network import infragraph_rival as rival
 
 import astrarium as ar
 from astrarium.errors import InputError
-from astrarium.network.fabric.built import laid_out
-from astrarium.network.fabric.config import FabricFile, dropped_notes
+from astrarium.network.fabric.built import dropped_notes, fabric_notes, laid_out
+from astrarium.network.fabric.config import FabricFile
 from astrarium.network.fabric.expand import Expanded, expand
 from astrarium.network.fabric.files import document_of, plain_of, read_document, written
 from astrarium.network.fabric.schema import COMPONENTS, Document
@@ -68,8 +68,9 @@ def test_edges_that_are_dropped_are_noted_by_path_and_number(tmp_path: Path) -> 
     path = tmp_path / "dgx2.json"
     path.write_text(json.dumps(plain))
     fabric = FabricFile(file=str(path), dangling="drop")
-    assert len(fabric.notes) == 23
-    assert fabric.notes[:2] == (
+    notes = fabric_notes(fabric)
+    assert len(notes) == 23
+    assert notes[:2] == (
         "dropped 3 edges, as device dgx2 has no component 'nvlsw': devices[0].edges[23], devices[0].edges[24], "
         "devices[0].edges[25]", "dropped 1 edge, as device dgx2 has no component 'cx7': edges[0]")
     edges = [DroppedEdge(f"edges[{place}]", "host", "xpu") for place in range(3000)]

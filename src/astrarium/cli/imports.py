@@ -11,7 +11,7 @@ __all__ = ["say_imports"]
 
 
 def say_imports(design: Any) -> None:
-    """A remark to stderr for every note of every model and fabric in a configuration (`Model.notes`, `Fabric.notes`)."""
+    """A remark to stderr for every note of every model and fabric in a configuration."""
     for path, text in dict.fromkeys(_notes(design, "")):
         note(f"{path}: {text}" if path else text)
 
@@ -22,7 +22,11 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     from astrarium.network.fabric.config import Fabric
     from astrarium.workload.model.base import Model
 
-    if isinstance(value, Model | Fabric):
+    if isinstance(value, Fabric):
+        from astrarium.network.fabric.built import fabric_notes
+
+        yield from ((path, text) for text in fabric_notes(value))
+    elif isinstance(value, Model):
         yield from ((path, text) for text in value.notes)
     elif isinstance(value, Config):
         for spec in specs(type(value)):

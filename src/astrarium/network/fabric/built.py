@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,11 +17,13 @@ from astrarium.network.fabric.expand import XPU, Expanded, expand, ports_with_on
 from astrarium.network.fabric.numbers import Said, Wires, wires_of
 from astrarium.network.fabric.recognise import recognised
 from astrarium.network.fabric.schema import Document
+from astrarium.network.fabric.templates import DroppedEdge
 
-__all__ = ["Built", "Laid", "build", "laid_of", "laid_out", "logical"]
+__all__ = ["Built", "Laid", "build", "dropped_notes", "fabric_notes", "laid_of", "laid_out", "logical"]
 
 I64 = npt.NDArray[np.int64]
 PATH = "network.fabric"
+MOST_SHOWN = 20     # paths of a note
 
 
 class Laid(Struct, frozen=True, eq=False):
@@ -97,11 +100,31 @@ def _laid_out(fabric: Fabric, stamp: tuple[object, ...]) -> Laid:
 
 
 def laid_of(document: Document, *, drop_dangling: bool = False) -> Laid:
-    """Nodes and edges of a document; `drop_dangling` as in `expand`. Raises InputError as `laid_out`, with paths in the document."""
+    """Nodes and edges of a document; `drop_dangling` as in `expand`. Raises InputError as `laid_out`, with paths in the
+    document."""
     found = expand(document.infrastructure, drop_dangling=drop_dangling)
     ports_with_one_cable(found)
     npus = _ranked(found, document)
     return Laid(found, npus, relevant(found, npus), _tiers(document))
+
+
+def fabric_notes(fabric: Fabric) -> tuple[str, ...]:
+    """What reading a fabric dropped (`dangling: drop`): a sentence for each component that is not there. Raises
+    InputError as `laid_out`."""
+    return dropped_notes(laid_out(fabric).expanded.dropped) if fabric.dangling == "drop" else ()
+
+
+def dropped_notes(dropped: Sequence[DroppedEdge]) -> tuple[str, ...]:
+    """For each device and component that it does not have: how many edges name it, and the paths of the first ones."""
+    paths: dict[tuple[str, str], list[str]] = {}
+    for edge in dropped:
+        paths.setdefault((edge.device, edge.component), []).append(edge.path)
+    notes = []
+    for (device, component), every in paths.items():
+        more = f" and {len(every) - MOST_SHOWN:,} more" if len(every) > MOST_SHOWN else ""
+        notes.append(f"dropped {len(every):,} edge{'s' if len(every) > 1 else ''}, as device {device} has no component "
+                     f"{component!r}: {', '.join(every[:MOST_SHOWN])}{more}")
+    return tuple(notes)
 
 
 def build(fabric: Fabric, hint: tuple[Dim, ...] = (), dead: tuple[tuple[str | int, str | int], ...] = ()) -> Built:

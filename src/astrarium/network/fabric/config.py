@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.mapping import NameMap
@@ -17,12 +17,8 @@ from astrarium.network.in_switch import InSwitch
 from astrarium.registry import Kind, load
 from astrarium.units import OptionalBandwidth, OptionalTime
 
-if TYPE_CHECKING:
-    from astrarium.network.fabric.templates import DroppedEdge
+__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "blueprint", "file_stamp"]
 
-__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "blueprint", "dropped_notes", "file_stamp"]
-
-MOST_SHOWN = 20     # paths of a note
 TIERS = ("scale_in", "scale_up", "scale_out", "scale_across", "scale_above")
 Tier = Literal["scale_in", "scale_up", "scale_out", "scale_across", "scale_above"]
 
@@ -66,8 +62,8 @@ class Fabric(Config, frozen=True, kw_only=True):
                      Knob("Numbers of links by name: `nvlink`, or `dgx.nvlink` for those of one device.")] = NameMap()
     inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, "
                                                      "or free (they take no time).")] = "asked"
-    dangling: Annotated[Literal["refuse", "drop"], Knob("Edges with an end at a component that the device does not have: "
-                                                        "refused, or dropped with a note of each.")] = "refuse"
+    dangling: Annotated[Literal["refuse", "drop"], Knob("Edges to a component that the device does not have: refused, "
+                                                        "or dropped with a note of each.")] = "refuse"
     in_switch: Annotated[Mapping[str, InSwitch],
                          Knob("What switches can do themselves, by their names in the file, for the algorithm sharp: "
                               "collectives go along trees of them.")] = NameMap()
@@ -76,16 +72,6 @@ class Fabric(Config, frozen=True, kw_only=True):
     def said(self) -> dict[str, Said]:
         """What is said of links, by name, beside the document."""
         return {name: link.said for name, link in self.links.items()}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What reading it dropped (`dangling: drop`), a sentence for each component that is not there. Raises
-        InputError."""
-        if self.dangling == "refuse":
-            return ()
-        from astrarium.network.fabric.built import laid_out
-
-        return dropped_notes(laid_out(self).expanded.dropped)
 
     @property
     def title(self) -> str:
@@ -109,21 +95,6 @@ def blueprint(name: str, **fields: Any) -> Fabric:
     """
     found: Fabric = load("blueprint", name)(**fields)
     return found
-
-
-def dropped_notes(dropped: Sequence[DroppedEdge]) -> tuple[str, ...]:
-    """A sentence for each device and component that it does not have: how many edges name it, and their paths (the first
-    ones, where they are many)."""
-    paths: dict[tuple[str, str], list[str]] = {}
-    for edge in dropped:
-        paths.setdefault((edge.device, edge.component), []).append(edge.path)
-    notes = []
-    for (device, component), every in paths.items():
-        shown = ", ".join(every[:MOST_SHOWN]) + (f" and {len(every) - MOST_SHOWN:,} more" if len(every) > MOST_SHOWN
-                                                 else "")
-        notes.append(f"dropped {len(every):,} edge{'s' if len(every) > 1 else ''}, as device {device} has no component "
-                     f"{component!r}: {shown}")
-    return tuple(notes)
 
 
 def file_stamp(path: str) -> tuple[object, ...]:

@@ -23,7 +23,7 @@ from astrarium.network.fabric.templates import (
     DroppedEdge,
     LinkName,
     LinkTable,
-    NoComponent,
+    NoComponentError,
     Pairs,
     Template,
     Templates,
@@ -103,14 +103,18 @@ class Expanded(Struct, frozen=True, eq=False):
         try:
             inside = (components_in(at.template, self.templates, rest, path, whole=True) if rest
                       else range(at.template.size))
-        except NoComponent as missing:
+        except NoComponentError as missing:
             raise missing.error() from None
         return (at.first + copies[:, None] * at.template.size + np.asarray(inside, np.int64)).reshape(-1)
 
 
 def expand(infrastructure: Infrastructure, *, drop_dangling: bool = False) -> Expanded:
-    """All nodes and edges. `drop_dangling`: edges with an end at a component that the device does not have are dropped
-    (`Expanded.dropped`), as the package of InfraGraph's schema does; else they are refused. Raises InputError, with its path in the file, for an unknown device, instance, component or
+    """All nodes and edges.
+
+    `drop_dangling`: edges with an end at a component that the device does not have are dropped (`Expanded.dropped`), as
+    the package of InfraGraph's schema does; else they are refused.
+
+    Raises InputError, with its path in the file, for an unknown device, instance, component or
     link, a name that is there twice, a number out of range, a device that contains itself, two nodes joined over two
     links, a port with two cables."""
     links = LinkTable()
@@ -193,7 +197,7 @@ def _between(edges: Sequence[Edge], placed: Sequence[Placed], templates: Templat
         try:
             one, two = (nodes(end.instance, end.component, f"{path}.{side}")
                         for side, end in (("ep1", edge.ep1), ("ep2", edge.ep2)))
-        except NoComponent as missing:
+        except NoComponentError as missing:
             dangling.add(path, missing)
         else:
             pairs.add(one, two, edge, number, path)

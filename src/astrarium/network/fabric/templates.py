@@ -13,7 +13,7 @@ from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.network.fabric.endpoints import FORM, Part, indices, parts_of
 from astrarium.network.fabric.schema import COMPONENTS, Device, DeviceEdge, DeviceEndpoint, Edge, Link, Physical
 
-__all__ = ["MOST_EDGES", "Dangling", "DroppedEdge", "LinkName", "LinkTable", "NoComponent",
+__all__ = ["MOST_EDGES", "Dangling", "DroppedEdge", "LinkName", "LinkTable", "NoComponentError",
            "Pairs", "Slot", "Template", "Templates", "components_in", "endpoint_parts", "repeated", "room"]
 
 I64 = npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ class LinkTable:
         return found
 
 
-class NoComponent(Exception):
+class NoComponentError(Exception):
     """An endpoint names a component that its device does not have."""
 
     def __init__(self, path: str, device: Template, component: str):
@@ -112,7 +112,7 @@ class Dangling:
         self._drop = drop
         self.dropped: list[DroppedEdge] = []
 
-    def add(self, path: str, missing: NoComponent) -> None:
+    def add(self, path: str, missing: NoComponentError) -> None:
         """The edge at `path` has such an end. Raises InputError where it is not to be dropped."""
         if not self._drop:
             raise missing.error(", or `dangling: drop`, which drops such edges") from None
@@ -191,7 +191,7 @@ class Templates:
             try:
                 ends = [self._ends(template, end, f"{at}.{side}.component")
                         for side, end in (("ep1", edge.ep1), ("ep2", edge.ep2))]
-            except NoComponent as missing:
+            except NoComponentError as missing:
                 self._dangling.add(at, missing)
             else:
                 pairs.add(ends[0], ends[1], edge, number, at)
@@ -205,12 +205,12 @@ class Templates:
 def components_in(template: Template, known: Mapping[str, Template], parts: Sequence[Part], path: str, *,
                   whole: bool = False) -> Sequence[int] | I64:
     """The nodes of a template that an endpoint means; `known`: the templates of devices inside it. `whole`: a device
-    means all its nodes. Raises NoComponent, and InputError for what is wrong in other ways."""
+    means all its nodes. Raises NoComponentError, and InputError for what is wrong in other ways."""
     found: Sequence[int] | I64 = range(1)
     for place, (name, brackets) in enumerate(parts):
         slot = template.slots.get(name)
         if slot is None:
-            raise NoComponent(path, template, name)
+            raise NoComponentError(path, template, name)
         numbers = indices(brackets, slot.count, name, path)
         if place == 0 and slot.size == 1:
             found = range(slot.first + numbers.start, slot.first + numbers.stop, numbers.step)
