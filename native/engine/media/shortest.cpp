@@ -1,6 +1,7 @@
 #include "media/shortest.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace astrarium {
 namespace {
@@ -61,19 +62,22 @@ std::vector<std::int32_t> Shortest::feet_of(std::int32_t root) const {
     return feet.empty() ? std::vector<std::int32_t>{root} : feet;
 }
 
-// Ascending. A way from x to the nearest of several nodes begins as one from x to those of them that are as near as any.
+// Ascending. A way to the nearest of several feet begins as one to any of those that are as near. Ends of links out of `at` are looked at
+// in place of `at`, which saves the widest step of each search.
 std::vector<std::uint32_t> Shortest::links(const Row& row, std::int32_t at) {
+    const auto out = out_[at];
+    const auto end = [&](std::uint32_t link) { return graph_.target[link]; };
+    if (std::all_of(out.begin(), out.end(), [&](std::uint32_t link) { return end(link) == end(out[0]); })) return {out.begin(), out.end()};
     std::vector<std::uint32_t> able;
-    const std::int32_t least = nearest(row, at);
-    if (least == 1) {
-        for (const std::uint32_t link : out_[at])
-            if (graph_.target[link] == row.root) able.push_back(link);
+    if (std::find(row.feet.begin(), row.feet.end(), at) != row.feet.end()) {
+        std::copy_if(out.begin(), out.end(), std::back_inserter(able), [&](std::uint32_t link) { return end(link) == row.root; });
         return able;
     }
+    const std::int32_t least = nearest(row, out);
     for (const std::int32_t foot : row.feet)
-        if (const Field& to = field(foot); least != 0 && to.left.get(at) == least)
-            for (const std::uint32_t link : out_[at])
-                if (to.left.get(graph_.target[link]) == least - 1) able.push_back(link);
+        if (const Field& to = field(foot); least != 0)
+            std::copy_if(out.begin(), out.end(), std::back_inserter(able),
+                         [&](std::uint32_t link) { return to.left.get(end(link)) == least; });
     if (row.feet.size() > 1) {
         std::sort(able.begin(), able.end());
         able.erase(std::unique(able.begin(), able.end()), able.end());
@@ -81,15 +85,16 @@ std::vector<std::uint32_t> Shortest::links(const Row& row, std::int32_t at) {
     return able;
 }
 
-// Links from there to the nearest foot, and 1; 0: none is reached. The shallowest search goes on first, so that none goes deeper than it
-// must.
-std::int32_t Shortest::nearest(const Row& row, std::int32_t at) {
+// Links from the nearest end of the links to the nearest foot, and 1; 0: none is reached. The shallowest search goes on first, so that none
+// goes deeper than it must.
+std::int32_t Shortest::nearest(const Row& row, std::span<const std::uint32_t> links) {
     for (;;) {
         std::int32_t least = 0;
         Field* shallow = nullptr;
         for (const std::int32_t foot : row.feet) {
             Field& to = field(foot);
-            if (const std::int32_t left = to.left.get(at); left != 0 && (least == 0 || left < least)) least = left;
+            for (const std::uint32_t link : links)
+                if (const std::int32_t left = to.left.get(graph_.target[link]); left != 0 && (least == 0 || left < least)) least = left;
             if (!to.frontier.empty() && (shallow == nullptr || to.depth < shallow->depth)) shallow = &to;
         }
         if (shallow == nullptr || (least != 0 && shallow->depth >= least)) return least;

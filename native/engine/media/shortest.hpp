@@ -57,7 +57,7 @@ private:
     std::uint32_t find(std::int32_t at, std::int32_t root);
     std::vector<std::int32_t> feet_of(std::int32_t root) const;
     std::vector<std::uint32_t> links(const Row& row, std::int32_t at);
-    std::int32_t nearest(const Row& row, std::int32_t at);
+    std::int32_t nearest(const Row& row, std::span<const std::uint32_t> links);
     Field& field(std::int32_t node);
     void deepen(Field& field);
     std::uint32_t keep(const std::vector<std::uint32_t>& list);
