@@ -204,13 +204,18 @@ def logical(built: Built) -> tuple[Dim, ...]:
 
 def _longest(graph: Graph, npus: int) -> float:
     """Latency (ns) of the longest of the shortest ways from NPU 0: fewest links first, then least latency."""
-    hops, time = np.full(graph.nodes, -1), np.full(graph.nodes, np.inf)
-    hops[0], time[0] = 0, 0.0
-    step = 0
-    while True:
-        here = hops[graph.source] == step
-        onward = here & (hops[graph.target] < 0)
-        if not onward.any():
-            return float(time[:npus].max())
-        np.minimum.at(time, graph.target[onward], time[graph.source[onward]] + graph.latency[onward])
-        hops[graph.target[onward]] = step = step + 1
+    order = np.argsort(graph.source, kind="stable")
+    begin = np.searchsorted(graph.source[order], np.arange(graph.nodes + 1))
+    seen, time = np.zeros(graph.nodes, np.bool_), np.full(graph.nodes, np.inf)
+    seen[0], time[0] = True, 0.0
+    here = np.zeros(1, np.int64)
+    while here.size:
+        count = begin[here + 1] - begin[here]
+        first = np.repeat(begin[here] - np.cumsum(count) + count, count)
+        links = order[first + np.arange(first.size)]
+        links = links[~seen[graph.target[links]]]
+        np.minimum.at(time, graph.target[links], time[graph.source[links]] + graph.latency[links])
+        here = np.sort(graph.target[links])
+        here = here[np.r_[True, here[1:] != here[:-1]]] if here.size else here
+        seen[here] = True
+    return float(time[:npus].max())
