@@ -97,7 +97,8 @@ def test_long_fabrics_take_no_longer_than_their_size(xpus: int, tail: int, tmp_p
              "instances": [{"name": "h", "device": "h", "count": xpus}, {"name": "s", "device": "s", "count": tail}],
              "edges": [edge(f"h[0:{xpus - 1}].xpu", f"h[1:{xpus}].xpu", "rail")]}
     if tail:
-        plain["edges"] += [edge(f"s[0:{tail - 1}].sw", f"s[1:{tail}].sw", "rail"), edge("h[0].xpu", "s[0].sw", "rail")]
+        plain["edges"] += [edge(f"s[0:{tail - 1}].sw", f"s[1:{tail}].sw", "rail"),
+                           edge("h[0].xpu", "s[0].sw", "rail")]
     path = tmp_path / "long.json"
     path.write_text(json.dumps(plain))
     begin = process_time()
