@@ -97,6 +97,24 @@ def test_show_design_reads_back(design: Path, run: Run) -> None:
     assert found["design"]["network"]["dims"][0]["bandwidth"] == "50 GB/s"
 
 
+def test_show_says_which_edges_of_a_fabric_were_dropped(run: Run, tmp_path: Path) -> None:
+    edge = {"ep1": {"component": "xpu"}, "ep2": {"component": "sw"}, "scheme": "many2many", "link": "a"}
+    parts = [{"name": "xpu", "choice": "xpu", "count": 2}, {"name": "sw", "choice": "switch", "count": 1}]
+    device = {"name": "host", "components": parts, "links": [{"name": "a"}],
+              "edges": [edge, {**edge, "ep1": {"component": "gpu"}}]}
+    path = tmp_path / "host.json"
+    path.write_text(json.dumps({"devices": [device], "instances": [{"name": "host", "device": "host", "count": 1}]}))
+    assert "`dangling: drop`" in run("show", path).err
+    note = "dropped 1 edge, as device host has no component 'gpu': devices[0].edges[1]"
+    said = run("show", path, "--json", "--set", "dangling=drop")
+    assert (said.code, said.err) == (0, f"astrarium: note: {note}\n")
+    assert json.loads(said.out)["links"][0]["links"] == 2
+    design = tmp_path / "design.yaml"
+    design.write_text("workload: {source: collective, op: all_reduce, payload: 1 MB}\nnetwork:\n  backend: fluid\n"
+                      "  fabric: {file: host.json, dangling: drop, links: {a: {bandwidth: 1 GB/s, latency: 1 us}}}\n")
+    assert f"astrarium: note: network.fabric: {note}\n" in run("run", design).err
+
+
 @pytest.mark.parametrize(("dim", "links"), [
     ("{shape: ring, npus: 4", 8), ("{shape: ring, npus: 4, one_way: true", 4), ("{shape: switch, npus: 4", 8),
     ("{shape: fully_connected, npus: 4", 12), ("{shape: mesh, npus: 4", 6), ("{shape: hypercube, npus: 8", 24),

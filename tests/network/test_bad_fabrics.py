@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import process_time
 from typing import Any
 
 import pytest
@@ -77,6 +78,32 @@ def test_text_that_is_no_fabric(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match=r"bad\.yaml"):
         build(ar.FabricFile(file=str(path)))
+
+
+def test_json_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(two_hosts(), indent=1).replace("400", "NaN", 1))
+    line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if "NaN" in text)
+    with pytest.raises(InputError, match=rf"bad\.json:{line}: is not JSON"):
+        build(ar.FabricFile(file=str(path)))
+
+
+@pytest.mark.parametrize(("xpus", "tail"), [(12_000, 0), (4, 24_000)])
+def test_long_fabrics_take_no_longer_than_their_size(xpus: int, tail: int, tmp_path: Path) -> None:
+    """A line of XPUs, whose first two could begin a clique of all, and switches in line that lie on no way."""
+    parts = [{"name": "h", "components": [{"name": "xpu", "count": 1, "choice": "xpu"}]},
+             {"name": "s", "components": [{"name": "sw", "count": 1, "choice": "switch"}]}]
+    plain = {"devices": parts, "links": [link("rail", 400, 1)],
+             "instances": [{"name": "h", "device": "h", "count": xpus}, {"name": "s", "device": "s", "count": tail}],
+             "edges": [edge(f"h[0:{xpus - 1}].xpu", f"h[1:{xpus}].xpu", "rail")]}
+    if tail:
+        plain["edges"] += [edge(f"s[0:{tail - 1}].sw", f"s[1:{tail}].sw", "rail"),
+                           edge("h[0].xpu", "s[0].sw", "rail")]
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps(plain))
+    begin = process_time()
+    assert build(ar.FabricFile(file=str(path))).npus == xpus
+    assert process_time() - begin < 4
 
 
 WORDS = ["", "host", "leaf[0]", "port[0:2]", "nic[-1]", "xpu", "rail", "nvlink", "many2many", "ring", "a.b", "[",

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "media/medium.hpp"
+#include "media/shortest.hpp"
 #include "media/traffic.hpp"
 #include "plan/graph.hpp"
 #include "plan/rates.hpp"
@@ -43,8 +44,7 @@ private:
     const Traffic& traffic_;
 };
 
-// Ways of the fewest links, looked up as messages ask. Distances to a destination are kept for the last ones only, in a bounded number of
-// bytes; destinations whose links all come from one node (a switch) need those to that node.
+// Ways of the fewest links, looked up as messages ask.
 class GraphFabric {
 public:
     GraphFabric(const Network& network, const Traffic& traffic);
@@ -57,23 +57,12 @@ public:
     double latency(const Hop& hop) const { return graph_.latency[hop.number]; }
 
 private:
-    using Field = std::vector<std::uint16_t>;  // per node: links from there
-    static constexpr std::size_t most_bytes = std::size_t{1} << 28;
-    static constexpr std::uint32_t none = 0xffffffffu;
-    const Field& field(std::int32_t node) const;
     std::uint32_t choose(const Flight& flight) const;
 
     const Graph& graph_;
     const std::int32_t npus_;
-    const LinksOf out_, in_;
     const GivenRoutes given_;
-    std::vector<std::int32_t> before_;  // per node: where all links to it come from, or itself
-    std::size_t most_;
-    mutable std::vector<Field> fields_;
-    mutable std::vector<std::int32_t> owner_;      // of fields
-    mutable std::vector<std::uint32_t> field_of_;  // per node
-    mutable std::size_t oldest_ = 0;
-    mutable std::vector<std::uint32_t> able_;  // links that begin one of the shortest ways
+    mutable Shortest shortest_;
     struct Asked {
         std::int32_t source = -1, destination = -1, at = -1;
         bool operator==(const Asked&) const = default;

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from astrarium.errors import InputError, nearest
@@ -13,6 +14,20 @@ from astrarium.errors import InputError, nearest
 __all__ = ["Parser", "fold", "idle", "json_flag", "note", "place", "rank", "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
+
+
+def _width() -> int:
+    """Of a line of help: argparse's own, but it imports shutil for it, and all that compresses, at every start."""
+    try:
+        columns = int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        columns = 0
+    if columns <= 0:
+        try:
+            columns = os.get_terminal_size(sys.__stdout__.fileno()).columns     # type: ignore[union-attr]
+        except (AttributeError, ValueError, OSError):
+            columns = 0
+    return (columns or 80) - 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,7 +40,7 @@ class Parser(argparse.ArgumentParser):
                  raw: bool = False):
         style = argparse.RawDescriptionHelpFormatter if raw else argparse.HelpFormatter
         super().__init__(prog=prog, usage=usage, description=description, epilog=epilog, allow_abbrev=False,
-                         formatter_class=style)
+                         formatter_class=partial(style, width=_width()))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; a parser that is not filled yet is filled first."""

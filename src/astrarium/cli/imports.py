@@ -1,4 +1,4 @@
-"""What imported models assumed, said wherever a command reads a design."""
+"""What reading a design assumed or dropped, said wherever a command reads one."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ __all__ = ["say_imports"]
 
 
 def say_imports(design: Any) -> None:
-    """A remark to stderr for every note of every model in a configuration (`Model.notes`)."""
+    """A remark to stderr for every note of every model and fabric in a configuration."""
     for path, text in dict.fromkeys(_notes(design, "")):
-        note(f"{path}: {text}")
+        note(f"{path}: {text}" if path else text)
 
 
 def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     from astrarium.config import Config
     from astrarium.config.spec import join, specs
+    from astrarium.network.fabric.config import Fabric
     from astrarium.workload.model.base import Model
 
-    if isinstance(value, Model):
+    if isinstance(value, Fabric):
+        from astrarium.network.fabric.built import fabric_notes
+
+        yield from ((path, text) for text in fabric_notes(value))
+    elif isinstance(value, Model):
         yield from ((path, text) for text in value.notes)
     elif isinstance(value, Config):
         for spec in specs(type(value)):

@@ -30,7 +30,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--workload", action="store_true",
                         help="the generated workload of a design: operators, FLOPs, bytes, communication, memory")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the design first")
+                        help="change a field of the design or the fabric first")
     parser.add_argument("-o", "--out", metavar="FILE.svg", help="draw the network of a design, or the fabric")
     json_flag(parser)
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     """Print what the path holds."""
     _picture_name(options.out)
     if is_fabric(options.path):
-        for flag in ("nodes", "workload", "set"):
+        for flag in ("nodes", "workload"):
             idle(f"--{flag}", getattr(options, flag), "a design or a trace")
         idle("--rank", options.rank is not None, "a trace and --nodes")
         return _fabric(options)
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         idle("--nodes", options.nodes, "a trace")
         idle("--rank", options.rank is not None, "a trace and --nodes")
         return _design(options)
-    idle("--set", options.set, "a design file")
+    idle("--set", options.set, "a design or a fabric")
     idle("--out", options.out, "a design or a fabric; `astrarium trace graph` draws traces")
     idle("--workload", options.workload, "a design file")
     idle("--rank", options.rank is not None and not options.nodes, "--nodes beside it")
@@ -110,11 +110,14 @@ def _design(options: argparse.Namespace) -> int:
 
 
 def _fabric(options: argparse.Namespace) -> int:
+    from astrarium.config import assignment, replace_all
     from astrarium.network.fabric.config import FabricFile
     from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_fabric
     from astrarium.report.tables import print_tables
 
-    shown = shown_fabric(FabricFile(file=options.path))
+    fabric = replace_all(FabricFile(file=options.path), dict(map(assignment, options.set)))
+    say_imports(fabric)
+    shown = shown_fabric(fabric)
     if options.out:
         _draw(shown, options.out)
     if options.json:

@@ -69,7 +69,7 @@ class _Copies:
         self.one, self.two = self._of(fabric.source[edge]), self._of(fabric.target[edge])
         self.link = fabric.link[edge]
         self.xpus = np.bincount(self._of(np.flatnonzero(fabric.kinds == XPU)), minlength=sizes.size)
-        ends = np.unique(np.concatenate([self.one, self.two]))
+        ends = np.flatnonzero(np.bincount(np.concatenate([self.one, self.two]), minlength=sizes.size))
         self.switches = ends[self.xpus[ends] == 0]
 
     def _of(self, nodes: I64) -> I64:

@@ -103,6 +103,15 @@ class Network(Config, frozen=True):
                                             "ecmp.")] = ()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What reading the fabric dropped (`fabric.dangling: drop`), by path and number."""
+        if self.fabric is None:
+            return ()
+        from astrarium.network.fabric.built import fabric_notes
+
+        return fabric_notes(self.fabric)
+
+    @property
     def flat(self) -> tuple[LinkDim, ...]:
         """The dims with every torus written as its ring dims; those of a fabric (design/0016) where none are given."""
         if self.fabric is not None and not self.dims:

@@ -33,6 +33,7 @@ __all__ = ["built_of", "changes_of", "computing", "fabric_dims", "faults", "fore
 
 LONGEST_NS = 2**62 / 1000
 NS3 = "ns3"     # a plug-in that has links of a graph
+ON_GRAPHS = frozenset({"contention", "fluid", "packets", NS3})      # of those built in: as their `takes_graph` says
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
     Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
     Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
@@ -172,11 +173,13 @@ def _here(problem: Problem) -> Problem:
 
 
 def _takes_graph(backend: str) -> bool:
+    from astrarium.registry import built_ins
+
+    if backend in built_ins("backend"):
+        return backend in ON_GRAPHS
     from astrarium.engine.reference.native_media import MediumKind
     from astrarium.registry import entries, load
 
-    if backend == NS3:
-        return True
     entry = entries("backend").get(backend)
     kind = load("backend", backend) if entry is not None and entry.target else None
     return isinstance(kind, MediumKind) and kind.takes_graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.report.tables import Table
 from astrarium.result import Result
@@ -30,12 +31,20 @@ def _flows(flows: Flows) -> Table:
     sizes, counts = np.unique(flows.size, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     for size in sizes[order][:TOP].tolist():
-        of = time[flows.size == size]
-        rows.append((format_bytes(size), f"{of.size:,}", format_time(float(of.min())),
-                     *(format_time(float(np.percentile(of, part))) for part, _ in PARTS)))
+        of = np.sort(time[flows.size == size])
+        rows.append((format_bytes(size), f"{of.size:,}", format_time(float(of[0])),
+                     *(format_time(_percentile(of, part)) for part, _ in PARTS)))
     more = f", {TOP} of {sizes.size} sizes" if sizes.size > TOP else ""
     return Table(f"messages{more} (time: until the last byte is there)", ">>>>>>", rows,
                  ("bytes", "messages", "least", *(name for _, name in PARTS)))
+
+
+def _percentile(ordered: npt.NDArray[np.float64], part: float) -> float:
+    """As numpy's, which takes 10 ms to start: between the two values that are nearest."""
+    at = part / 100 * (ordered.size - 1)
+    low = int(at)
+    high = min(low + 1, ordered.size - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
 
 
 def _queues(queues: PacketLinks) -> Table:

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "media/packets/growing.hpp"
+#include "media/growing.hpp"
 #include "media/packets/timeline.hpp"
 #include "media/packets/windows.hpp"
 #include "media/packets/wires.hpp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,11 +17,13 @@ from astrarium.network.fabric.expand import XPU, Expanded, expand, ports_with_on
 from astrarium.network.fabric.numbers import Said, Wires, wires_of
 from astrarium.network.fabric.recognise import recognised
 from astrarium.network.fabric.schema import Document
+from astrarium.network.fabric.templates import DroppedEdge
 
-__all__ = ["Built", "Laid", "build", "laid_of", "laid_out", "logical"]
+__all__ = ["Built", "Laid", "build", "dropped_notes", "fabric_notes", "laid_of", "laid_out", "logical"]
 
 I64 = npt.NDArray[np.int64]
 PATH = "network.fabric"
+MOST_SHOWN = 20     # paths of a note
 
 
 class Laid(Struct, frozen=True, eq=False):
@@ -90,18 +93,38 @@ def _laid_out(fabric: Fabric, stamp: tuple[object, ...]) -> Laid:
     del stamp
     document = fabric.document()
     try:
-        return laid_of(document)
+        return laid_of(document, drop_dangling=fabric.dangling == "drop")
     except InputError as error:
         raise type(error)(f"{fabric.title}: {error.path}", error.message, expected=error.expected,
                           did_you_mean=error.did_you_mean) from None
 
 
-def laid_of(document: Document) -> Laid:
-    """Nodes and edges of a document. Raises InputError as `laid_out`, with paths in the document."""
-    found = expand(document.infrastructure)
+def laid_of(document: Document, *, drop_dangling: bool = False) -> Laid:
+    """Nodes and edges of a document; `drop_dangling` as in `expand`. Raises InputError as `laid_out`, with paths in the
+    document."""
+    found = expand(document.infrastructure, drop_dangling=drop_dangling)
     ports_with_one_cable(found)
     npus = _ranked(found, document)
     return Laid(found, npus, relevant(found, npus), _tiers(document))
+
+
+def fabric_notes(fabric: Fabric) -> tuple[str, ...]:
+    """What reading a fabric dropped (`dangling: drop`): a sentence for each component that is not there. Raises
+    InputError as `laid_out`."""
+    return dropped_notes(laid_out(fabric).expanded.dropped) if fabric.dangling == "drop" else ()
+
+
+def dropped_notes(dropped: Sequence[DroppedEdge]) -> tuple[str, ...]:
+    """For each device and component that it does not have: how many edges name it, and the paths of the first ones."""
+    paths: dict[tuple[str, str], list[str]] = {}
+    for edge in dropped:
+        paths.setdefault((edge.device, edge.component), []).append(edge.path)
+    notes = []
+    for (device, component), every in paths.items():
+        more = f" and {len(every) - MOST_SHOWN:,} more" if len(every) > MOST_SHOWN else ""
+        notes.append(f"dropped {len(every):,} edge{'s' if len(every) > 1 else ''}, as device {device} has no component "
+                     f"{component!r}: {', '.join(every[:MOST_SHOWN])}{more}")
+    return tuple(notes)
 
 
 def build(fabric: Fabric, hint: tuple[Dim, ...] = (), dead: tuple[tuple[str | int, str | int], ...] = ()) -> Built:
@@ -181,13 +204,18 @@ def logical(built: Built) -> tuple[Dim, ...]:
 
 def _longest(graph: Graph, npus: int) -> float:
     """Latency (ns) of the longest of the shortest ways from NPU 0: fewest links first, then least latency."""
-    hops, time = np.full(graph.nodes, -1), np.full(graph.nodes, np.inf)
-    hops[0], time[0] = 0, 0.0
-    step = 0
-    while True:
-        here = hops[graph.source] == step
-        onward = here & (hops[graph.target] < 0)
-        if not onward.any():
-            return float(time[:npus].max())
-        np.minimum.at(time, graph.target[onward], time[graph.source[onward]] + graph.latency[onward])
-        hops[graph.target[onward]] = step = step + 1
+    order = np.argsort(graph.source, kind="stable")
+    begin = np.searchsorted(graph.source[order], np.arange(graph.nodes + 1))
+    seen, time = np.zeros(graph.nodes, np.bool_), np.full(graph.nodes, np.inf)
+    seen[0], time[0] = True, 0.0
+    here = np.zeros(1, np.int64)
+    while here.size:
+        count = begin[here + 1] - begin[here]
+        first = np.repeat(begin[here] - np.cumsum(count) + count, count)
+        links = order[first + np.arange(first.size)]
+        links = links[~seen[graph.target[links]]]
+        np.minimum.at(time, graph.target[links], time[graph.source[links]] + graph.latency[links])
+        here = np.sort(graph.target[links])
+        here = here[np.r_[True, here[1:] != here[:-1]]] if here.size else here
+        seen[here] = True
+    return float(time[:npus].max())

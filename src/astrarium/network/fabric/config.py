@@ -62,6 +62,8 @@ class Fabric(Config, frozen=True, kw_only=True):
                      Knob("Numbers of links by name: `nvlink`, or `dgx.nvlink` for those of one device.")] = NameMap()
     inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, "
                                                      "or free (they take no time).")] = "asked"
+    dangling: Annotated[Literal["refuse", "drop"], Knob("Edges to a component that the device does not have: refused, "
+                                                        "or dropped with a note of each.")] = "refuse"
     in_switch: Annotated[Mapping[str, InSwitch],
                          Knob("What switches can do themselves, by their names in the file, for the algorithm sharp: "
                               "collectives go along trees of them.")] = NameMap()

@@ -132,18 +132,29 @@ def components(nodes: int, source: I64, target: I64) -> I64:
 
 def _on_ways(source: I64, target: I64, is_npu: Bools) -> Bools:
     """[edges] those that are left once nodes with one neighbour, which are no NPU, have gone again and again."""
-    kept = np.ones(source.size, np.bool_)
-    low, high = np.minimum(source, target), np.maximum(source, target)
-    pair = np.unique(low * np.int64(is_npu.size) + high, return_inverse=True)[1].reshape(-1) if source.size else source
-    while True:
-        heads = np.unique(pair[kept], return_index=True)[1]
-        some = np.flatnonzero(kept)[heads]
-        degree = np.bincount(np.concatenate([source[some], target[some]]), minlength=is_npu.size)
-        leaf = (degree == 1) & ~is_npu
-        gone = kept & (leaf[source] | leaf[target])
-        if not gone.any():
-            return kept
-        kept &= ~gone
+    key = np.minimum(source, target) * np.int64(is_npu.size) + np.maximum(source, target)
+    pairs, pair = np.unique(key, return_inverse=True)
+    return ~_peeled(np.stack(np.divmod(pairs, is_npu.size)), is_npu)[pair.reshape(-1)]
+
+
+def _peeled(ends: I64, is_npu: Bools) -> Bools:
+    """[neighbours] those of nodes that go. `ends` [2, neighbours]: each two nodes once. A step costs what goes there."""
+    gone = np.zeros(ends.shape[1], np.bool_)
+    degree = np.bincount(ends.reshape(-1), minlength=is_npu.size)
+    left = np.zeros(is_npu.size, np.int64)      # exclusive or of the numbers of neighbours: of one, its number
+    for side in ends:
+        np.bitwise_xor.at(left, side, np.arange(gone.size))
+    leaves = np.flatnonzero((degree == 1) & ~is_npu)
+    while leaves.size:
+        going = np.sort(left[leaves])
+        going = going[np.r_[True, going[1:] != going[:-1]]]
+        gone[going] = True
+        for side in ends:
+            np.subtract.at(degree, side[going], 1)
+            np.bitwise_xor.at(left, side[going], going)
+        touched = ends[:, going].reshape(-1)
+        leaves = touched[(degree[touched] == 1) & ~is_npu[touched]]
+    return gone
 
 
 def without_links(fabric: Wired, dead: npt.NDArray[np.bool_], name: Callable[[int], str]) -> Wired:

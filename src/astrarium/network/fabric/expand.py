@@ -19,8 +19,11 @@ from astrarium.network.fabric.endpoints import indices, parts_of
 from astrarium.network.fabric.schema import COMPONENTS, Edge, Infrastructure, Instance
 from astrarium.network.fabric.templates import (
     MOST_EDGES,
+    Dangling,
+    DroppedEdge,
     LinkName,
     LinkTable,
+    NoComponentError,
     Pairs,
     Template,
     Templates,
@@ -61,6 +64,7 @@ class Expanded(Struct, frozen=True, eq=False):
     links: tuple[LinkName, ...]
     placed: tuple[Placed, ...]
     templates: Mapping[str, Template]
+    dropped: tuple[DroppedEdge, ...]
 
     def name(self, node: int) -> str:
         """`host.0.xpu.3`."""
@@ -96,23 +100,33 @@ class Expanded(Struct, frozen=True, eq=False):
                              + (f"{known[0]}.0" if known else "…"), did_you_mean=nearest(name, known))
         at = self.placed[known.index(name)]
         copies = np.asarray(indices(brackets, at.count, name, path), np.int64)
-        inside = components_in(at.template, self.templates, rest, path, whole=True) if rest else range(at.template.size)
+        try:
+            inside = (components_in(at.template, self.templates, rest, path, whole=True) if rest
+                      else range(at.template.size))
+        except NoComponentError as missing:
+            raise missing.error() from None
         return (at.first + copies[:, None] * at.template.size + np.asarray(inside, np.int64)).reshape(-1)
 
 
-def expand(infrastructure: Infrastructure) -> Expanded:
-    """All nodes and edges. Raises InputError, with its path in the file, for an unknown device, instance, component or
+def expand(infrastructure: Infrastructure, *, drop_dangling: bool = False) -> Expanded:
+    """All nodes and edges.
+
+    `drop_dangling`: edges with an end at a component that the device does not have are dropped (`Expanded.dropped`), as
+    the package of InfraGraph's schema does; else they are refused.
+
+    Raises InputError, with its path in the file, for an unknown device, instance, component or
     link, a name that is there twice, a number out of range, a device that contains itself, two nodes joined over two
     links, a port with two cables."""
     links = LinkTable()
     devices = () if isinstance(infrastructure.devices, UnsetType) else infrastructure.devices
-    templates = Templates(devices, links)
+    dangling = Dangling(drop=drop_dangling)
+    templates = Templates(devices, links, dangling)
     links.add("", infrastructure.links, "")
     placed = _placed(() if isinstance(infrastructure.instances, UnsetType) else infrastructure.instances, templates)
     nodes = placed[-1].first + placed[-1].count * placed[-1].template.size if placed else 0
     own = [repeated(at.template, at.first, at.count) for at in placed]
     between = _between(() if isinstance(infrastructure.edges, UnsetType) else infrastructure.edges, placed, templates,
-                       links)
+                       links, dangling)
     if sum(each[0].size for each in own) > MOST_EDGES:
         raise InputError("instances", "have too many edges", expected=f"at most {MOST_EDGES:,}")
     kinds = np.concatenate([np.tile(at.template.kinds, at.count) for at in placed]) if placed else np.zeros(0, np.uint8)
@@ -121,7 +135,7 @@ def expand(infrastructure: Infrastructure) -> Expanded:
     outside = _one_each(list(between), nodes)
     source, target, link = (np.concatenate([inside[side], outside[side]]) for side in range(3))
     return Expanded(nodes, kinds, source, target, link.astype(np.int32), inside[0].size, tuple(links.rows), placed,
-                    templates.made)
+                    templates.made, tuple(dangling.dropped))
 
 
 def ports_with_one_cable(fabric: Expanded) -> None:
@@ -155,7 +169,7 @@ def _placed(instances: Sequence[Instance], templates: Templates) -> tuple[Placed
 
 
 def _between(edges: Sequence[Edge], placed: Sequence[Placed], templates: Templates,
-             links: LinkTable) -> tuple[I64, I64, I64]:
+             links: LinkTable, dangling: Dangling) -> tuple[I64, I64, I64]:
     """The edges between instances, as written."""
     by_name, pairs = {at.name: at for at in placed}, Pairs()
     cache: dict[tuple[str, str], Sequence[int] | I64] = {}
@@ -180,8 +194,13 @@ def _between(edges: Sequence[Edge], placed: Sequence[Placed], templates: Templat
     for place, edge in enumerate(edges):
         path = f"edges[{place}]"
         number = links.number("", edge.link, f"{path}.link")
-        pairs.add(nodes(edge.ep1.instance, edge.ep1.component, f"{path}.ep1"),
-                  nodes(edge.ep2.instance, edge.ep2.component, f"{path}.ep2"), edge, number, path)
+        try:
+            one, two = (nodes(end.instance, end.component, f"{path}.{side}")
+                        for side, end in (("ep1", edge.ep1), ("ep2", edge.ep2)))
+        except NoComponentError as missing:
+            dangling.add(path, missing)
+        else:
+            pairs.add(one, two, edge, number, path)
     return pairs.arrays()
 
 

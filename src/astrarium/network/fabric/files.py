@@ -22,6 +22,8 @@ __all__ = ["document_of", "plain_of", "read_document", "written"]
 _AT = re.compile(r"^(.*?)(?: - at `\$\.?(.*?)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
+_BYTE = re.compile(r"\(byte (\d{1,15})\)")
+NEW_LINE = b"\n"
 _FIELDS = tuple(sorted({field for kind in msgspec.json.schema(Document)["$defs"].values()
                         for field in kind.get("properties", ())}))
 
@@ -54,7 +56,9 @@ def _plain(text: str, path: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise InputError(path, f"is not JSON: {error}") from None
+        at = _BYTE.search(str(error))
+        line = "" if at is None else f":{text.encode().count(NEW_LINE, 0, int(at[1])) + 1}"
+        raise InputError(path + line, f"is not JSON: {error}") from None
     except RecursionError:
         raise InputError(path, "is nested too deeply") from None
 

@@ -138,6 +138,8 @@ def _dim(rows: _Rows, shape: Shape, n: int, stride: int) -> tuple[Dim, I64] | No
     """A dim of this shape, and the rows of its links; None where the graph has it not, or has it unequal."""
     if plain([Dim(shape, n, 1.0, 0.0)]) != (Dim(shape, n, 1.0, 0.0),) or (shape == Shape.HYPERCUBE and n & (n - 1)):
         return None
+    if shape == Shape.FULLY_CONNECTED and (n - 1) * rows.npus > rows.key.size:
+        return None     # before its links are made: n * n of them
     one = np.array([0]), np.array([stride])
     if rows.find(one[0], rows.devices(*one) if shape == Shape.SWITCH else one[1])[0] < 0:
         return None

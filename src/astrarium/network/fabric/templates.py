@@ -11,10 +11,10 @@ from msgspec import Struct, UnsetType
 
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.network.fabric.endpoints import FORM, Part, indices, parts_of
-from astrarium.network.fabric.schema import COMPONENTS, Device, DeviceEdge, Edge, Link, Physical
+from astrarium.network.fabric.schema import COMPONENTS, Device, DeviceEdge, DeviceEndpoint, Edge, Link, Physical
 
-__all__ = ["MOST_EDGES", "LinkName", "LinkTable", "Pairs", "Slot", "Template", "Templates", "components_in",
-           "endpoint_parts", "repeated", "room"]
+__all__ = ["MOST_EDGES", "Dangling", "DroppedEdge", "LinkName", "LinkTable", "NoComponentError",
+           "Pairs", "Slot", "Template", "Templates", "components_in", "endpoint_parts", "repeated", "room"]
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -57,6 +57,14 @@ class Template(Struct, frozen=True, eq=False):
     link: I64                       # [edges] number of the link
 
 
+class DroppedEdge(msgspec.Struct, frozen=True, gc=False):
+    """An edge of the file that was dropped, because an end of it names a component that the device does not have."""
+
+    path: str
+    device: str
+    component: str
+
+
 class LinkTable:
     """Numbers for links, by whose they are."""
 
@@ -83,11 +91,39 @@ class LinkTable:
         return found
 
 
+class NoComponentError(Exception):
+    """An endpoint names a component that its device does not have."""
+
+    def __init__(self, path: str, device: Template, component: str):
+        self.path, self.device, self.component = path, device, component
+
+    def error(self, otherwise: str = "") -> InputError:
+        """What is said of it. `otherwise`: what else is expected."""
+        known = self.device.slots
+        return InputError(self.path, f"device {self.device.name} has no component {self.component!r}",
+                          expected="one of " + ", ".join(known) + otherwise,
+                          did_you_mean=nearest(self.component, known))
+
+
+class Dangling:
+    """What becomes of edges with an end at no component: refused, or dropped and counted."""
+
+    def __init__(self, *, drop: bool) -> None:
+        self._drop = drop
+        self.dropped: list[DroppedEdge] = []
+
+    def add(self, path: str, missing: NoComponentError) -> None:
+        """The edge at `path` has such an end. Raises InputError where it is not to be dropped."""
+        if not self._drop:
+            raise missing.error(", or `dangling: drop`, which drops such edges") from None
+        self.dropped.append(DroppedEdge(path, missing.device.name, missing.component))
+
+
 class Templates:
     """Templates of devices, made when first needed."""
 
-    def __init__(self, devices: Sequence[Device], links: LinkTable) -> None:
-        self._links = links
+    def __init__(self, devices: Sequence[Device], links: LinkTable, dangling: Dangling) -> None:
+        self._links, self._dangling = links, dangling
         self._place: dict[str, int] = {}
         self.made: dict[str, Template] = {}
         self._devices = devices
@@ -152,26 +188,29 @@ class Templates:
         for place, edge in enumerate(() if isinstance(device.edges, UnsetType) else device.edges):
             at = f"{path}.edges[{place}]"
             number = self._links.number(device.name, edge.link, f"{at}.link")
-            ends = []
-            for side in ("ep1", "ep2"):
-                end, where = getattr(edge, side), f"{at}.{side}.component"
-                text = end.component if isinstance(end.device, UnsetType) else f"{end.device}.{end.component}"
-                ends.append(components_in(template, self.made, endpoint_parts(text, where), where))
-            pairs.add(ends[0], ends[1], edge, number, at)
+            try:
+                ends = [self._ends(template, end, f"{at}.{side}.component")
+                        for side, end in (("ep1", edge.ep1), ("ep2", edge.ep2))]
+            except NoComponentError as missing:
+                self._dangling.add(at, missing)
+            else:
+                pairs.add(ends[0], ends[1], edge, number, at)
         return pairs.arrays()
+
+    def _ends(self, template: Template, end: DeviceEndpoint, path: str) -> Sequence[int] | I64:
+        text = end.component if isinstance(end.device, UnsetType) else f"{end.device}.{end.component}"
+        return components_in(template, self.made, endpoint_parts(text, path), path)
 
 
 def components_in(template: Template, known: Mapping[str, Template], parts: Sequence[Part], path: str, *,
                   whole: bool = False) -> Sequence[int] | I64:
     """The nodes of a template that an endpoint means; `known`: the templates of devices inside it. `whole`: a device
-    means all its nodes."""
+    means all its nodes. Raises NoComponentError, and InputError for what is wrong in other ways."""
     found: Sequence[int] | I64 = range(1)
     for place, (name, brackets) in enumerate(parts):
         slot = template.slots.get(name)
         if slot is None:
-            raise InputError(path, f"device {template.name} has no component {name!r}",
-                             expected="one of " + ", ".join(template.slots),
-                             did_you_mean=nearest(name, template.slots))
+            raise NoComponentError(path, template, name)
         numbers = indices(brackets, slot.count, name, path)
         if place == 0 and slot.size == 1:
             found = range(slot.first + numbers.start, slot.first + numbers.stop, numbers.step)

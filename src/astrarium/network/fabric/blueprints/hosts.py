@@ -37,8 +37,7 @@ class HostRow(Struct, frozen=True):
     @property
     def ports(self) -> int:
         """Of the switches that the catalog has for the network outside."""
-        found = catalog.network(self.outer).switch_ports
-        assert found is not None
+        found: int = catalog.row_of("networks", self.outer)["switch_ports"]
         return found
 
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace astrarium::packets {
+namespace astrarium {
 
 template <class T>
 class Growing {
@@ -29,4 +29,4 @@ private:
     std::size_t size_ = 0;
 };
 
-}  // namespace astrarium::packets
+}  // namespace astrarium

@@ -1,0 +1,81 @@
+// Ways of the fewest links through a graph, found as somebody asks, and kept in a bounded number of bytes.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "media/growing.hpp"
+#include "media/pages.hpp"
+#include "plan/graph.hpp"
+
+namespace astrarium {
+
+// What is found is the list of links that begin ways from a node to a destination; equal lists are one. It is searched backwards, as far as
+// the nodes that somebody asked of. A destination whose links all come from one node, such as the NPUs of a leaf switch, has the ways to
+// that node, and one whose links come from several switches, such as an NPU on a rail, has those to the nearest of them: many destinations
+// share a search.
+class Shortest {
+public:
+    static constexpr std::uint32_t many = 0x80000000u;  // with the number of a list; else the one link
+    Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes);
+
+    // The links by which a message leaves `at`, which is not the destination. Several threads may ask at once.
+    std::uint32_t operator()(std::int32_t at, std::int32_t destination) {
+        const std::int32_t root = before_[static_cast<std::size_t>(destination)];
+        if (at == root) return last(destination);
+        const Row* const row = std::atomic_ref<Row*>(rows_[static_cast<std::size_t>(root)]).load(std::memory_order_acquire);
+        const std::uint32_t known = row == nullptr ? 0 : row->lists.get(at);
+        return known != 0 ? known - 1 : find(at, root);
+    }
+    std::span<const std::uint32_t> list(std::uint32_t found) const { return lists_[found & ~many]; }  // ascending
+    void forget();  // what takes too much memory, the oldest first; nobody asks meanwhile
+
+private:
+    static constexpr std::size_t most_feet = 16;
+    // Links to one node: per node how many, and 1; 0: not reached.
+    struct Field {
+        Field(std::int32_t nodes, std::int32_t root, std::size_t& bytes) : left(nodes, bytes), root(root), frontier{root} {
+            left[root] = 1;
+        }
+        Pages<std::int32_t> left;
+        const std::int32_t root;
+        std::vector<std::int32_t> frontier;  // the nodes that are farthest away
+        std::int32_t depth = 1;              // their `left`
+    };
+    struct Row {
+        Row(std::int32_t nodes, std::int32_t root, std::size_t& bytes) : lists(nodes, bytes), root(root) {}
+        Pages<std::uint32_t> lists;  // per node, and 1; 0: nobody asked
+        const std::int32_t root;
+        std::vector<std::int32_t> feet;  // ways to the nearest of them; the root itself, or nodes from which links lead to it
+    };
+    std::uint32_t last(std::int32_t destination);
+    std::uint32_t find(std::int32_t at, std::int32_t root);
+    std::vector<std::int32_t> feet_of(std::int32_t root) const;
+    std::vector<std::uint32_t> links(const Row& row, std::int32_t at);
+    std::int32_t nearest(const Row& row, std::span<const std::uint32_t> links);
+    Field& field(std::int32_t node);
+    void deepen(Field& field);
+    std::uint32_t keep(const std::vector<std::uint32_t>& list);
+
+    const Graph& graph_;
+    const std::int32_t npus_;
+    const std::size_t most_bytes_;
+    const LinksOf out_, in_;
+    std::vector<std::int32_t> before_;  // per node: where all links to it come from, or itself
+    std::vector<std::uint32_t> last_;   // per node: the list of links to it, where they come from one node
+    std::vector<Row*> rows_;            // per node; null: nobody asked
+    std::vector<Field*> fields_;
+    std::size_t row_bytes_ = 0, field_bytes_ = 0;
+    std::deque<Row> kept_rows_;  // the oldest first
+    std::deque<Field> kept_fields_;
+    std::mutex finding_;
+    Growing<std::span<const std::uint32_t>> lists_;
+    std::map<std::vector<std::uint32_t>, std::uint32_t> known_;
+};
+
+}  // namespace astrarium
