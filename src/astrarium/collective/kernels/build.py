@@ -13,7 +13,7 @@ from astrarium.registry import load, names
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
 
-__all__ = ["kernel_algorithm", "kernel_launch", "kernel_time"]
+__all__ = ["kernel_algorithm", "kernel_launch", "kernel_time", "write_kernel"]
 
 
 def kernel_algorithm(name: str) -> KernelAlgorithm:
@@ -29,6 +29,16 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     buffer); each GPU's chunk is rounded up to whole requests. Raises InputError and UnsupportedError at `path`.
     """
     kernels = Kernels() if kernels is None else kernels
+    whole = kernel_algorithm(kernels.algorithm).whole
+    request = float(Bytes.of(gpu.request))
+    chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))
+    writer = write_kernel(op, gpus, chunk, kernels, path=path)
+    return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
+                  kernels.wavefronts, kernels.unroll)
+
+
+def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: str = "kernels") -> Writer:
+    """The workgroups, buffers and semaphores of a kernel with chunks of `chunk` requests; raises as `kernel_launch`."""
     line = kernel_algorithm(kernels.algorithm)
     if op not in line.builders:
         raise UnsupportedError(f"{path}.algorithm", f"{kernels.algorithm} has no {op.name.lower()}", expected="one of "
@@ -39,13 +49,9 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
                                + ("flags stand in lines that are written" if line.get else "a ring writes"))
     if gpus < 2:
         raise InputError(f"{path}.gpus", str(gpus), expected="at least 2")
-    request = float(Bytes.of(gpu.request))
-    chunk = max(1, -(-int(payload) // int(request * (1 if line.whole else gpus))))
-    shape = Shape(gpus, chunk, kernels.workgroups, kernels.protocol == "ll", get)
-    writer = Writer(shape)
+    writer = Writer(Shape(gpus, chunk, kernels.workgroups, kernels.protocol == "ll", get))
     line.builders[op](writer)
-    return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
-                  kernels.wavefronts, kernels.unroll)
+    return writer
 
 
 def kernel_time(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels | None = None, *,

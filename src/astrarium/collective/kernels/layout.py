@@ -78,31 +78,31 @@ def check_room(path: str, n: int, buffers: tuple[Buffer, ...]) -> None:
 def fold(launch: Launch, layout: Layout) -> Launch:
     """The launch with chunks placed by distance from their GPU, as built-in kernels place them, if all GPUs then run one
     grid, of which the engine simulates one; else the launch as it is."""
-    grids: list[tuple[Workgroup, ...]] = []
-    for rank, grid in enumerate(launch.grids):
-        moved = tuple(Workgroup(tuple(replace(op, sources=_moved(launch, layout, rank, op.size, op.sources),
-                                              targets=_moved(launch, layout, rank, op.size, op.targets))
-                                      for op in group.operations)) for group in grid)
-        if grids and moved != grids[0]:
-            return launch
-        grids[:] = [moved]
-    return replace(launch, grids=tuple(grids))
+    first = _by_distance(launch, layout, 0)
+    if first is None or any(_by_distance(launch, layout, rank) != first for rank in range(1, launch.gpus)):
+        return replace(launch, grids=launch.grids[:1]) if launch.symmetric else launch
+    return replace(launch, grids=(first,))
 
 
-def _moved(launch: Launch, layout: Layout, rank: int, size: int, places: tuple[Place, ...]) -> tuple[Place, ...]:
-    found = []
-    for place in places:
-        whole = launch.buffers[place.buffer].size
-        share = whole // launch.gpus
-        kinds = "io" if layout.in_place else "io"[place.buffer] if place.buffer < 2 else ""
-        if place.buffer >= (1 if layout.in_place else 2) or whole % launch.gpus or share * launch.gpus != whole or (
-                not layout.in_place and _OWN.get(layout.op) == kinds):
-            found.append(place)
-            continue
+def _by_distance(launch: Launch, layout: Layout, rank: int) -> tuple[Workgroup, ...] | None:
+    """The grid of a rank with the shares of input and output by distance; None where an operation crosses them."""
+    n = launch.gpus
+    shares = {layout.at(0, kind)[0]: launch.buffers[layout.at(0, kind)[0]].size // n for kind in "io"
+              if layout.in_place or _OWN.get(layout.op) != kind}
+    if any(share * n != launch.buffers[buffer].size for buffer, share in shares.items()):
+        return None
+
+    def moved(place: Place) -> Place:
+        share = shares.get(place.buffer)
+        if share is None:
+            return place
         block, rest = divmod(place.offset, share)
-        owner = (rank + place.peer) % launch.gpus
-        if rest + size > share:
-            found.append(place)
-        else:
-            found.append(replace(place, offset=(block - owner) % launch.gpus * share + rest))
-    return tuple(found)
+        return replace(place, offset=(block - rank - place.peer) % n * share + rest)
+
+    for op in (op for group in launch.grid(rank) for op in group.operations):
+        for place in (*op.sources, *op.targets):
+            if place.buffer in shares and place.offset % shares[place.buffer] + op.size > shares[place.buffer]:
+                return None
+    return tuple(Workgroup(tuple(replace(op, sources=tuple(map(moved, op.sources)),
+                                         targets=tuple(map(moved, op.targets))) for op in group.operations))
+                 for group in launch.grid(rank))
