@@ -19,8 +19,8 @@ KERNEL = "kernel:"
 
 def arguments(parser: Parser) -> None:
     """The algorithm, its size, the form."""
-    parser.add_argument("algorithm", metavar="ALGORITHM", help="as `astrarium list algorithm` names them, or kernel:NAME, "
-                        "as `astrarium list kernel` does")
+    parser.add_argument("algorithm", metavar="ALGORITHM", help="as `astrarium list algorithm` names them, or "
+                        "kernel:NAME, as `astrarium list kernel` does")
     parser.add_argument("--op", required=True, metavar="OP", help="all_reduce, all_gather, ...")
     parser.add_argument("--npus", required=True, type=whole, metavar="N", help="participants")
     parser.add_argument("--size", metavar="SIZE", help="bytes as a trace counts them (all_gather: the shard); traces "

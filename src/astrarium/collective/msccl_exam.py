@@ -19,6 +19,7 @@ __all__ = ["check_ranges", "examine_msccl"]
 
 Value = Counter[tuple[int, int]]
 Place = tuple[int, str, int]             # GPU, buffer, chunk
+MOST_VALUES = 1 << 22
 _LOCAL = frozenset({"rrc", "rrs", "rrcs"})  # add the local source to what arrives
 
 
@@ -65,6 +66,9 @@ def examine_msccl(algo: Algo, *, path: str = "msccl") -> None:
     if op not in (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL):
         raise UnsupportedError(path, f"no proof for {op.name.lower()}: the file does not name its root")
     n = len(algo.gpus)
+    if algo.chunks * n * n > MOST_VALUES:
+        raise UnsupportedError(path, f"nchunksperloop={algo.chunks} on {n} GPUs", expected="at most "
+                               f"{MOST_VALUES // n // n} chunks, of which the proof holds who has them")
     if op != CommOp.ALL_REDUCE and algo.chunks % n:
         raise InputError(path, f"nchunksperloop={algo.chunks} for {n} GPUs", expected="a multiple of the GPUs")
     for gpu in algo.gpus:
@@ -91,8 +95,8 @@ def _graph(algo: Algo, path: str) -> tuple[list[_At], list[list[int]], dict[int,
         if at.step.depends is not None:
             key = (at.gpu, *at.step.depends)
             if key not in number:
-                raise InputError(f"{path}:{at.step.line}", f"{at}: depends on step {key[2]} of thread block {key[1]}, which "
-                                 "does not exist")
+                raise InputError(f"{path}:{at.step.line}", f"{at}: depends on step {key[2]} of thread block {key[1]}, "
+                                 "which does not exist")
             parents.append(number[key])
         before.append(parents)
     mate = _mates(algo, number, steps, path)
@@ -115,8 +119,8 @@ def _mates(algo: Algo, number: dict[tuple[int, int, int], int], steps: list[_At]
         if len(sends) != len(receives):
             more = sends if len(sends) > len(receives) else receives
             odd = steps[more[min(len(sends), len(receives))]]
-            raise InputError(f"{path}:{odd.step.line}", f"{odd}: GPU {source} sends {len(sends)} messages to GPU {target} "
-                             f"on channel {channel}, which receives {len(receives)}")
+            raise InputError(f"{path}:{odd.step.line}", f"{odd}: GPU {source} sends {len(sends)} messages to GPU "
+                             f"{target} on channel {channel}, which receives {len(receives)}")
         mate.update(zip(receives, sends))
     return mate
 

@@ -14,7 +14,8 @@ def algo_xml(algo: Algo) -> bytes:
     """The file of `algo`."""
     channels = 1 + max((block.channel for gpu in algo.gpus for block in gpu.blocks), default=0)
     head = (f'<algo name={quoteattr(algo.name)} proto="{algo.protocol}" nchannels="{channels}" '
-            f'nchunksperloop="{algo.chunks}" ngpus="{len(algo.gpus)}" coll="{algo.coll}" inplace="{int(algo.inplace)}">')
+            f'nchunksperloop="{algo.chunks}" ngpus="{len(algo.gpus)}" coll="{algo.coll}" '
+            f'inplace="{int(algo.inplace)}">')
     return "\n".join([head, *(line for gpu in algo.gpus for line in _gpu(gpu)), "</algo>", ""]).encode()
 
 

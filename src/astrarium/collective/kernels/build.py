@@ -29,6 +29,10 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     buffer); each GPU's chunk is rounded up to whole requests. Raises InputError and UnsupportedError at `path`.
     """
     kernels = Kernels() if kernels is None else kernels
+    if kernels.program is not None:
+        from astrarium.collective.kernels.programs import program_launch
+
+        return program_launch(op, payload, gpus, gpu, kernels, path=path)
     whole = kernel_algorithm(kernels.algorithm).whole
     request = float(Bytes.of(gpu.request))
     chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))

@@ -69,8 +69,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     link_latency: Annotated[Time, Knob("From a port to the other GPU, switch included.", gt=0)]
     credits: Annotated[int, Knob("Packets that a port has out in a round trip of its link; 0: any number.", ge=0)] = 0
     switched: Annotated[bool, Knob("Ports lead to a switch; else they are dealt to the peers.")] = True
-    proxy_latency: Annotated[Time | None, Knob("From a thread block's request to a port channel of an MSCCL++ plan until "
-                                               "its proxy acts; none: such plans are refused.", gt=0)] = None
+    proxy_latency: Annotated[Time | None, Knob("From a thread block's request on a port channel of an MSCCL++ plan "
+                                               "until its proxy acts; none: such plans are refused.", gt=0)] = None
 
     def machine(self) -> Machine:
         """As the simulator takes it: ps and requests."""

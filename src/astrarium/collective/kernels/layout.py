@@ -6,6 +6,7 @@ Input and output are two buffers, or one that has both (in place); scratch and w
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -54,13 +55,13 @@ class Layout(Struct, frozen=True):
 
     def _part(self, rank: int, kind: str) -> Part:
         (buffer, first), size, n = self.at(rank, kind), self._size(kind), self.n
-        requests = np.arange(size)
+        requests: npt.NDArray[np.int64] = np.arange(size, dtype=np.int64)
         of, rest = np.divmod(requests, max(1, size // n))
         elements = requests + (rank * size if _OWN.get(self.op) == kind else 0)
         counts = [one(n, rank)] * size if kind == "i" else [(1,) * n] * size
         if self.op == CommOp.ALL_TO_ALL:
-            there, sender = (of, rank) if kind == "i" else (rank, of)
-            elements = (there * n + sender) * max(1, size // n) + rest
+            pair = of * n + rank if kind == "i" else rank * n + of
+            elements = pair * max(1, size // n) + rest
         if kind == "o" and self.op in (CommOp.ALL_TO_ALL, CommOp.ALL_GATHER):
             single = [one(n, each) for each in range(n)]
             counts = [single[each] for each in of.tolist()]
@@ -76,8 +77,8 @@ def check_room(path: str, n: int, buffers: tuple[Buffer, ...]) -> None:
 
 
 def fold(launch: Launch, layout: Layout) -> Launch:
-    """The launch with chunks placed by distance from their GPU, as built-in kernels place them, if all GPUs then run one
-    grid, of which the engine simulates one; else the launch as it is."""
+    """The launch with chunks placed by distance from their GPU, as built-in kernels place them, if all GPUs then run
+    one grid, so that the engine simulates one of them; else the launch as it is."""
     first = _by_distance(launch, layout, 0)
     if first is None or any(_by_distance(launch, layout, rank) != first for rank in range(1, launch.gpus)):
         return replace(launch, grids=launch.grids[:1]) if launch.symmetric else launch

@@ -1,8 +1,8 @@
 """Built-in kernels as MSCCL programs.
 
 A workgroup is a channel: chunk c of the kernel is chunks c * workgroups + channel. A thread block of MSCCL has one peer
-to send to and one to receive from, so a workgroup of `ring` is one thread block, and one of `all_pairs` or `one_shot` is
-a thread block per distance, of which sums wait for each other.
+to send to and one to receive from. So a workgroup of `ring` is one thread block; one of `all_pairs` or `one_shot` is a
+thread block per distance, and sums, of two operands each, wait for the ones before.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Wait = tuple[int, int]
 
 
 def kernel_algo(op: CommOp, gpus: int, kernels: Kernels | None = None, *, path: str = "kernels") -> Algo:
-    """The program of a built-in kernel on `gpus` GPUs. Raises InputError and UnsupportedError at `path` for a kernel that
-    does not exist, or that a program cannot express: MSCCL only sends."""
+    """The program of a built-in kernel on `gpus` GPUs. Raises InputError and UnsupportedError at `path` for a kernel
+    that does not exist, or that a program cannot express: MSCCL only sends."""
     kernels = Kernels() if kernels is None else kernels
     write_kernel(op, gpus, 1, kernels, path=path)
     if kernels.direction != "put" or kernels.algorithm not in _BUILDERS or kernels.protocol not in _PROTOCOLS:
-        raise UnsupportedError(path, f"{kernels.name} in an MSCCL program", expected="put, with simple or ll, of one of "
+        raise UnsupportedError(path, f"{kernels.name} in an MSCCL program", expected="put, with simple or ll, of "
                                + ", ".join(_BUILDERS))
     made = [_Rank(rank, gpus, kernels.workgroups, op, kernels.algorithm) for rank in range(gpus)]
     for each in made:
@@ -36,7 +36,8 @@ def kernel_algo(op: CommOp, gpus: int, kernels: Kernels | None = None, *, path: 
             _BUILDERS[kernels.algorithm](each, channel)
     words = {found: word for word, found in reversed(COLLS.items())}
     whole = kernels.workgroups * (1 if kernels.algorithm == "one_shot" else gpus)
-    inputs, outputs = (kernels.workgroups if op == each else whole for each in (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER))
+    inputs = kernels.workgroups if op == CommOp.ALL_GATHER else whole
+    outputs = kernels.workgroups if op == CommOp.REDUCE_SCATTER else whole
     return Algo(kernels.name, words[op], whole, False,
                 tuple(Gpu(each.rank, {"i": inputs, "o": outputs, "s": 0}, tuple(each.blocks)) for each in made),
                 _PROTOCOLS[kernels.protocol])

@@ -1,10 +1,10 @@
 """MSCCL++ execution plans (the JSON that its DSL writes) as kernels.
 
-A thread block is a workgroup, an operation with buffers a load of its sources and a store to its targets (added, if it
-reduces; pair by pair, if it is a fused put or get), `nop` a barrier of the block, `signal` a release that fences, `wait`
-an acquire. With protocol LL, lines of the scratch buffer carry flags. Format: MSCCL++, documentation of its DSL
+A thread block is a workgroup, an operation with buffers a load of its sources and a store to its targets (added, if
+it reduces; pair by pair, if it is a fused put or get), `nop` a barrier of the block, `signal` a release that fences,
+`wait` an acquire. With protocol LL, lines of the scratch buffer carry flags. Format: MSCCL++, documentation of its DSL
 ("Execution plan"), and the operations of its executor. Memory and port channels; no switch channels (NVLS), no
-pipelines.
+pipelines, no semaphores inside a GPU.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ FLUSHES = frozenset({"flush", "pwsf"})
 ON_PORTS = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "signal", "wait", "flush"})
 _OTHER = frozenset({"nop", "barrier", "flush"})
 _SWITCH = frozenset({"gstore", "gstorepkt", "glre", "glres"})
-_BEYOND = {"pipeline": "a pipeline", "sem_acquire": "a semaphore inside a GPU", "sem_release": "a semaphore inside a GPU",
-           **dict.fromkeys(_SWITCH, "a switch channel (NVLS)")}
+_BEYOND = {"pipeline": "a pipeline", "sem_acquire": "a semaphore inside a GPU",
+           "sem_release": "a semaphore inside a GPU", **dict.fromkeys(_SWITCH, "a switch channel (NVLS)")}
 _KEYS = frozenset({"name", "src_buff", "dst_buff", "channel_ids", "channel_type", "reduce_op", "barrier_id",
                    "num_threadblocks", "tbg_info"})
 MOST_BYTES = 64 << 20
@@ -45,8 +45,8 @@ Spot = tuple[int, str, int, int]        # rank, buffer (i, o or s), chunk, chunk
 
 
 class PlanStep(Struct, frozen=True):
-    """An operation: what it reads and writes, the channels (of its GPU) that it uses, the barrier. `port`: they are port
-    channels. `share`: which part of how many this thread block does (a group of blocks shares an operation)."""
+    """An operation: what it reads and writes, the channels (of its GPU) that it uses, the barrier. `port`: they are
+    port channels. `share`: which part of how many this thread block does (a group of blocks shares an operation)."""
 
     name: str
     sources: tuple[Spot, ...] = ()

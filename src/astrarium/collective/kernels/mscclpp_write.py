@@ -4,7 +4,8 @@ A workgroup becomes a thread block with its part of every chunk (`tbg_info`), ch
 buffers beside input and output become scratch. What has no operation in a plan takes the nearest ones, and is noted:
 
 - a sum that only goes to peers is also stored in the output, where the final sum replaces it;
-- a packet that is stored and passed on is read twice.
+- a packet that is stored and passed on is read twice;
+- a sum loads what is no packet first.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ __all__ = ["MscclppPlan", "mscclpp_plan"]
 
 Json = dict[str, Any]
 STORED = "sums that only go to peers are also stored in the output, which costs a store per line"
+ORDER = "sums load their own part first"
 TWICE = "packets that are stored and passed on are read twice"
-MOST_STEPS, MOST_CHANNELS, MOST_SOURCES = 64, 8, 10     # of a block; of an operation: what MSCCL++'s executor has room for
+MOST_STEPS, MOST_CHANNELS, MOST_SOURCES = 64, 8, 10     # room in MSCCL++'s executor: of a block; of an operation
+_ROOM = ": MSCCL++'s executor has room for "
 LANES = 32
 _INPUT, _OUTPUT = 0, 1
 
@@ -108,8 +111,7 @@ class _Block:
         self.remote: dict[tuple[int, str], int] = {}        # (rank, buffer) -> its number in this thread block
         self._walk(plan.writer.groups[part].operations)
         if len(self.steps) > MOST_STEPS:
-            plan.notes.add(f"{len(self.steps)} operations in a thread block: MSCCL++'s executor has room for "
-                           f"{MOST_STEPS}")
+            plan.notes.add(f"{len(self.steps)} operations in a thread block{_ROOM}{MOST_STEPS}")
 
     def _walk(self, operations: tuple[Operation, ...]) -> None:
         signalled: list[Operation] = []
@@ -146,7 +148,7 @@ class _Block:
 
     def _sync(self, name: str, ways: list[int]) -> None:
         if len(ways) > MOST_CHANNELS:
-            self.plan.notes.add(f"{len(ways)} channels in an operation: MSCCL++'s executor has room for {MOST_CHANNELS}")
+            self.plan.notes.add(f"{len(ways)} channels in an operation{_ROOM}{MOST_CHANNELS}")
         ids = sorted(self.plan.ways.index(way) for way in ways)
         self._add({"name": name, "channel_ids": ids, "channel_type": "memory"}, data=False)
 
@@ -154,13 +156,15 @@ class _Block:
         buffers = self.plan.writer.buffers
         sources = sorted(op.sources, key=lambda each: (each.peer > 0, buffers[each.buffer].flagged))
         targets = sorted(op.targets, key=lambda each: each.peer > 0)
+        if sources != list(op.sources):
+            self.plan.notes.add(ORDER)
         packets = buffers[sources[-1].buffer].flagged, buffers[targets[-1].buffer].flagged
         if len(sources) == 1 and packets[0]:
             self._pass_on(sources, targets)
         elif len(sources) == 1 and len(targets) == 1:
             far = sources[0].peer > 0, targets[0].peer > 0
-            name = "get" if far[0] else ("ppkt" if packets[1] else "put") if far[1] else "cpkt" if packets[1] else "copy"
-            self._move(name, sources, targets)
+            name = ("get", "get") if far[0] else ("put", "ppkt") if far[1] else ("copy", "cpkt")
+            self._move(name[packets[1]], sources, targets)
         else:
             self._reduce(sources, targets, packets=any(packets))
 
@@ -182,7 +186,7 @@ class _Block:
         read, send = any(each.peer for each in sources), len(targets) > 1
         name = ("rre" if read else "re") + ("s" if send else "") + ("pkt" if packets else "")
         if len(sources) > MOST_SOURCES:
-            self.plan.notes.add(f"{len(sources)} sources of an operation: MSCCL++'s executor has room for {MOST_SOURCES}")
+            self.plan.notes.add(f"{len(sources)} sources of an operation{_ROOM}{MOST_SOURCES}")
         self._move(name, sources, targets)
         self.steps[-1]["reduce_op"] = "sum"
 

@@ -22,11 +22,14 @@ class Kernels(Config, frozen=True):
     workgroups: Annotated[int, Knob("Workgroups that share every chunk.", ge=1)] = 16
     wavefronts: Annotated[int, Knob("Wavefronts of a workgroup.", ge=1)] = 8
     unroll: Annotated[int, Knob("Instructions of a wavefront in a step of its loop.", ge=1)] = 4
+    program: Annotated[str | None, Knob("A file instead of a built-in kernel: an MSCCL++ plan (.json), which says all "
+                                        "but `unroll`, or an MSCCL program (.xml), all but `wavefronts` and `unroll`.",
+                                        file=True)] = None
 
     @property
     def name(self) -> str:
         """In words."""
-        return f"{self.algorithm} {self.protocol} {self.direction}"
+        return self.program or f"{self.algorithm} {self.protocol} {self.direction}"
 
 
 Choice = Annotated[Kernels | None, Knob("Its kernel; none: its messages or the timer say how long it takes.")]
