@@ -212,7 +212,7 @@ def _without_idle_barriers(group: _Group) -> _Group:
     """Without barriers beside a release, an acquire or a barrier: these bring the wavefronts together anyway."""
     found = _Group()
     following: list[OpKind | None] = [*(op.kind for op in group.operations[1:]), None]
-    for op, name, after in zip(group.operations, group.names, following, strict=True):
+    for op, name, after in zip(group.operations, group.names, following):
         before = found.operations[-1].kind if found.operations else None
         if op.kind != OpKind.BARRIER or not _CONTROL & {before, after}:
             found.add(name, op)
