@@ -117,7 +117,7 @@ def test_a_kernel_from_a_file(tmp_path: Path) -> None:
     for path, op, n, words in ((plan, CommOp.ALL_GATHER, 4, "is an all_reduce; expected all_gather"),
                                (program, CommOp.ALL_REDUCE, 8, "is for 4 GPUs; expected one for 8"),
                                (tmp_path / "b.xml", CommOp.ALL_REDUCE, 4, "cannot be read: No such file"),
-                               (tmp_path / "b.txt", CommOp.ALL_REDUCE, 4, "is neither .json nor .xml")):
+                               (tmp_path / "b.txt", CommOp.ALL_REDUCE, 4, "b.txt'; expected an MSCCL")):
         with pytest.raises(InputError, match=words):
             launched(path, op, n)
 

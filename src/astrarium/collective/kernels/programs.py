@@ -23,7 +23,7 @@ def program_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Ker
     """The launch of `kernels.program`, folded where it can be; raises as `mscclpp_launch` and `msccl_launch` do, and
     InputError where the file is for another operation or number of GPUs."""
     name = str(kernels.program)
-    given = _bytes(name)
+    given = _bytes(name, path)
     if name.endswith(".xml"):
         algo = parse_msccl(given, path=name)
         _check(op, gpus, msccl_op(algo, path=name), len(algo.gpus), name, path)
@@ -34,23 +34,23 @@ def program_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Ker
     return mscclpp_launch(plan, payload, gpu, unroll=kernels.unroll, folded=True)
 
 
-def digest(kernels: Kernels | None) -> str:
+def digest(kernels: Kernels | None, *, path: str) -> str:
     """What the file of a kernel holds, as a hash; empty for built-in kernels. Raises InputError for no such file."""
     if kernels is None or kernels.program is None:
         return ""
-    return hashlib.sha256(_bytes(kernels.program)).hexdigest()
+    return hashlib.sha256(_bytes(kernels.program, path)).hexdigest()
 
 
-def _bytes(name: str) -> bytes:
+def _bytes(name: str, path: str) -> bytes:
     if not name.endswith((".xml", ".json")):
-        raise InputError(name, "is neither .json nor .xml", expected="an MSCCL++ plan (.json) or MSCCL program (.xml)")
+        raise InputError(f"{path}.program", repr(name), expected="an MSCCL++ plan (.json) or MSCCL program (.xml)")
     try:
         size = Path(name).stat().st_size
         if size > MOST_BYTES:
             raise InputError(name, f"{size} bytes", expected=f"at most {MOST_BYTES}")
         return Path(name).read_bytes()
     except OSError as error:
-        raise InputError(name, f"cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}.program", f"{name} cannot be read: {error.strerror}") from error
 
 
 def _check(op: CommOp, gpus: int, does: CommOp, ranks: int, name: str, path: str) -> None:
