@@ -14,8 +14,8 @@ from tests.draws import draws
 
 from astrarium.collective.kernels import Kernels, kernel_algo, msccl_launch
 from astrarium.collective.msccl_text import algo_xml
-from astrarium.collective.msccl_xml import parse_msccl
-from astrarium.engine.gpu import Launch, run_launch
+from astrarium.collective.msccl_xml import Algo, Block, Gpu, Step, parse_msccl
+from astrarium.engine.gpu import Launch, OpKind, run_launch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
@@ -54,6 +54,27 @@ def test_programs_are_proved_and_run(proto: str, payload: int) -> None:
     chunk = -(-payload // 256)
     assert ran.port_packets[:, :, 0].sum() == 2 * 2 * chunk * (2 if proto == "LL" else 1)
     assert ran.makespan > 2 * 500_000       # two messages, one after the other
+
+
+def test_sums_in_a_row_are_one() -> None:
+    """Three GPUs send everything to everyone's scratch; two sums into one place load each operand once."""
+    gpus = []
+    for g in range(3):
+        exchange = [Block(d - 1, (g + d) % 3, (g - d) % 3, 0, (
+            Step("s", ("i", 0), ("s", 0), 1, None, 0), Step("r", ("s", d - 1), ("s", d - 1), 1, None, 0)), 0)
+            for d in (1, 2)]
+        add = (Step("nop", ("i", -1), ("o", -1), 0, (0, 1), 0), Step("re", ("s", 0), ("i", 0), 1, (1, 1), 0),
+               Step("re", ("s", 1), ("i", 0), 1, None, 0))
+        gpus.append(Gpu(g, {"i": 1, "o": 0, "s": 2}, (*exchange, Block(2, -1, -1, 1, add, 0))))
+    text = algo_xml(Algo("a", "allreduce", 1, True, tuple(gpus)))
+    launch = msccl_launch(parse_msccl(text), 4000, GPU)
+    sums = [op for op in launch.grids[0][2].operations if op.kind == OpKind.REDUCE]
+    assert [len(op.sources) for op in sums] == [3]
+    apart = text.replace(b'srcoff="1" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1"',
+                         b'srcoff="1" dstbuf="i" dstoff="0" cnt="1" depid="1" deps="1"')
+    two = msccl_launch(parse_msccl(apart), 4000, GPU)           # the second one waits for something itself
+    assert [len(op.sources) for op in two.grids[0][2].operations if op.kind == OpKind.REDUCE] == [2, 2]
+    assert run_launch(launch).makespan < run_launch(two).makespan
 
 
 def edit(old: str, new: str, count: int = 1) -> Callable[[str], str]:

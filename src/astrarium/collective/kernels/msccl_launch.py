@@ -3,7 +3,7 @@
 A thread block is a workgroup. Each connection (sender, receiver, channel) has a buffer at the receiver with a place for
 each message: a send stores there, a receive loads from there. Simple: the sender fences and raises the connection's
 semaphore, for which the receiver waits. LL: the buffer's lines carry flags. Steps of a thread block end one after the
-other; a step that others depend on raises its thread block's semaphore.
+other; a step that others depend on raises its thread block's semaphore. Sums (re) into one place in a row are one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from itertools import accumulate
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.exam import prove
@@ -27,6 +28,7 @@ from astrarium.vocab import CommOp
 
 __all__ = ["msccl_launch"]
 
+MOST_OPERANDS = 16      # of a fused sum, beside its target
 MOST_STEPS = 20_000     # what the exam of steps orders in reasonable time
 Connection = tuple[int, int]        # distance of the sender from the receiver, channel
 
@@ -121,11 +123,32 @@ class _Builder:
             group, count = _Group(), Counter[str]()
             for at, step in enumerate(block.steps):
                 name = f"rank {rank}, threadblock {block.id}, step {at} ({step.type})"
+                if self._continues(rank, block, at, group):
+                    last = group.operations[-1]
+                    more = (*last.sources, self._place(rank, step.source))
+                    group.operations[-1] = replace(last, sources=more)
+                    for op in self._told(rank, block, at, fence=True):
+                        group.add(name, op)
+                    continue
                 for op in self._operations(rank, block, at, step, count):
                     group.add(name, op)
             groups.append(group)
         self.names.append([group.names for group in groups])
         return tuple(Workgroup(tuple(group.operations)) for group in groups)
+
+    def _continues(self, rank: int, block: Block, at: int, group: _Group) -> bool:
+        """Whether a step adds one more operand to the sum of the step before: MSCCL does up to 16 in one go."""
+        step, before = block.steps[at], block.steps[at - 1] if at else None
+        return (before is not None and step.type == before.type == "re" and step.depends is None
+                and (rank, block.id, at - 1) not in self.awaited and step.count == before.count
+                and step.target == before.target and step.source[0] == before.source[0]
+                and len(group.operations[-1].sources) <= MOST_OPERANDS)
+
+    def _told(self, rank: int, block: Block, at: int, *, fence: bool) -> list[Operation]:
+        """The release for the steps that wait for this one, if any do."""
+        if (rank, block.id, at) not in self.awaited:
+            return []
+        return [Operation(OpKind.RELEASE, semaphore=self._semaphore(f"steps of threadblock {block.id}"), fence=fence)]
 
     def _semaphore(self, name: str) -> int:
         return self.semaphores.setdefault(name, len(self.semaphores))
@@ -148,10 +171,7 @@ class _Builder:
             to = f"messages from distance {(rank - block.send) % self.n}, channel {block.channel}"
             made.append(Operation(OpKind.RELEASE, semaphore=self._semaphore(to), peer=(block.send - rank) % self.n))
             fence = False
-        if (rank, block.id, at) in self.awaited:
-            made.append(Operation(OpKind.RELEASE, semaphore=self._semaphore(f"steps of threadblock {block.id}"),
-                                  fence=fence))
-        return made
+        return made + self._told(rank, block, at, fence=fence)
 
     def _data(self, rank: int, block: Block, at: int, step: Step) -> list[Operation]:
         """What a step loads, adds and stores. A step that both stores and sends does so at once."""

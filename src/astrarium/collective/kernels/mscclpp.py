@@ -4,7 +4,7 @@ A thread block is a workgroup, an operation with buffers a load of its sources a
 it reduces; pair by pair, if it is a fused put or get), `nop` a barrier of the block, `signal` a release that fences,
 `wait` an acquire. With protocol LL, lines of the scratch buffer carry flags. Format: MSCCL++, documentation of its DSL
 ("Execution plan"), and the operations of its executor. Memory and port channels; no switch channels (NVLS), no
-pipelines, no semaphores inside a GPU.
+pipelines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import Struct
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["COLLECTIVES", "DATA", "FLUSHES", "PAIRED", "SIGNALS", "WAITS", "PlanBlock", "PlanGpu", "PlanStep",
+__all__ = ["COLLECTIVES", "DATA", "FLUSHES", "INSIDE", "PAIRED", "SIGNALS", "WAITS", "PlanBlock", "PlanGpu", "PlanStep",
            "PlannedKernels", "Spot", "read_mscclpp"]
 
 COLLECTIVES = {"allreduce": CommOp.ALL_REDUCE, "allgather": CommOp.ALL_GATHER,
@@ -34,19 +34,20 @@ DATA = PAIRED | _ARITY.keys()
 SIGNALS, WAITS = frozenset({"signal", "rlxsignal", "pws", "pwsf"}), frozenset({"wait", "rlxwait"})
 FLUSHES = frozenset({"flush", "pwsf"})
 ON_PORTS = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "signal", "wait", "flush"})
-_OTHER = frozenset({"nop", "barrier", "flush"})
+INSIDE = frozenset({"sem_acquire", "sem_release"})              # semaphores inside a GPU
+_OTHER = frozenset({"nop", "barrier", "flush"}) | INSIDE
 _SWITCH = frozenset({"gstore", "gstorepkt", "glre", "glres"})
-_BEYOND = {"pipeline": "a pipeline", "sem_acquire": "a semaphore inside a GPU",
-           "sem_release": "a semaphore inside a GPU", **dict.fromkeys(_SWITCH, "a switch channel (NVLS)")}
+_BEYOND = {"pipeline": "a pipeline", **dict.fromkeys(_SWITCH, "a switch channel (NVLS)")}
 _KEYS = frozenset({"name", "src_buff", "dst_buff", "channel_ids", "channel_type", "reduce_op", "barrier_id",
-                   "num_threadblocks", "tbg_info"})
+                   "num_threadblocks", "tbg_info", "semaphore_ids"})
 MOST_BYTES = 64 << 20
 Spot = tuple[int, str, int, int]        # rank, buffer (i, o or s), chunk, chunks
 
 
 class PlanStep(Struct, frozen=True):
-    """An operation: what it reads and writes, the channels (of its GPU) that it uses, the barrier. `port`: they are
-    port channels. `share`: which part of how many this thread block does (a group of blocks shares an operation)."""
+    """An operation: what it reads and writes, the channels (of its GPU) that it uses, the barrier, semaphores inside
+    the GPU. `port`: the channels are port channels. `share`: which part of how many this thread block does (a group of
+    blocks shares an operation)."""
 
     name: str
     sources: tuple[Spot, ...] = ()
@@ -55,6 +56,7 @@ class PlanStep(Struct, frozen=True):
     barrier: tuple[int, int] = (0, 0)       # number, thread blocks
     share: tuple[int, int] = (0, 1)
     port: bool = False
+    semaphores: tuple[int, ...] = ()
 
 
 class PlanBlock(Struct, frozen=True):
@@ -65,12 +67,13 @@ class PlanBlock(Struct, frozen=True):
 
 class PlanGpu(Struct, frozen=True):
     """A GPU: chunks of its input, output and scratch; the rank at the other end of each memory and of each port
-    channel; thread blocks."""
+    channel; thread blocks; what semaphores inside it begin with."""
 
     chunks: Mapping[str, int]
     channels: tuple[int, ...]
     ports: tuple[int, ...]
     blocks: tuple[PlanBlock, ...]
+    semaphores: tuple[int, ...] = ()
 
 
 class PlannedKernels(Struct, frozen=True):
@@ -142,8 +145,9 @@ class _Reader:
         self.where = f"rank {rank}"
         channels = self.channels(row)
         blocks = self.field(row, "threadblocks", list)
+        begin = tuple(self.field(each, "init_value", int) for each in self.field(row, "semaphores", list, []))
         return PlanGpu(self.chunks(row), channels["memory"], channels["port"],
-                       tuple(self.block(rank, i, channels, block) for i, block in enumerate(blocks)))
+                       tuple(self.block(rank, i, channels, block) for i, block in enumerate(blocks)), begin)
 
     def chunks(self, row: Any) -> dict[str, int]:
         names = {"i": "input_chunks", "o": "output_chunks", "s": "scratch_chunks"}
@@ -196,6 +200,10 @@ class _Reader:
         kind = self.kind(name, op)
         if name == "barrier":
             return PlanStep(name, barrier=(self.field(op, "barrier_id", int), self.field(op, "num_threadblocks", int)))
+        if name in INSIDE:
+            most = len(self.field(self.gpus[rank], "semaphores", list, []))
+            return PlanStep(name, semaphores=tuple(self.pick(range(most), at, "semaphore_ids")
+                                                   for at in self.field(op, "semaphore_ids", list)))
         port, channels = kind == "port", ()
         if name in SIGNALS | WAITS or (port and name != "nop"):
             channels = tuple(self.pick(own[kind], at, "channel_ids") for at in self.field(op, "channel_ids", list))

@@ -17,6 +17,7 @@ from astrarium.collective.kernels.layout import Layout, check_room, fold
 from astrarium.collective.kernels.mscclpp import (
     DATA,
     FLUSHES,
+    INSIDE,
     PAIRED,
     SIGNALS,
     WAITS,
@@ -24,7 +25,7 @@ from astrarium.collective.kernels.mscclpp import (
     PlanStep,
     Spot,
 )
-from astrarium.collective.kernels.mscclpp_sync import Semaphore, Signals
+from astrarium.collective.kernels.mscclpp_sync import Semaphore, Signals, steps_of
 from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.units import Bytes
@@ -34,7 +35,8 @@ __all__ = ["mscclpp_launch"]
 
 LANE = 16       # bytes of a thread's access: the executor moves int4
 _NAMES = {"barrier": "barrier {}, round {}", "wait": "wait of threadblock {}, operation {}", "channel": "channel {1}",
-          "proxy": "proxy of threadblock {}, port channel {}", "flushed": "flush of threadblock {}, port channel {}"}
+          "semaphore": "{} inside the GPU", "proxy": "proxy of threadblock {}, port channel {}",
+          "flushed": "flush of threadblock {}, port channel {}"}
 _CONTROL = frozenset({OpKind.ACQUIRE, OpKind.RELEASE, OpKind.BARRIER})
 
 
@@ -84,6 +86,7 @@ class _Builder:
         scratch = (Buffer("scratch", most["s"] * self.chunk, flagged=plan.ll, lines=2 if plan.ll else 1),)
         self.buffers = self.layout.buffers() + (scratch if most["s"] else ())
         check_room(plan.path, self.n, self.buffers)
+        self._check_inside()
         self.signals = Signals(plan)
         self.semaphores: dict[Semaphore, int] = {}
         self.names: list[list[list[str]]] = [[] for _ in plan.gpus]
@@ -102,6 +105,17 @@ class _Builder:
         if self.plan.op == CommOp.ALL_TO_ALL and first["i"] % self.n:
             raise InputError(self.plan.path, f"{first['i']} chunks for {self.n} ranks", expected="as many for each")
 
+    def _check_inside(self) -> None:
+        """One thread block acquires a semaphore inside a GPU: of several, it is open which one comes first."""
+        for rank, gpu in enumerate(self.plan.gpus):
+            takes: dict[int, int] = {}
+            for block, at, step in steps_of(gpu):
+                for each in step.semaphores if step.name == "sem_acquire" else ():
+                    if takes.setdefault(each, block) != block:
+                        raise UnsupportedError(self.plan.path, f"rank {rank}, threadblock {block}, operation {at} "
+                                               f"({step.name}): semaphore {each}, as in threadblock {takes[each]}",
+                                               expected="one of them")
+
     def check_proxies(self, gpu: Gpu, wavefronts: int, grids: tuple[tuple[Workgroup, ...], ...]) -> None:
         """Proxies have to run beside the thread blocks that wait for them."""
         room = gpu.units * min(gpu.workgroups_per_unit, gpu.wavefronts_per_unit // wavefronts)
@@ -116,7 +130,7 @@ class _Builder:
         blocks: list[_Group] = []
         proxies: dict[tuple[int, int], _Group] = {}
         for number, block in enumerate(self.plan.gpus[rank].blocks):
-            group, met = _Group(), Counter[int]()
+            group, met = _Group(), Counter[Semaphore]()
             for at, step in enumerate(block.steps):
                 name = f"rank {rank}, threadblock {number}, operation {at} ({step.name})"
                 if step.port and step.name not in WAITS:
@@ -131,7 +145,7 @@ class _Builder:
     def _number(self, key: Semaphore) -> int:
         return self.semaphores.setdefault(key, len(self.semaphores))
 
-    def _operations(self, where: tuple[int, int, int], step: PlanStep, met: Counter[int]) -> list[Operation]:
+    def _operations(self, where: tuple[int, int, int], step: PlanStep, met: Counter[Semaphore]) -> list[Operation]:
         made = self._data(where[0], step) if step.name in DATA else []
         if step.name in SIGNALS:
             made += [self._signal(where, place, fence=place == 0 and step.name != "rlxsignal")
@@ -139,14 +153,30 @@ class _Builder:
         elif step.name in WAITS:
             made += [Operation(OpKind.ACQUIRE, semaphore=self._number(key), value=value)
                      for key, value in self.signals.awaited(where, step)]
+        elif step.name in INSIDE:
+            made += self._inside(where[0], step, met)
         elif step.name == "nop":
             made.append(Operation(OpKind.BARRIER))
         elif step.name == "barrier":
             number, blocks = step.barrier
-            semaphore = self._number(("barrier", number, met[number]))
-            met[number] += 1
+            semaphore = self._number(("barrier", number, met["barrier", number, 0]))
+            met["barrier", number, 0] += 1
             made += [Operation(OpKind.RELEASE, semaphore=semaphore),
                      Operation(OpKind.ACQUIRE, semaphore=semaphore, value=max(1, blocks))]
+        return made
+
+    def _inside(self, rank: int, step: PlanStep, met: Counter[Semaphore]) -> list[Operation]:
+        """Semaphores inside a GPU: an acquire takes one of what stands there at first and what was released."""
+        made = []
+        for at, each in enumerate(step.semaphores):
+            key = ("semaphore", each, 0)
+            number = self._number(key)
+            if step.name == "sem_release":
+                made.append(Operation(OpKind.RELEASE, semaphore=number, fence=at == 0))
+                continue
+            met[key] += 1
+            value = met[key] - self.plan.gpus[rank].semaphores[each]
+            made += [Operation(OpKind.ACQUIRE, semaphore=number, value=value)] if value > 0 else []
         return made
 
     def _signal(self, where: tuple[int, int, int], place: int, *, fence: bool) -> Operation:
