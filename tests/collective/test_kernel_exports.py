@@ -8,27 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.collective.test_kernels import GPU, KINDS
+from msgspec.structs import replace
+from tests.collective.test_kernels import GPU
 
 from astrarium.collective.kernels import (
     Kernels,
     kernel_algo,
+    kernel_algorithm,
     kernel_launch,
     msccl_launch,
     mscclpp_launch,
     mscclpp_plan,
     read_mscclpp,
 )
-from astrarium.collective.kernels.mscclpp_write import ORDER, STORED, TWICE
+from astrarium.collective.kernels.build import write_kernel
+from astrarium.collective.kernels.mscclpp_write import APART, ORDER, STORED, TWICE, _Plan
 from astrarium.collective.msccl_text import algo_xml
 from astrarium.collective.msccl_xml import parse_msccl
-from astrarium.engine.gpu import run_launch
+from astrarium.engine.gpu import OpKind, Workgroup, run_launch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.registry import names
 from astrarium.vocab import CommOp
 
 THREADS = 64        # of a wavefront: an instruction of the GPU is 1 KiB, 16 B a thread
 LESS = {STORED, TWICE, ORDER}
+KINDS = [(op, Kernels(name, protocol=protocol, direction=direction, workgroups=3, wavefronts=2, unroll=2))
+         for name in ("one_shot", "all_pairs", "ring") for op in kernel_algorithm(name).builders
+         for protocol, direction in (("simple", "put"), ("simple", "get"), ("ll", "put"))
+         if direction == "put" or name != "ring"]
 
 
 @pytest.mark.parametrize(("op", "kernels"), KINDS, ids=str)
@@ -88,13 +95,30 @@ def test_a_ring_that_sums_up_is_the_same_in_msccl() -> None:
     assert run_launch(launch).makespan == run_launch(own).makespan
 
 
-def test_every_kernel_of_the_registry_exports_to_both() -> None:
+def test_every_kernel_of_the_registry_exports_to_both_or_is_refused() -> None:
     for name in names("kernel"):
-        for op in (each for each, kernels in KINDS if kernels.algorithm == name):
+        for op in kernel_algorithm(name).builders:
+            if all(kernels.algorithm != name for _, kernels in KINDS):
+                for export in mscclpp_plan, kernel_algo:
+                    with pytest.raises(UnsupportedError):
+                        export(op, 3, Kernels(name))
+                continue
             document = json.loads(mscclpp_plan(op, 3, Kernels(name)).encode())
             assert [gpu["id"] for gpu in document["gpus"]] == [0, 1, 2]
             algo = parse_msccl(algo_xml(kernel_algo(op, 3, Kernels(name))))
             assert algo.coll.replace("_", "") == document["collective"]
+
+
+def test_copies_to_several_peers_at_once_come_apart() -> None:
+    writer = write_kernel(CommOp.ALL_GATHER, 3, 1, Kernels(workgroups=1))
+    one, two = (op for op in writer.groups[0].operations if op.kind == OpKind.MEMCPY and op.targets[0].peer)
+    both = replace(one, targets=(one.targets[0], two.targets[0]))
+    writer.groups[0] = Workgroup((both, *writer.groups[0].operations[2:]))
+    plan = _Plan(writer, whole=False, path="a")
+    puts = [op for op in plan.gpu(0)["threadblocks"][0]["ops"] if op["name"] == "put"]
+    assert [len(op["dst_buff"]) for op in puts] == [1, 1]
+    assert puts[0] != puts[1]
+    assert plan.notes == {APART}
 
 
 def test_msccl_has_no_get() -> None:

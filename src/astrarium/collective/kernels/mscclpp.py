@@ -201,8 +201,8 @@ class _Reader:
         if name == "barrier":
             return PlanStep(name, barrier=(self.field(op, "barrier_id", int), self.field(op, "num_threadblocks", int)))
         if name in INSIDE:
-            most = len(self.field(self.gpus[rank], "semaphores", list, []))
-            return PlanStep(name, semaphores=tuple(self.pick(range(most), at, "semaphore_ids")
+            known = range(len(self.field(self.gpus[rank], "semaphores", list, [])))
+            return PlanStep(name, semaphores=tuple(self.pick(known, at, "semaphore_ids")
                                                    for at in self.field(op, "semaphore_ids", list)))
         port, channels = kind == "port", ()
         if name in SIGNALS | WAITS or (port and name != "nop"):

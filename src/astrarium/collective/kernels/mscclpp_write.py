@@ -14,6 +14,7 @@ import json
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.collective.kernels.build import kernel_algorithm, write_kernel
 from astrarium.collective.kernels.mscclpp import COLLECTIVES
@@ -28,9 +29,12 @@ __all__ = ["MscclppPlan", "mscclpp_plan"]
 Json = dict[str, Any]
 STORED = "sums that only go to peers are also stored in the output, which costs a store per line"
 ORDER = "sums load their own part first"
+APART = "copies to several peers are made one after another"
+FENCES = "one fence goes before the signals to all peers"
 TWICE = "packets that are stored and passed on are read twice"
 MOST_STEPS, MOST_CHANNELS, MOST_SOURCES = 64, 8, 10     # room in MSCCL++'s executor: of a block; of an operation
 _ROOM = ": MSCCL++'s executor has room for "
+PROTOCOLS = {"simple": "Simple", "ll": "LL"}
 LANES = 32
 _INPUT, _OUTPUT = 0, 1
 
@@ -54,13 +58,17 @@ def mscclpp_plan(op: CommOp, gpus: int, kernels: Kernels | None = None, *, threa
     UnsupportedError at `path` for a kernel that does not exist, or that a plan cannot express.
     """
     kernels = Kernels() if kernels is None else kernels
+    if kernels.protocol not in PROTOCOLS:
+        raise UnsupportedError(f"{path}.protocol", kernels.protocol, expected=" or ".join(PROTOCOLS)
+                               + ", which MSCCL++ plans have")
+    ll = kernels.protocol == "ll"
     writer = write_kernel(op, gpus, kernels.workgroups, kernels, path=path)
     made = _Plan(writer, whole=kernel_algorithm(kernels.algorithm).whole, path=path)
     words = {each: word for word, each in COLLECTIVES.items()}
-    document = {"name": kernels.name, "collective": words[op], "protocol": "LL" if writer.shape.ll else "Simple",
+    document = {"name": kernels.name, "collective": words[op], "protocol": PROTOCOLS[kernels.protocol],
                 "inplace": False, "reuse_resources": False, "gpus": [made.gpu(rank) for rank in range(gpus)],
                 "num_threads_per_block": kernels.wavefronts * LANES if threads is None else threads,
-                "use_double_scratch_buffer": writer.shape.ll, "buffer_alignment": 16, "min_message_size": 0,
+                "use_double_scratch_buffer": ll, "buffer_alignment": 16, "min_message_size": 0,
                 "max_message_size": (1 << 64) - 1}
     return MscclppPlan(document, tuple(sorted(made.notes)))
 
@@ -138,6 +146,8 @@ class _Block:
         self.steps.append(step)
 
     def _signal(self, ops: list[Operation]) -> None:
+        if any(op.fence for op in ops[1:]):
+            self.plan.notes.add(FENCES)
         self._sync("signal" if ops[0].fence else "rlxsignal", [op.peer for op in ops])
 
     def _wait(self, op: Operation) -> None:
@@ -154,6 +164,12 @@ class _Block:
 
     def _data(self, op: Operation) -> None:
         buffers = self.plan.writer.buffers
+        if op.kind == OpKind.MEMCPY and len(op.targets) > 1 and (len(op.sources) > 1 or (
+                all(each.peer for each in op.targets) and not buffers[op.sources[0].buffer].flagged)):
+            self.plan.notes.add(APART)
+            for source, target in zip(op.sources * (1 + len(op.targets) - len(op.sources)), op.targets):
+                self._data(replace(op, sources=(source,), targets=(target,)))
+            return
         sources = sorted(op.sources, key=lambda each: (each.peer > 0, buffers[each.buffer].flagged))
         targets = sorted(op.targets, key=lambda each: each.peer > 0)
         if sources != list(op.sources):
