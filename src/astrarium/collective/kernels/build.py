@@ -15,6 +15,11 @@ from astrarium.vocab import CommOp
 
 __all__ = ["kernel_algorithm", "kernel_launch", "kernel_time"]
 
+FLAGS = {"simple": 0, "ll": 2, "ll128": 1, "lamport": 1}
+"""Lines with flags that a request of payload takes, by protocol; 0: none."""
+FLAG = 8
+"""Bytes of the flag in a line of ll128."""
+
 
 def kernel_algorithm(name: str) -> KernelAlgorithm:
     """A kernel of the registry. Raises InputError for an unknown name."""
@@ -33,19 +38,20 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     if op not in line.builders:
         raise UnsupportedError(f"{path}.algorithm", f"{kernels.algorithm} has no {op.name.lower()}", expected="one of "
                                + ", ".join(name for name in names("kernel") if op in kernel_algorithm(name).builders))
-    get = kernels.direction == "get"
-    if get and (not line.get or kernels.protocol == "ll"):
-        raise UnsupportedError(f"{path}.direction", "get", expected="put: "
+    get, flags = kernels.direction == "get", FLAGS[kernels.protocol]
+    if (get and flags) or not (line.get if get else line.put):
+        raise UnsupportedError(f"{path}.direction", f"{kernels.direction} of {kernels.algorithm}, {kernels.protocol}",
+                               expected="get, simple: this kernel reads" if not line.put else "put: "
                                + ("flags stand in lines that are written" if line.get else "a ring writes"))
     if gpus < 2:
         raise InputError(f"{path}.gpus", str(gpus), expected="at least 2")
-    request = float(Bytes.of(gpu.request))
+    request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
     chunk = max(1, -(-int(payload) // int(request * (1 if line.whole else gpus))))
-    shape = Shape(gpus, chunk, kernels.workgroups, kernels.protocol == "ll", get)
+    shape = Shape(gpus, chunk, kernels.workgroups, flags, get, kernels.at_once)
     writer = Writer(shape)
     line.builders[op](writer)
     return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
-                  kernels.wavefronts, kernels.unroll)
+                  kernels.wavefronts, kernels.unroll, (round(kernels.launch * 1000),))
 
 
 def kernel_time(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels | None = None, *,
