@@ -47,7 +47,7 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
         raise InputError(f"{path}.gpus", str(gpus), expected="at least 2")
     request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
     chunk = max(1, -(-int(payload) // int(request * (1 if line.whole else gpus))))
-    shape = Shape(gpus, chunk, kernels.workgroups, flags, get, kernels.at_once)
+    shape = Shape(gpus, chunk, kernels.workgroups, flags, get, kernels.at_once, round(kernels.step * 1000))
     writer = Writer(shape)
     line.builders[op](writer)
     return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),

@@ -75,6 +75,7 @@ def _step(w: Writer, name: str, before: Sync | None, sources: list[Place], targe
     if before is not None:
         w.acquire(before)
     if targets:
+        w.pause()
         w.reduce(sources, *targets)
     return _sent(w, name) if sends else None
 

@@ -26,6 +26,8 @@ class Kernels(Config, frozen=True):
     unroll: Annotated[int, Knob("Instructions of a wavefront in a step of its loop.", ge=1)] = 4
     at_once: Annotated[bool, Knob("A step of the loop copies from or to all peers; else one peer comes after another.")
                        ] = False
+    step: Annotated[Time, Knob("What a step of a ring costs a workgroup beside loads and stores.", ge=0)] = default(
+        "0 ns")
     launch: Annotated[Time, Knob("From the start of the collective to the dispatch of workgroups.", ge=0)] = default(
         "0 ns")
 

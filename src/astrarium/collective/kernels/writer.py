@@ -20,7 +20,8 @@ __all__ = ["KernelAlgorithm", "Piece", "Shape", "Sync", "Writer"]
 class Shape(Struct, frozen=True):
     """What a builder is asked for: `gpus`, the `chunk` of one GPU in requests, `workgroups` that share it, how many
     lines with flags a request takes (`flags`; 0: data carry no flags), whether data are written to peers (put) or read
-    from them (`get`), and whether a step of the loop copies from or to all peers `at_once`."""
+    from them (`get`), whether a step of the loop copies from or to all peers `at_once`, and what a `step` of a ring
+    costs beside loads and stores (ps)."""
 
     gpus: int
     chunk: int
@@ -28,6 +29,7 @@ class Shape(Struct, frozen=True):
     flags: int = 0
     get: bool = False
     at_once: bool = False
+    step: int = 0
 
 
 class Piece(Struct, frozen=True):
@@ -104,21 +106,26 @@ class Writer:
         self.semaphores.append(f"{name}, workgroup {len(self.groups)}")
         return Sync(len(self.semaphores) - 1, count)
 
-    def release(self, sync: Sync, peers: Sequence[int], *, fence: bool = True) -> None:
-        """Raise a semaphore of GPUs at some distances; one fence goes before all."""
+    def release(self, sync: Sync, peers: Sequence[int], *, fence: bool = True, each: bool = False) -> None:
+        """Raise a semaphore of GPUs at some distances; one fence goes before all, or one before `each`."""
         for i, peer in enumerate(peers):
             self.operations.append(Operation(OpKind.RELEASE, semaphore=sync.number, peer=peer % self.shape.gpus,
-                                             fence=fence and i == 0))
+                                             fence=fence and (each or i == 0)))
 
     def acquire(self, sync: Sync) -> None:
         """Wait for all releases of a semaphore."""
         self.operations.append(Operation(OpKind.ACQUIRE, semaphore=sync.number, value=sync.count))
 
-    def meet(self, name: str, *, fence: bool = False) -> None:
+    def pause(self) -> None:
+        """What a step costs beside loads and stores, if anything."""
+        if self.shape.step:
+            self.operations.append(Operation(OpKind.NOP, time=self.shape.step))
+
+    def meet(self, name: str, *, fence: bool = False, each: bool = False) -> None:
         """Wait for this workgroup on all other GPUs."""
         peers = range(1, self.shape.gpus)
         sync = self.semaphore(name, len(peers))
-        self.release(sync, peers, fence=fence)
+        self.release(sync, peers, fence=fence, each=each)
         self.acquire(sync)
 
 
