@@ -54,8 +54,7 @@ def test_every_kernel_runs_to_its_end_and_moves_what_it_must(op: CommOp, kernels
     n, chunk = 4, 20
     whole = kernel_algorithm(kernels.algorithm).whole
     ran = kernel_time(op, chunk * 128 * (1 if whole else n), n, GPU, kernels)
-    lines = chunk if kernels.protocol != "ll128" else -(-chunk * 128 * (1 if whole else n) // (120 * (1 if whole else n)))
-    lines *= max(1, FLAGS[kernels.protocol])
+    lines = -(-chunk * 128 // 120) if kernels.protocol == "ll128" else chunk * max(1, FLAGS[kernels.protocol])
     steps = 2 if op == CommOp.ALL_REDUCE and not whole else 1
     out = ran.port_packets[0, :, 0].sum()       # with data
     assert out == steps * (n - 1) * lines       # the least of each algorithm: nothing is sent twice

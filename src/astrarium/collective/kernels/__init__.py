@@ -9,15 +9,17 @@ if TYPE_CHECKING:
     from astrarium.collective.kernels.build import kernel_algorithm, kernel_launch, kernel_time
     from astrarium.collective.kernels.device import Gpu
     from astrarium.collective.kernels.exam import examine_kernels
+    from astrarium.collective.kernels.libraries import library_kernels, library_time
     from astrarium.collective.kernels.mscclpp import read_mscclpp
     from astrarium.collective.kernels.mscclpp_launch import mscclpp_launch
     from astrarium.collective.kernels.settings import Kernels, KernelTimes
 
 __all__ = ["Gpu", "KernelTimes", "Kernels", "examine_kernels", "kernel_algorithm", "kernel_launch", "kernel_time",
-           "mscclpp_launch", "read_mscclpp"]
+           "library_kernels", "library_time", "mscclpp_launch", "read_mscclpp"]
 
 _WHERE = {"kernel_algorithm": "build", "kernel_launch": "build", "kernel_time": "build", "Gpu": "device",
           "examine_kernels": "exam", "Kernels": "settings", "KernelTimes": "settings",
+          "library_kernels": "libraries", "library_time": "libraries",
           "mscclpp_launch": "mscclpp_launch", "read_mscclpp": "mscclpp"}
 
 

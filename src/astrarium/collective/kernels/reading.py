@@ -1,8 +1,8 @@
 """all_reduce kernels that only read from peers: all meet, read what they need and add it up.
 
 Inference engines' own all_reduces are of this kind. In one shot everyone reads everything; all meet again before
-anybody's input changes. In two shots everyone reads and adds its own chunk, all meet, and everyone reads the sums. There each release fences by
-itself, as `st.release.sys` to each peer does.
+anybody's input changes. In two shots everyone reads and adds its own chunk, all meet, and everyone reads the sums.
+There each release fences by itself, as `st.release.sys` to each peer does.
 """
 
 from __future__ import annotations
