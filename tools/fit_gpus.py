@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fit what no source says of a GPU of `catalog/gpus.toml`: `tools/fit_gpus.py DEVICE [DRAWS]`; prints columns.
 
-Rows: `benchmarks/data/gpu_collectives.csv`. Fitted are those whose size is a power of four, but neither TensorRT-LLM on
-eight GPUs, MSCCL++, nor NCCL's all_gather and reduce_scatter: the others judge (`benchmarks/gpu_hardware.py`).
+Rows: `benchmarks/data/gpu_collectives.csv`. Fitted are all_reduces whose size is a power of four, without those of
+TensorRT-LLM on eight GPUs; of MSCCL++ one row, for its launch. The others judge (`benchmarks/gpu_hardware.py`).
 
 First the chip, on all_reduces of inference engines (4 and 8 GPUs) and TensorRT-LLM (2 and 4): link latency, fence,
 overhead of a packet, requests outstanding in a unit, and one time of launch. Then NCCL's all_reduce on eight GPUs, with
@@ -31,6 +31,7 @@ from astrarium.vocab import CommOp  # noqa: E402
 
 Numbers = Mapping[str, float]
 Fit = tuple[float, float, dict[str, float]]     # error, us of launch, numbers
+MSCCLPP = 24 << 10       # size of the fitted row of MSCCL++
 CHIP = {"link_latency": (150.0, 1200.0), "fence": (1.0, 1500.0), "header": (16.0, 64.0), "outstanding": (128.0, 800.0)}
 NCCL: Mapping[str, Sequence[float]] = {
     "ll": range(0, 700, 50), "rest": range(0, 1000, 50), "wavefronts": (2, 3, 4, 6, 8, 12, 16), "unroll": (1, 2, 4)}
@@ -50,8 +51,10 @@ class Row:
     @property
     def fitted(self) -> bool:
         """Whether numbers of the catalog were fitted on it."""
-        judges = self.library == "mscclpp" or (self.gpus == 8 and self.library == "trtllm")
-        return self.size.bit_length() % 2 == 1 and not judges and self.op == CommOp.ALL_REDUCE
+        if self.library == "mscclpp":
+            return self.size == MSCCLPP
+        judges = self.op != CommOp.ALL_REDUCE or (self.gpus == 8 and self.library == "trtllm")
+        return self.size.bit_length() % 2 == 1 and not judges
 
 
 def rows() -> list[Row]:
@@ -139,10 +142,14 @@ def main(device: str, draws: int) -> None:
     """Fit and print."""
     catalog.row_of("gpus", device)
     measured = [row for row in rows() if row.device == device and row.fitted]
-    chip = chip_fit(device, [row for row in measured if row.library != "nccl"], draws)
+    chip = chip_fit(device, [row for row in measured if row.library in ("engine", "trtllm")], draws)
     print(f"chip: error {chip[0]:.4f}, launch {chip[1]:.2f} us, {chip[2]}", flush=True)
     nccl = nccl_fit(gpu_of(device, chip[2]), [row for row in measured if row.library == "nccl"])
     print(f"NCCL: error {nccl[0]:.4f}, launch {nccl[1]:.2f} us, {nccl[2]}")
+    for row in measured:
+        if row.library == "mscclpp":
+            kernels = decode(Kernels, LIBRARIES["mscclpp"](row.op, row.size, row.gpus)[0])
+            print(f"MSCCL++: launch {row.us - us(row, gpu_of(device, chip[2]), kernels):.2f} us")
 
 
 if __name__ == "__main__":
