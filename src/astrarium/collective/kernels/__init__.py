@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from astrarium.collective.kernels.build import kernel_algorithm, kernel_launch, kernel_time
     from astrarium.collective.kernels.device import Gpu
     from astrarium.collective.kernels.exam import examine_kernels
+    from astrarium.collective.kernels.libraries import library_kernels, library_time
     from astrarium.collective.kernels.msccl_launch import msccl_launch
     from astrarium.collective.kernels.msccl_write import kernel_algo
     from astrarium.collective.kernels.mscclpp import read_mscclpp
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from astrarium.collective.kernels.settings import Kernels, KernelTimes
 
 __all__ = ["Gpu", "KernelTimes", "Kernels", "examine_kernels", "kernel_algo", "kernel_algorithm", "kernel_launch",
-           "kernel_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan", "read_mscclpp"]
+           "kernel_time", "library_kernels", "library_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan",
+           "read_mscclpp"]
 
 _WHERE = {"kernel_algorithm": "build", "kernel_launch": "build", "kernel_time": "build", "Gpu": "device",
           "examine_kernels": "exam", "Kernels": "settings", "KernelTimes": "settings", "kernel_algo": "msccl_write",
-          "msccl_launch": "msccl_launch", "mscclpp_launch": "mscclpp_launch", "mscclpp_plan": "mscclpp_write",
-          "read_mscclpp": "mscclpp"}
+          "library_kernels": "libraries", "library_time": "libraries", "msccl_launch": "msccl_launch",
+          "mscclpp_launch": "mscclpp_launch", "mscclpp_plan": "mscclpp_write", "read_mscclpp": "mscclpp"}
 
 
 def __getattr__(name: str) -> Any:

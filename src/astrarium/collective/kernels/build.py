@@ -15,6 +15,11 @@ from astrarium.vocab import CommOp
 
 __all__ = ["kernel_algorithm", "kernel_launch", "kernel_time", "write_kernel"]
 
+FLAGS = {"simple": 0, "ll": 2, "ll128": 1, "lamport": 1}
+"""Lines with flags that a request of payload takes, by protocol; 0: none."""
+FLAG = 8
+"""Bytes of the flag in a line of ll128."""
+
 
 def kernel_algorithm(name: str) -> KernelAlgorithm:
     """A kernel of the registry. Raises InputError for an unknown name."""
@@ -34,11 +39,11 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
 
         return program_launch(op, payload, gpus, gpu, kernels, path=path)
     whole = kernel_algorithm(kernels.algorithm).whole
-    request = float(Bytes.of(gpu.request))
+    request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
     chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))
     writer = write_kernel(op, gpus, chunk, kernels, path=path)
     return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
-                  kernels.wavefronts, kernels.unroll)
+                  kernels.wavefronts, kernels.unroll, (round(kernels.launch * 1000),))
 
 
 def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: str = "kernels") -> Writer:
@@ -47,13 +52,14 @@ def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: s
     if op not in line.builders:
         raise UnsupportedError(f"{path}.algorithm", f"{kernels.algorithm} has no {op.name.lower()}", expected="one of "
                                + ", ".join(name for name in names("kernel") if op in kernel_algorithm(name).builders))
-    get = kernels.direction == "get"
-    if get and (not line.get or kernels.protocol == "ll"):
-        raise UnsupportedError(f"{path}.direction", "get", expected="put: "
+    get, flags = kernels.direction == "get", FLAGS[kernels.protocol]
+    if (get and flags) or not (line.get if get else line.put):
+        raise UnsupportedError(f"{path}.direction", f"{kernels.direction} of {kernels.algorithm}, {kernels.protocol}",
+                               expected="get, simple: this kernel reads" if not line.put else "put: "
                                + ("flags stand in lines that are written" if line.get else "a ring writes"))
     if gpus < 2:
         raise InputError(f"{path}.gpus", str(gpus), expected="at least 2")
-    writer = Writer(Shape(gpus, chunk, kernels.workgroups, kernels.protocol == "ll", get))
+    writer = Writer(Shape(gpus, chunk, kernels.workgroups, flags, get, kernels.at_once, round(kernels.step * 1000)))
     line.builders[op](writer)
     return writer
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
+from astrarium.config.named import Shorthand
 from astrarium.units import Bandwidth, Bytes, Time
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     """
 
     rules: ClassVar[Rules] = (_rules,)
+    shorthand: ClassVar[Shorthand | None] = Shorthand(
+        lambda name: catalog.row_of("gpus", name)["gpu"], "a GPU of the catalog (catalog/gpus.toml)")
     units: Annotated[int, Knob("Compute units (SMs) that run workgroups.", ge=1)]
     workgroups_per_unit: Annotated[int, Knob("Workgroups that a unit runs at once.", ge=1)]
     wavefronts_per_unit: Annotated[int, Knob("Wavefronts (warps) that a unit runs at once.", ge=1)]
