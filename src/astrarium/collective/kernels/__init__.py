@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from astrarium.collective.kernels.mscclpp import read_mscclpp
     from astrarium.collective.kernels.mscclpp_launch import mscclpp_launch
     from astrarium.collective.kernels.mscclpp_write import mscclpp_plan
+    from astrarium.collective.kernels.programs import prove_program
     from astrarium.collective.kernels.settings import Kernels, KernelTimes
 
 __all__ = ["Gpu", "KernelTimes", "Kernels", "examine_kernels", "kernel_algo", "kernel_algorithm", "kernel_launch",
-           "kernel_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan", "read_mscclpp"]
+           "kernel_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan", "prove_program",
+           "read_mscclpp"]
 
 _WHERE = {"kernel_algorithm": "build", "kernel_launch": "build", "kernel_time": "build", "Gpu": "device",
           "examine_kernels": "exam", "Kernels": "settings", "KernelTimes": "settings", "kernel_algo": "msccl_write",
           "msccl_launch": "msccl_launch", "mscclpp_launch": "mscclpp_launch", "mscclpp_plan": "mscclpp_write",
-          "read_mscclpp": "mscclpp"}
+          "prove_program": "programs", "read_mscclpp": "mscclpp"}
 
 
 def __getattr__(name: str) -> Any:
