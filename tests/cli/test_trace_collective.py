@@ -31,6 +31,27 @@ def test_a_kernel_becomes_a_plan_or_a_program(run: Run, tmp_path: Path) -> None:
     assert (algo.coll, algo.protocol, algo.chunks, len(algo.gpus)) == ("allreduce", "LL", 2, 4)
 
 
+def test_check_proves_plans_and_programs(run: Run, tmp_path: Path) -> None:
+    plan, program = str(tmp_path / "a.json"), str(tmp_path / "a.xml")
+    for file in plan, program:
+        run("trace", "collective", "kernel:all_pairs", *REDUCE, "-o", file)
+    said = run("check", plan, program)
+    assert (said.code, said.out, said.err) == (0, "", "0 errors, 0 warnings\n")
+    text = Path(program).read_text()
+    Path(program).write_text(text.replace('type="rrc"', 'type="r"', 1))
+    document = json.loads(Path(plan).read_text())
+    document["gpus"][1]["threadblocks"][0]["ops"].pop(0)
+    Path(plan).write_text(json.dumps(document))
+    said = run("check", plan, program)
+    assert said.code == 1
+    assert f"{plan}: rank 2, threadblock 0" in said.out
+    assert f"{program}: all_reduce: GPU 0's output" in said.out
+    assert said.err == "2 errors, 0 warnings\n"
+    other = tmp_path / "b.json"
+    other.write_text("{}")
+    assert "not a Chakra execution trace" in run("check", str(other)).out
+
+
 def test_what_a_plan_does_not_carry_is_said(run: Run, tmp_path: Path) -> None:
     said = run("trace", "collective", "kernel:ring", *REDUCE, "-o", str(tmp_path / "a.json"), "--json")
     assert said.code == 0
