@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+from msgspec.structs import replace
+
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.settings import Kernels
 from astrarium.collective.kernels.writer import KernelAlgorithm, Shape, Writer
@@ -37,7 +39,8 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     if kernels.program is not None:
         from astrarium.collective.kernels.programs import program_launch
 
-        return program_launch(op, payload, gpus, gpu, kernels, path=path)
+        found = program_launch(op, payload, gpus, gpu, kernels, path=path)
+        return replace(found, starts=(round(kernels.launch * 1000),))
     whole = kernel_algorithm(kernels.algorithm).whole
     request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
     chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))

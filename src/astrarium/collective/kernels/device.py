@@ -39,7 +39,7 @@ class Gpu(Config, frozen=True, kw_only=True):
 
     rules: ClassVar[Rules] = (_rules,)
     shorthand: ClassVar[Shorthand | None] = Shorthand(
-        lambda name: catalog.row_of("gpus", name)["gpu"], "a GPU of the catalog (catalog/gpus.toml)")
+        lambda name: catalog.row_of("gpus", name)["gpu"], "a GPU of the catalog (`astrarium list gpu`)")
     units: Annotated[int, Knob("Compute units (SMs) that run workgroups.", ge=1)]
     workgroups_per_unit: Annotated[int, Knob("Workgroups that a unit runs at once.", ge=1)]
     wavefronts_per_unit: Annotated[int, Knob("Wavefronts (warps) that a unit runs at once.", ge=1)]
