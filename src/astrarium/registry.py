@@ -100,6 +100,10 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                       "Everyone deals with everyone at once: one step (all_reduce two, also called two-shot)."),
         "ring": ("astrarium.collective.kernels.ring:RING",
                  "Everyone passes chunks on to the next one: n - 1 steps (all_reduce 2 (n - 1))."),
+        "one_shot_read": ("astrarium.collective.kernels.reading:ONE_SHOT_READ",
+                          "Everyone reads everything and adds it up; all meet before and after (direction get)."),
+        "two_shot_read": ("astrarium.collective.kernels.reading:TWO_SHOT_READ",
+                          "Everyone reads and adds its chunk, then reads the others' sums (direction get)."),
     },
     "timer": {
         "simulated": ("", "A collective takes as long as its messages do on the network."),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.draws import draws
 
 from astrarium.collective.kernels import Gpu, Kernels, examine_kernels, kernel_algorithm, kernel_launch, kernel_time
+from astrarium.collective.kernels.build import FLAGS
 from astrarium.config import ConfigError
 from astrarium.engine.gpu import Launch, Operation, OpKind, Workgroup
 from astrarium.errors import InputError, UnsupportedError
@@ -30,10 +31,10 @@ def every_kind() -> Iterator[tuple[CommOp, Kernels]]:
     """Each operation of each algorithm with each protocol and direction that it has."""
     for name in names("kernel"):
         line = kernel_algorithm(name)
-        for op, (protocol, direction) in product(line.builders, (("simple", "put"), ("simple", "get"), ("ll", "put"))):
-            if direction == "put" or line.get:
-                yield op, Kernels(algorithm=name, protocol=protocol, direction=direction, workgroups=3, wavefronts=2,
-                                  unroll=2)
+        ways = [(protocol, "put") for protocol in FLAGS] * line.put + [("simple", "get")] * line.get
+        for op, (protocol, direction), at_once in product(line.builders, ways, (False, True)):
+            yield op, Kernels(algorithm=name, protocol=protocol, direction=direction, workgroups=3, wavefronts=2,
+                              unroll=2, at_once=at_once)
 
 
 KINDS = list(every_kind())
@@ -53,7 +54,7 @@ def test_every_kernel_runs_to_its_end_and_moves_what_it_must(op: CommOp, kernels
     n, chunk = 4, 20
     whole = kernel_algorithm(kernels.algorithm).whole
     ran = kernel_time(op, chunk * 128 * (1 if whole else n), n, GPU, kernels)
-    lines = chunk * (2 if kernels.protocol == "ll" else 1)
+    lines = -(-chunk * 128 // 120) if kernels.protocol == "ll128" else chunk * max(1, FLAGS[kernels.protocol])
     steps = 2 if op == CommOp.ALL_REDUCE and not whole else 1
     out = ran.port_packets[0, :, 0].sum()       # with data
     assert out == steps * (n - 1) * lines       # the least of each algorithm: nothing is sent twice

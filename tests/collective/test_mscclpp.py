@@ -124,6 +124,37 @@ def test_a_group_of_thread_blocks_shares_an_operation(tmp_path: Path) -> None:
     assert two.makespan < alone.makespan
 
 
+def test_semaphores_inside_a_gpu_join_thread_blocks(tmp_path: Path) -> None:
+    """One block puts, the other one signals when it may."""
+    two = copy.deepcopy(GATHER)
+    for gpu in two["gpus"]:
+        block = gpu["threadblocks"][0]
+        puts, rest = block["ops"][:2], block["ops"][3:]
+        gpu["semaphores"] = [{"init_value": 0}, {"init_value": 1}]
+        first, free = ({"name": name, "semaphore_ids": [at]} for name, at in (("sem_release", 0), ("sem_acquire", 1)))
+        gpu["threadblocks"] = [{**block, "id": 0, "ops": [free, *puts, first]},
+                               {**block, "id": 1, "ops": [{"name": "sem_acquire", "semaphore_ids": [0]}, *rest]}]
+    kinds = [op.kind.name for op in launched(two, tmp_path).grids[0][1].operations]
+    assert kinds == ["ACQUIRE", "RELEASE", "RELEASE", "ACQUIRE"]
+    assert run_launch(launched(two, tmp_path)).makespan > run_launch(launched(GATHER, tmp_path)).makespan
+    early = copy.deepcopy(two)
+    early["gpus"][0]["semaphores"][0]["init_value"] = 1         # signals before all is put
+    with pytest.raises(InputError, match="may end before workgroup 0 of GPU 0 has stored"):
+        launched(early, tmp_path)
+    for gpu in two["gpus"]:
+        gpu["threadblocks"][0]["ops"].pop()
+    with pytest.raises(InputError, match=r"rank 0, threadblock 1, operation 0 \(sem_acquire\) waits for ever for "
+                                         "semaphore '0 inside the GPU' to be 1; it ends at 0"):
+        launched(two, tmp_path)
+    for gpu in two["gpus"]:
+        gpu["threadblocks"][0]["ops"].append({"name": "sem_acquire", "semaphore_ids": [0]})
+    with pytest.raises(UnsupportedError, match=r"operation 0 \(sem_acquire\): semaphore 0, as in threadblock 0"):
+        launched(two, tmp_path)
+    two["gpus"][0]["threadblocks"][0]["ops"][-1]["semaphore_ids"] = [2]
+    with pytest.raises(InputError, match="semaphore_ids has 2; expected 0 to 1"):
+        launched(two, tmp_path)
+
+
 def broken(change: Callable[[list[Json], Json], Any], of: Json = GATHER) -> Json:
     """A plan, of whose rank 1 something was changed: its operations, or its entry."""
     found = copy.deepcopy(of)
@@ -169,8 +200,9 @@ def test_faults_are_named_before_anything_runs(what: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (lambda ops, _: ops[0].update(channel_type="port"), "operations of memory channels"),
-    (lambda ops, _: ops[0].update(name="glres"), "operations of memory channels"),
+    (lambda ops, _: ops[0].update(channel_type="switch"), r"operation 0 \(put\): a switch channel \(NVLS\)"),
+    (lambda ops, _: ops[0].update(name="glres"), r"operation 0 \(glres\): a switch channel \(NVLS\)"),
+    (lambda ops, _: ops[0].update(name="pipeline"), r"operation 0 \(pipeline\): a pipeline"),
     (lambda _, gpu: gpu["channels"][0].update(channel_type="switch"), "a switch channel"),
 ])
 def test_what_is_beyond_the_model_is_refused(change: Callable[[list[Json], Json], Any], words: str,

@@ -204,6 +204,7 @@ def test_a_line_that_nobody_stores_is_named(pure: bool) -> None:
     ({"kind": OpKind.ACQUIRE, "value": 0}, "of value 0"),
     ({"kind": OpKind.RELEASE, "peer": 5}, "at distance 5"),
     ({"kind": OpKind.NOP}, "of 0 ps"),
+    ({"kind": OpKind.MEMCPY, "sources": (Place(0, 0),) * 2, "targets": (Place(0, 0),) * 3}, "2 sources and 3 targets"),
 ])
 def test_broken_operations_are_refused_by_name(change: dict[str, object], words: str) -> None:
     fields: dict[str, object] = {"kind": OpKind.LOAD, "size": 20, "sources": (Place(0, 0),)}

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 import astrarium as ar
 from astrarium import config
-from astrarium.collective.kernels import Gpu, Kernels, KernelTimes, kernel_time
+from astrarium.collective.kernels import Gpu, Kernels, KernelTimes, kernel_time, mscclpp_plan
 from astrarium.config import ConfigError
-from astrarium.errors import UnsupportedError
+from astrarium.errors import InputError, UnsupportedError
+from astrarium.lower import Kept
 from astrarium.vocab import CommOp
 
 HOST, RAILS = (ar.Switch(8, bandwidth="450 GB/s", latency="500 ns"), ar.Switch(2, bandwidth="50 GB/s", latency="2 us"))
@@ -40,6 +41,20 @@ def test_a_collective_takes_the_time_of_its_kernel(gpu: Gpu) -> None:
     gathered = kernel_time(CommOp.ALL_GATHER, 32_768, 8, gpu, Kernels("ring")).makespan
     assert ps(one(network, 32_768, times, "all_gather")) == gathered
     assert ps(one(network, 32_768, times, "all_to_all")) == ps(one(network, 32_768, None, "all_to_all"))
+
+
+def test_a_kernel_from_a_file_is_read_again_when_it_changed(gpu: Gpu, tmp_path: Path) -> None:
+    plan, network = tmp_path / "plan.json", ar.Network([HOST])
+    design = one(network, 32_768, KernelTimes(gpu=gpu, all_reduce=Kernels(program=str(plan))))
+    kept, times = Kept(), []
+    for kernels in LL, Kernels("all_pairs", protocol="ll"):
+        plan.write_bytes(mscclpp_plan(CommOp.ALL_REDUCE, 8, kernels, threads=512).encode())
+        times.append(round(float(ar.simulate(design, kept=kept).makespan) * 1000))
+        assert times[-1] == kernel_time(CommOp.ALL_REDUCE, 32_768, 8, gpu, kernels).makespan
+    assert times[0] != times[1]
+    plan.unlink()
+    with pytest.raises(InputError, match=r"collective.kernels.all_reduce.program: .*plan.json cannot be read: No such"):
+        ar.simulate(design, kept=kept)
 
 
 def test_groups_beyond_the_innermost_dim_send_messages(gpu: Gpu) -> None:

@@ -107,4 +107,6 @@ def _data(random: Random, kind: OpKind, gpus: int, buffers: list[Buffer], *, fla
 
     sources = {OpKind.STORE: 0, OpKind.REDUCE: random.randint(2, 3)}.get(kind, 1)
     targets = {OpKind.LOAD: 0}.get(kind, random.randint(1, 2))
+    if kind == OpKind.MEMCPY and random.random() < 0.5:
+        sources = targets       # pairs
     return Operation(kind, size, places(sources), places(targets))

@@ -78,7 +78,7 @@ void Units::phase(Wavefront& f, Phase to, std::uint32_t places) {
 // All loads of a step are back.
 void Units::loaded(Wavefront& f) {
     const Operation& op = *operation(f);
-    const Tick more = (op.sources - 1) * m_.reduce;
+    const Tick more = op.kind == OpKind::memcpy ? 0 : (op.sources - 1) * m_.reduce;
     if (!more) return added(f);
     std::uint32_t requests = 0;
     for (std::uint32_t j = 0; j < f.step; ++j) requests += span(f, op, j).count;

@@ -28,8 +28,8 @@ __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "l
 ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
 collectives have latencies of their own; these are for messages and simulated collectives."""
-KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks", "parts", "facilities", "tariffs", "regions",
-         "costs")
+KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
+         "regions", "costs")
 RECORDS = ("fitted", "intervals", "left_out")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had."""
 

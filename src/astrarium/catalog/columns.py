@@ -165,6 +165,9 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         "includes": Column(_some_of(INCLUDED)), "nic": Column(_positive(Bandwidth)), "ports": Column(_count),
         "port": Column(_positive(Bandwidth)), "rate": Column(_positive(Bandwidth)), "power": Column(Power),
         "power_share": Column(_number(0)), "embodied": Column(CarbonMass)},
+    "gpus": {
+        **_ROW, "device": NEEDED, "gpu": Column(_table, needed=True), "calibrated": Column(_names, needed=True),
+        "fitted": NEEDED, "assumed": Column(_names), "libraries": Column(_table)},
     "facilities": {**_DATED, "pue": Column(_number(1), needed=True)},
     "tariffs": {**_DATED, "price": Column(EnergyPrice, needed=True)},
     "regions": {**_DATED, "carbon": Column(CarbonIntensity, needed=True)},

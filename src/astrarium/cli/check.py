@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, whole
 from astrarium.cli.imports import say_imports
-from astrarium.cli.paths import is_design, read_design
+from astrarium.cli.paths import is_design, is_program, read_design
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """Paths and how to read them."""
     parser.add_argument("paths", nargs="+", metavar="PATH",
-                        help="a design file (.yaml), or traces: the prefix of prefix.RANK.et, or prefix.*.et")
+                        help="a design file (.yaml), traces (the prefix of prefix.RANK.et, or prefix.*.et), an MSCCL++ "
+                        "plan (.json) or an MSCCL program (.xml), which is proved")
     parser.add_argument("--groups", metavar="FILE", help="JSON of communicator groups (left out: the traces' own)")
     parser.add_argument("--dependencies", choices=("data+ctrl", "data"), default="data+ctrl",
                         help="which dependencies a node waits for (data+ctrl); a design file says it itself")
@@ -37,7 +38,12 @@ def run(options: argparse.Namespace) -> int:
     found: list[dict[str, Any]] = []
     for path in options.paths:
         try:
-            found += _design(path, options) if is_design(path) else _traces(path, path, options)
+            if is_program(path):
+                from astrarium.collective.kernels import prove_program
+
+                prove_program(path)
+            else:
+                found += _design(path, options) if is_design(path) else _traces(path, path, options)
         except InputError as error:
             found += _faults(path, error)
     errors = sum(finding["severity"] == "error" for finding in found)

@@ -108,6 +108,7 @@ def _terms() -> list[Row]:
 _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "operation": lambda: [Row("operation", name, sentence) for name, sentence in OPERATIONS.items()],
     "device": lambda: _catalog("device", "devices", (("peak", "{}"), ("capacity", "{}"), ("bandwidth", "{}"))),
+    "gpu": lambda: _catalog("gpu", "gpus", (("fitted", "for kernels, fitted on {}"),)),
     "network": lambda: _catalog("network", "networks", (
         ("shape", "{}"), ("npus", "{} NPUs"), ("bandwidth", "{} per link"), ("bandwidth_per_npu", "{} per NPU"),
         ("latency", "{} per hop"))),

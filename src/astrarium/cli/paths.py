@@ -11,7 +11,7 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from astrarium.design import Design
 
-__all__ = ["is_design", "is_fabric", "read_as", "read_design"]
+__all__ = ["is_design", "is_fabric", "is_program", "read_as", "read_design"]
 
 Found = TypeVar("Found")
 KINDS = {"serving file": ({"requests"}, "serve"), "space": ({"choices"}, "search"), "design": ({"network"}, "run"),
@@ -29,6 +29,14 @@ def is_fabric(path: str) -> bool:
     ending = os.path.splitext(path)[1].lower()
     return (ending in (".json", ".xml", ".txt") and os.path.isfile(path)) or (
         is_design(path) and _kind(path) == "fabric")
+
+
+def is_program(path: str) -> bool:
+    """Whether `path` names a collective's MSCCL program (.xml) or MSCCL++ plan (.json)."""
+    if not path.lower().endswith((".xml", ".json")) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return path.lower().endswith(".xml") or b'"collective"' in file.read(1 << 16)
 
 
 def read_design(path: str) -> Design:

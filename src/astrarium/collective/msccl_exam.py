@@ -15,10 +15,11 @@ from astrarium.collective.msccl_xml import Algo, Gpu, Step
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
-__all__ = ["examine_msccl"]
+__all__ = ["check_ranges", "examine_msccl"]
 
 Value = Counter[tuple[int, int]]
 Place = tuple[int, str, int]             # GPU, buffer, chunk
+MOST_VALUES = 1 << 22
 _LOCAL = frozenset({"rrc", "rrs", "rrcs"})  # add the local source to what arrives
 
 
@@ -28,6 +29,36 @@ class _At(Struct, frozen=True):
     place: int
     step: Step
 
+    def __str__(self) -> str:
+        return f"rank {self.gpu}, threadblock {self.block}, step {self.place} ({self.step.type})"
+
+
+def check_ranges(algo: Algo, *, path: str = "msccl") -> None:
+    """Peers that exist, and chunks inside their buffers; InputError names GPU, thread block and step."""
+    op, n = msccl_op(algo, path=path), len(algo.gpus)
+    share = algo.chunks // n
+    inputs, outputs = (share if op == each else algo.chunks for each in (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER))
+    for gpu in algo.gpus:
+        most = {"i": inputs, "o": outputs, "s": gpu.chunks["s"]}
+        for block in gpu.blocks:
+            for peer in (block.send, block.recv):
+                if peer >= n or peer == gpu.id:
+                    raise InputError(f"{path}:{block.line}", f"rank {gpu.id}, threadblock {block.id}: peer {peer}",
+                                     expected=f"another one of 0 to {n - 1}, or -1")
+            for at, step in enumerate(block.steps):
+                for buffer, first in _uses(step):
+                    if first < 0 or step.count < 1 or first + step.count > most[buffer]:
+                        raise InputError(f"{path}:{step.line}", f"{_At(gpu.id, block.id, at, step)}: chunks {first} to "
+                                         f"{first + step.count} of buffer {buffer!r}",
+                                         expected=f"at least one, up to {most[buffer]}")
+
+
+def _uses(step: Step) -> list[tuple[str, int]]:
+    """The ends of a step that name memory of its GPU."""
+    kind = step.type
+    ends = [step.source] if kind in {"s", "cpy", "re"} | _LOCAL else []
+    return ends + ([step.target] if kind in ("r", "rrc", "rcs", "rrcs", "cpy", "re") else [])
+
 
 def examine_msccl(algo: Algo, *, path: str = "msccl") -> None:
     """Prove an all_reduce, all_gather, reduce_scatter or all_to_all; InputError says what is wrong, with the line."""
@@ -35,6 +66,9 @@ def examine_msccl(algo: Algo, *, path: str = "msccl") -> None:
     if op not in (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL):
         raise UnsupportedError(path, f"no proof for {op.name.lower()}: the file does not name its root")
     n = len(algo.gpus)
+    if algo.chunks * n * n > MOST_VALUES:
+        raise UnsupportedError(path, f"nchunksperloop={algo.chunks} on {n} GPUs", expected="at most "
+                               f"{MOST_VALUES // n // n} chunks, of which the proof holds who has them")
     if op != CommOp.ALL_REDUCE and algo.chunks % n:
         raise InputError(path, f"nchunksperloop={algo.chunks} for {n} GPUs", expected="a multiple of the GPUs")
     for gpu in algo.gpus:
@@ -61,17 +95,17 @@ def _graph(algo: Algo, path: str) -> tuple[list[_At], list[list[int]], dict[int,
         if at.step.depends is not None:
             key = (at.gpu, *at.step.depends)
             if key not in number:
-                raise InputError(f"{path}:{at.step.line}", f"depends on step {key[2]} of thread block {key[1]}, which "
-                                 "does not exist")
+                raise InputError(f"{path}:{at.step.line}", f"{at}: depends on step {key[2]} of thread block {key[1]}, "
+                                 "which does not exist")
             parents.append(number[key])
         before.append(parents)
-    mate = _mates(algo, number, path)
+    mate = _mates(algo, number, steps, path)
     for receiver, sender in mate.items():
         before[receiver].append(sender)
     return steps, before, mate
 
 
-def _mates(algo: Algo, number: dict[tuple[int, int, int], int], path: str) -> dict[int, int]:
+def _mates(algo: Algo, number: dict[tuple[int, int, int], int], steps: list[_At], path: str) -> dict[int, int]:
     queues: dict[tuple[int, int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for gpu in algo.gpus:
         for block in gpu.blocks:
@@ -83,8 +117,10 @@ def _mates(algo: Algo, number: dict[tuple[int, int, int], int], path: str) -> di
     mate: dict[int, int] = {}
     for (source, target, channel), (sends, receives) in queues.items():
         if len(sends) != len(receives):
-            raise InputError(path, f"GPU {source} sends {len(sends)} messages to GPU {target} on channel {channel}, "
-                                   f"which receives {len(receives)}")
+            more = sends if len(sends) > len(receives) else receives
+            odd = steps[more[min(len(sends), len(receives))]]
+            raise InputError(f"{path}:{odd.step.line}", f"{odd}: GPU {source} sends {len(sends)} messages to GPU "
+                             f"{target} on channel {channel}, which receives {len(receives)}")
         mate.update(zip(receives, sends))
     return mate
 
@@ -146,7 +182,7 @@ def _check_races(algo: Algo, op: CommOp, steps: list[_At], before: list[list[int
             for other, wrote in touched[place]:
                 if (write or wrote) and other != i and not past[i] >> other & 1:
                     raise InputError(
-                        f"{path}:{steps[i].step.line}", f"GPU {place[0]}: nothing orders this step and the one on line "
+                        f"{path}:{steps[i].step.line}", f"{steps[i]}: nothing orders this step and the one on line "
                         f"{steps[other].step.line}, and both use chunk {place[2]} of buffer {place[1]!r}")
         for place, write in [(p, False) for p in reads] + [(p, True) for p in writes]:
             touched[place].append((i, write))
@@ -161,14 +197,14 @@ def _run(algo: Algo, op: CommOp, steps: list[_At], mate: dict[int, int], order: 
         reads, writes = _accesses(algo, op, at)
         missing = next((place for place in reads if place not in held), None)
         if missing:
-            raise InputError(f"{path}:{at.step.line}", f"GPU {at.gpu} reads chunk {missing[2]} of "
+            raise InputError(f"{path}:{at.step.line}", f"{at}: GPU {at.gpu} reads chunk {missing[2]} of "
                              f"buffer {missing[1]!r}, which holds nothing yet")
         local = [held[place] for place in reads]
         if i in mate:
             arrived = payload.pop(mate[i])
             if len(arrived) != at.step.count:
                 raise InputError(f"{path}:{at.step.line}",
-                                 f"receives {at.step.count} chunks of the {len(arrived)} sent")
+                                 f"{at}: receives {at.step.count} chunks of the {len(arrived)} sent")
             result = [a + b for a, b in zip(arrived, local)] if local else arrived
         elif at.step.type == "re":
             half = len(local) // 2

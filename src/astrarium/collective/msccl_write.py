@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from xml.sax.saxutils import quoteattr
 
 from msgspec import Struct, field
 
 from astrarium.collective.exam_order import firing_order
 from astrarium.collective.messages import Expanded, expand, message_blocks
 from astrarium.collective.msccl import COLLS
+from astrarium.collective.msccl_text import algo_xml
+from astrarium.collective.msccl_xml import Algo, Block, Gpu, Step
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp, Schedule
 
@@ -36,11 +37,11 @@ class _Message(Struct, frozen=True, eq=False):
 class _Gpu(Struct, eq=False):
     """One GPU while its steps are collected."""
 
-    blocks: dict[Key, list[str]] = field(default_factory=dict)
+    blocks: dict[Key, list[Step]] = field(default_factory=dict)
     number: dict[Key, int] = field(default_factory=dict)
     scratch: int = 0
 
-    def block(self, key: Key) -> list[str]:
+    def block(self, key: Key) -> list[Step]:
         """The steps of the thread block of a direction and peer."""
         self.number.setdefault(key, len(self.number))
         return self.blocks.setdefault(key, [])
@@ -63,7 +64,7 @@ def msccl_xml(schedule: Schedule, *, name: str = "") -> bytes:
     messages = _items(schedule, table, gpus) if schedule.op == CommOp.ALL_TO_ALL else _in_place(schedule, table)
     for p, gpu in enumerate(gpus):
         _steps(p, gpu, table, messages)
-    return _text(schedule, words[schedule.op], name or f"{schedule.algorithm} {words[schedule.op]}", gpus)
+    return algo_xml(_algo(schedule, words[schedule.op], name or f"{schedule.algorithm} {words[schedule.op]}", gpus))
 
 
 # ------------------------------------------------------------ what messages carry
@@ -108,8 +109,7 @@ def _items(schedule: Schedule, table: Expanded, gpus: Sequence[_Gpu]) -> list[_M
         found[m] = _Message([place for _, _, place in carried], [place for _, _, place in new])
     for p, gpu in enumerate(gpus):
         for j in range(per):
-            own = _step(len(gpu.block(("copy", -1))), "cpy", ("i", p * per + j), ("o", p * per + j), 1, None)
-            gpu.block(("copy", -1)).append(own)
+            gpu.block(("copy", -1)).append(Step("cpy", ("i", p * per + j), ("o", p * per + j), 1, None, 0))
     return [found[m] for m in range(len(table.src))]
 
 
@@ -148,8 +148,8 @@ def _append(gpu: _Gpu, key: Key, kind: str, source: Place, target: Place, length
     steps = gpu.block(key)
     waits = [(gpu.number[other], at) for other, at in sorted(before)]
     for wait in waits[:-1]:
-        steps.append(_step(len(steps), "nop", ("i", -1), ("o", -1), 0, wait))
-    steps.append(_step(len(steps), kind, source, target, length, waits[-1] if waits else None))
+        steps.append(Step("nop", ("i", -1), ("o", -1), 0, wait, 0))
+    steps.append(Step(kind, source, target, length, waits[-1] if waits else None, 0))
     return len(steps) - 1
 
 
@@ -170,40 +170,17 @@ def _span(place: Place, length: int) -> list[Place]:
     return [(place[0], place[1] + each) for each in range(length)]
 
 
-# ------------------------------------------------------------ text
-def _step(number: int, kind: str, source: Place, target: Place, count: int, wait: tuple[int, int] | None) -> str:
-    depends = f'depid="{wait[0]}" deps="{wait[1]}"' if wait else 'depid="-1" deps="-1"'
-    return (f'      <step s="{number}" type="{kind}" srcbuf="{source[0]}" srcoff="{source[1]}" dstbuf="{target[0]}" '
-            f'dstoff="{target[1]}" cnt="{count}" {depends} hasdep="HASDEP"/>')
-
-
-def _text(schedule: Schedule, coll: str, name: str, gpus: Sequence[_Gpu]) -> bytes:
+# ------------------------------------------------------------ the whole
+def _algo(schedule: Schedule, coll: str, name: str, gpus: Sequence[_Gpu]) -> Algo:
     n, chunks = schedule.n, schedule.blocks
     shard = chunks // n if schedule.op in SPREAD and chunks % n == 0 else chunks
     inputs = shard if schedule.op in (CommOp.ALL_GATHER, CommOp.GATHER) else chunks
     outputs = shard if schedule.op in (CommOp.REDUCE_SCATTER, CommOp.SCATTER) else chunks
-    inplace = int(schedule.op != CommOp.ALL_TO_ALL)
-    lines = [f'<algo name={quoteattr(name)} proto="Simple" nchannels="1" nchunksperloop="{chunks}" ngpus="{n}" '
-             f'coll="{coll}" inplace="{inplace}">']
+    made = []
     for p, gpu in enumerate(gpus):
-        lines.append(f'  <gpu id="{p}" i_chunks="{inputs}" o_chunks="{outputs}" s_chunks="{gpu.scratch}">')
-        waited = _waited(gpu)
+        blocks = []
         for key, number in gpu.number.items():
             send, recv = (key[1] if key[0] == word else -1 for word in ("send", "recv"))
-            lines.append(f'    <tb id="{number}" send="{send}" recv="{recv}" chan="0">')
-            lines += [step.replace("HASDEP", str(int((number, place) in waited)))
-                      for place, step in enumerate(gpu.blocks[key])]
-            lines.append("    </tb>")
-        lines.append("  </gpu>")
-    return "\n".join([*lines, "</algo>", ""]).encode()
-
-
-def _waited(gpu: _Gpu) -> set[tuple[int, int]]:
-    """(thread block, step) of the steps that another waits for."""
-    found = set()
-    for steps in gpu.blocks.values():
-        for step in steps:
-            words = step.split('depid="')[1].split('"')
-            if words[0] != "-1":
-                found.add((int(words[0]), int(words[2])))
-    return found
+            blocks.append(Block(number, send, recv, 0, tuple(gpu.blocks[key]), 0))
+        made.append(Gpu(p, {"i": inputs, "o": outputs, "s": gpu.scratch}, tuple(blocks)))
+    return Algo(name, coll, chunks, schedule.op != CommOp.ALL_TO_ALL, tuple(made))

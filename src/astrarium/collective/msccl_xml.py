@@ -58,6 +58,7 @@ class Algo(Struct, frozen=True):
     chunks: int
     inplace: bool
     gpus: tuple[Gpu, ...]
+    protocol: str = "Simple"
 
 
 def parse_msccl(text: bytes, *, path: str = "msccl") -> Algo:
@@ -168,7 +169,7 @@ class _Reader:
         if want != len(self.gpus):
             raise self.fail(f"ngpus={want}, but {len(self.gpus)} <gpu> elements", None, line)
         self.algo = Algo(a.get("name", ""), a.get("coll", ""), self.number(a, "nchunksperloop", line, 1),
-                         self.number(a, "inplace", line, 0, 0) != 0, tuple(self.gpus))
+                         self.number(a, "inplace", line, 0, 0) != 0, tuple(self.gpus), a.get("proto", "Simple"))
 
     def result(self) -> Algo:
         if self.algo is None:

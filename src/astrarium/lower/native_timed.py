@@ -44,14 +44,14 @@ def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
 def _kernel_plan(times: KernelTimes, op: CommOp, size: int, members: int, kept: Cache[Any]) -> CollectivePlan:
     """A collective of a given time: that of its kernel, simulated alone."""
     from astrarium.collective.kernels import kernel_time
+    from astrarium.collective.kernels.programs import digest
 
-    chosen = times.of(op)
+    chosen, path = times.of(op), f"collective.kernels.{op.name.lower()}"
 
     def simulated() -> int:
-        return kernel_time(op, payload(op, size, members), members, times.gpu, chosen,
-                           path=f"collective.kernels.{op.name.lower()}").makespan
+        return kernel_time(op, payload(op, size, members), members, times.gpu, chosen, path=path).makespan
 
-    lasts: int = kept.get(("kernel", op, size, members, times.gpu, chosen), simulated)
+    lasts: int = kept.get(("kernel", op, size, members, times.gpu, chosen, digest(chosen, path=path)), simulated)
     return CollectivePlan(int(op), size, (), lasts=lasts, how=f"kernel: {chosen.name if chosen else ''}")
 
 

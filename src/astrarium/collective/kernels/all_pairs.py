@@ -28,21 +28,19 @@ def all_to_all(w: Writer) -> None:
 
 def _exchange(w: Writer, source: int, target: int, *, spread: bool) -> None:
     n, peers = w.shape.gpus, range(1, w.shape.gpus)
-    scratch = w.buffer("received", n, ll=True) if w.shape.ll else target
+    scratch = w.buffer("received", n, flags=w.shape.flags) if w.shape.flags else target
     for piece in w.pieces():
         w.begin(piece)
         if w.shape.get:
             w.meet("ready")
             w.copy(w.at(source, 0), w.at(target, 0))
-            for d in peers:
-                w.copy(w.at(source, -d if spread else 0, d), w.at(target, d))
+            w.copies([(w.at(source, -d if spread else 0, d), w.at(target, d)) for d in peers])
         else:
-            for d in peers:
-                w.copy(w.at(source, d if spread else 0), w.at(scratch, -d, d))
+            w.copies([(w.at(source, d if spread else 0), w.at(scratch, -d, d)) for d in peers])
             w.copy(w.at(source, 0), w.at(target, 0))
-            for d in peers if w.shape.ll else ():
-                w.copy(w.at(scratch, d), w.at(target, d))
-            if not w.shape.ll:
+            if w.shape.flags:
+                w.copies([(w.at(scratch, d), w.at(target, d)) for d in peers])
+            else:
                 w.meet("sent", fence=True)
         w.end()
 
@@ -50,7 +48,7 @@ def _exchange(w: Writer, source: int, target: int, *, spread: bool) -> None:
 def reduce_scatter(w: Writer) -> None:
     """The chunk at position d is added up on the GPU at distance d."""
     source, target = w.buffer("input", w.shape.gpus), w.buffer("output", 1)
-    scratch = -1 if w.shape.get else w.buffer("received", w.shape.gpus, ll=w.shape.ll)
+    scratch = -1 if w.shape.get else w.buffer("received", w.shape.gpus, flags=w.shape.flags)
     for piece in w.pieces():
         w.begin(piece)
         _add(w, source, scratch, [w.at(target, 0)])
@@ -64,9 +62,8 @@ def _add(w: Writer, source: int, scratch: int, targets: list[Place]) -> None:
         w.meet("ready")
         parts = [w.at(source, -d, d) for d in peers]
     else:
-        for d in peers:
-            w.copy(w.at(source, d), w.at(scratch, -d, d))
-        if not w.shape.ll:
+        w.copies([(w.at(source, d), w.at(scratch, -d, d)) for d in peers])
+        if not w.shape.flags:
             w.meet("parts", fence=True)
         parts = [w.at(scratch, d) for d in peers]
     w.reduce([w.at(source, 0), *parts], *targets)
@@ -76,14 +73,14 @@ def all_reduce(w: Writer) -> None:
     """Two shots: the chunk at position d is added up at distance d, which sends the sum to all."""
     n, peers = w.shape.gpus, range(1, w.shape.gpus)
     source, target = w.buffer("input", n), w.buffer("output", n)
-    scratch = -1 if w.shape.get else w.buffer("received", n, ll=w.shape.ll)
-    sums = w.buffer("sums", n, ll=True) if w.shape.ll else target
+    scratch = -1 if w.shape.get else w.buffer("received", n, flags=w.shape.flags)
+    sums = w.buffer("sums", n, flags=w.shape.flags) if w.shape.flags else target
     for piece in w.pieces():
         w.begin(piece)
         _add(w, source, scratch, [w.at(target, 0), *(w.at(sums, -d, d) for d in peers)])
-        for d in peers if w.shape.ll else ():
-            w.copy(w.at(sums, d), w.at(target, d))
-        if not w.shape.ll:
+        if w.shape.flags:
+            w.copies([(w.at(sums, d), w.at(target, d)) for d in peers])
+        else:
             w.meet("sums", fence=True)
         w.end()
 
@@ -92,16 +89,15 @@ def one_shot(w: Writer) -> None:
     """all_reduce in one shot: everyone gets everything and adds it up. The payload is one chunk."""
     n, peers = w.shape.gpus, range(1, w.shape.gpus)
     source, target = w.buffer("input", 1), w.buffer("output", 1)
-    scratch = -1 if w.shape.get else w.buffer("received", n, ll=w.shape.ll)
+    scratch = -1 if w.shape.get else w.buffer("received", n, flags=w.shape.flags)
     for piece in w.pieces():
         w.begin(piece)
         if w.shape.get:
             w.meet("ready")
             parts = [w.at(source, 0, d) for d in peers]
         else:
-            for d in peers:
-                w.copy(w.at(source, 0), w.at(scratch, -d, d))
-            if not w.shape.ll:
+            w.copies([(w.at(source, 0), w.at(scratch, -d, d)) for d in peers])
+            if not w.shape.flags:
                 w.meet("parts", fence=True)
             parts = [w.at(scratch, d) for d in peers]
         w.reduce([w.at(source, 0), *parts], w.at(target, 0))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+from msgspec.structs import replace
+
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.settings import Kernels
 from astrarium.collective.kernels.writer import KernelAlgorithm, Shape, Writer
@@ -13,7 +15,12 @@ from astrarium.registry import load, names
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
 
-__all__ = ["kernel_algorithm", "kernel_launch", "kernel_time"]
+__all__ = ["kernel_algorithm", "kernel_launch", "kernel_time", "write_kernel"]
+
+FLAGS = {"simple": 0, "ll": 2, "ll128": 1, "lamport": 1}
+"""Lines with flags that a request of payload takes, by protocol; 0: none."""
+FLAG = 8
+"""Bytes of the flag in a line of ll128."""
 
 
 def kernel_algorithm(name: str) -> KernelAlgorithm:
@@ -29,23 +36,35 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     buffer); each GPU's chunk is rounded up to whole requests. Raises InputError and UnsupportedError at `path`.
     """
     kernels = Kernels() if kernels is None else kernels
+    if kernels.program is not None:
+        from astrarium.collective.kernels.programs import program_launch
+
+        found = program_launch(op, payload, gpus, gpu, kernels, path=path)
+        return replace(found, starts=(round(kernels.launch * 1000),))
+    whole = kernel_algorithm(kernels.algorithm).whole
+    request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
+    chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))
+    writer = write_kernel(op, gpus, chunk, kernels, path=path)
+    return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
+                  kernels.wavefronts, kernels.unroll, (round(kernels.launch * 1000),))
+
+
+def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: str = "kernels") -> Writer:
+    """The workgroups, buffers and semaphores of a kernel with chunks of `chunk` requests; raises as `kernel_launch`."""
     line = kernel_algorithm(kernels.algorithm)
     if op not in line.builders:
         raise UnsupportedError(f"{path}.algorithm", f"{kernels.algorithm} has no {op.name.lower()}", expected="one of "
                                + ", ".join(name for name in names("kernel") if op in kernel_algorithm(name).builders))
-    get = kernels.direction == "get"
-    if get and (not line.get or kernels.protocol == "ll"):
-        raise UnsupportedError(f"{path}.direction", "get", expected="put: "
+    get, flags = kernels.direction == "get", FLAGS[kernels.protocol]
+    if (get and flags) or not (line.get if get else line.put):
+        raise UnsupportedError(f"{path}.direction", f"{kernels.direction} of {kernels.algorithm}, {kernels.protocol}",
+                               expected="get, simple: this kernel reads" if not line.put else "put: "
                                + ("flags stand in lines that are written" if line.get else "a ring writes"))
     if gpus < 2:
         raise InputError(f"{path}.gpus", str(gpus), expected="at least 2")
-    request = float(Bytes.of(gpu.request))
-    chunk = max(1, -(-int(payload) // int(request * (1 if line.whole else gpus))))
-    shape = Shape(gpus, chunk, kernels.workgroups, kernels.protocol == "ll", get)
-    writer = Writer(shape)
+    writer = Writer(Shape(gpus, chunk, kernels.workgroups, flags, get, kernels.at_once, round(kernels.step * 1000)))
     line.builders[op](writer)
-    return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
-                  kernels.wavefronts, kernels.unroll)
+    return writer
 
 
 def kernel_time(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels | None = None, *,

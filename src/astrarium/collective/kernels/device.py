@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
+from astrarium.config.named import Shorthand
 from astrarium.units import Bandwidth, Bytes, Time
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     """
 
     rules: ClassVar[Rules] = (_rules,)
+    shorthand: ClassVar[Shorthand | None] = Shorthand(
+        lambda name: catalog.row_of("gpus", name)["gpu"], "a GPU of the catalog (`astrarium list gpu`)")
     units: Annotated[int, Knob("Compute units (SMs) that run workgroups.", ge=1)]
     workgroups_per_unit: Annotated[int, Knob("Workgroups that a unit runs at once.", ge=1)]
     wavefronts_per_unit: Annotated[int, Knob("Wavefronts (warps) that a unit runs at once.", ge=1)]
@@ -69,6 +73,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     link_latency: Annotated[Time, Knob("From a port to the other GPU, switch included.", gt=0)]
     credits: Annotated[int, Knob("Packets that a port has out in a round trip of its link; 0: any number.", ge=0)] = 0
     switched: Annotated[bool, Knob("Ports lead to a switch; else they are dealt to the peers.")] = True
+    proxy_latency: Annotated[Time | None, Knob("From a thread block's request on a port channel of an MSCCL++ plan "
+                                               "until its proxy acts; none: such plans are refused.", gt=0)] = None
 
     def machine(self) -> Machine:
         """As the simulator takes it: ps and requests."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.collective.kernels.exam_order import Order
-from astrarium.collective.kernels.exam_values import Contents, Promise, by_distance
+from astrarium.collective.kernels.exam_values import Contents, Promise, Value, by_distance
 from astrarium.engine.gpu import Launch, Operation, OpKind, Place
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
@@ -103,16 +103,23 @@ class _Exam:
                 raise self._fail(who, f"reads buffer {self.launch.buffers[place.buffer].name!r}, where nothing is yet")
             if not self._flagged(place):
                 self._ordered(who, "reads", self.order.read(who, self._gpu(who, place), place, op.size), place)
-        value = self.contents.load([(self._gpu(who, place), place) for place in op.sources], op.size)
-        if value is None:
-            raise self._fail(who, "adds different elements of the payload")
-        for place in op.targets:
+        for place, value in zip(op.targets, self._values(who, op), strict=False):
             gpu = self._gpu(who, place)
             if not self._flagged(place):
                 self._ordered(who, "overwrites", self.order.write(who, gpu, place, op.size), place)
             elif self._held(who, op, place).any():
                 raise self._fail(who, f"stores twice to lines with flags of {self.launch.buffers[place.buffer].name!r}")
             self.contents.store(gpu, place, value)
+
+    def _values(self, who: tuple[int, int], op: Operation) -> list[Value]:
+        """What each target gets: the sum of all sources, or of a copy of several sources each its own."""
+        held = [(self._gpu(who, place), place) for place in op.sources]
+        paired = op.kind == OpKind.MEMCPY and len(held) > 1
+        loads = [self.contents.load(part, op.size) for part in ([[each] for each in held] if paired else [held])]
+        if any(value is None for value in loads):
+            raise self._fail(who, "adds different elements of the payload")
+        values = [value for value in loads if value is not None]
+        return values if paired else values * len(op.targets)
 
     def _ordered(self, who: tuple[int, int], word: str, other: tuple[int, int] | None, place: Place) -> None:
         if other is not None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from astrarium.engine.gpu import Launch, Place
 from astrarium.vocab import CommOp
 
-__all__ = ["Contents", "Part", "Promise", "by_distance", "one"]
+__all__ = ["Contents", "Part", "Promise", "Value", "by_distance", "one"]
 
 I64 = npt.NDArray[np.int64]
 Value = tuple[I64, I64]         # elements, -1: nothing; numbers of sets of contributors

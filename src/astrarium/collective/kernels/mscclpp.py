@@ -1,10 +1,10 @@
 """MSCCL++ execution plans (the JSON that its DSL writes) as kernels.
 
 A thread block is a workgroup, an operation with buffers a load of its sources and a store to its targets (added, if
-there are several sources), `nop` a barrier of the block, `signal` a release that fences, `wait` an acquire. With
-protocol LL, lines of the scratch buffer carry flags. Format: MSCCL++, documentation of its DSL ("Execution plan"), and
-the list of operations of its executor. Memory channels only: no port channels (copy engines, RDMA), no switch channels
-(NVLS), no pipelines.
+it reduces; pair by pair, if it is a fused put or get), `nop` a barrier of the block, `signal` a release that fences,
+`wait` an acquire. With protocol LL, lines of the scratch buffer carry flags. Format: MSCCL++, documentation of its DSL
+("Execution plan"), and the operations of its executor. Memory and port channels; no switch channels (NVLS), no
+pipelines.
 """
 
 from __future__ import annotations
@@ -20,23 +20,34 @@ from msgspec import Struct
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["DATA", "PlanBlock", "PlanGpu", "PlanStep", "PlannedKernels", "read_mscclpp"]
+__all__ = ["COLLECTIVES", "DATA", "FLUSHES", "INSIDE", "PAIRED", "SIGNALS", "WAITS", "PlanBlock", "PlanGpu", "PlanStep",
+           "PlannedKernels", "Spot", "read_mscclpp"]
 
 COLLECTIVES = {"allreduce": CommOp.ALL_REDUCE, "allgather": CommOp.ALL_GATHER,
-               "reducescatter": CommOp.REDUCE_SCATTER}
-DATA = frozenset({"copy", "put", "get", "pws", "cpkt", "upkt", "ppkt", "rppkt", "re", "res", "rre", "rres", "repkt",
-                  "respkt", "recpkt", "recspkt"})
-SIGNALS, WAITS = frozenset({"signal", "rlxsignal", "pws"}), frozenset({"wait", "rlxwait"})
-_OTHER = frozenset({"nop", "barrier", "flush"})
-_BEYOND = frozenset({"pwsf", "gstore", "glre", "glres", "pipeline", "sem_acquire", "sem_release"})
+               "reducescatter": CommOp.REDUCE_SCATTER, "alltoall": CommOp.ALL_TO_ALL}
+PAIRED = frozenset({"put", "pws", "pwsf", "get", "ppkt"})       # source i goes to target i
+_MANY = 1 << 10
+_ARITY = {"copy": (1, 1), "cpkt": (1, 1), "upkt": (1, 1), "rppkt": (1, _MANY), "re": (_MANY, 1), "rre": (_MANY, 1),
+          "repkt": (_MANY, 1), "res": (_MANY, _MANY), "rres": (_MANY, _MANY), "respkt": (_MANY, _MANY),
+          "recpkt": (_MANY, 2), "recspkt": (_MANY, _MANY)}      # most sources and targets
+DATA = PAIRED | _ARITY.keys()
+SIGNALS, WAITS = frozenset({"signal", "rlxsignal", "pws", "pwsf"}), frozenset({"wait", "rlxwait"})
+FLUSHES = frozenset({"flush", "pwsf"})
+ON_PORTS = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "signal", "wait", "flush"})
+INSIDE = frozenset({"sem_acquire", "sem_release"})              # semaphores inside a GPU
+_OTHER = frozenset({"nop", "barrier", "flush"}) | INSIDE
+_SWITCH = frozenset({"gstore", "gstorepkt", "glre", "glres"})
+_BEYOND = {"pipeline": "a pipeline", **dict.fromkeys(_SWITCH, "a switch channel (NVLS)")}
 _KEYS = frozenset({"name", "src_buff", "dst_buff", "channel_ids", "channel_type", "reduce_op", "barrier_id",
-                   "num_threadblocks", "tbg_info"})
+                   "num_threadblocks", "tbg_info", "semaphore_ids"})
+MOST_BYTES = 64 << 20
 Spot = tuple[int, str, int, int]        # rank, buffer (i, o or s), chunk, chunks
 
 
 class PlanStep(Struct, frozen=True):
-    """An operation: what it reads and writes, the channels (of its GPU) that it signals or waits on, the barrier.
-    `share`: which part of how many this thread block does (a group of blocks shares an operation)."""
+    """An operation: what it reads and writes, the channels (of its GPU) that it uses, the barrier, semaphores inside
+    the GPU. `port`: the channels are port channels. `share`: which part of how many this thread block does (a group of
+    blocks shares an operation)."""
 
     name: str
     sources: tuple[Spot, ...] = ()
@@ -44,6 +55,8 @@ class PlanStep(Struct, frozen=True):
     channels: tuple[int, ...] = ()
     barrier: tuple[int, int] = (0, 0)       # number, thread blocks
     share: tuple[int, int] = (0, 1)
+    port: bool = False
+    semaphores: tuple[int, ...] = ()
 
 
 class PlanBlock(Struct, frozen=True):
@@ -53,11 +66,14 @@ class PlanBlock(Struct, frozen=True):
 
 
 class PlanGpu(Struct, frozen=True):
-    """A GPU: chunks of its input, output and scratch; the rank at the other end of each channel; thread blocks."""
+    """A GPU: chunks of its input, output and scratch; the rank at the other end of each memory and of each port
+    channel; thread blocks; what semaphores inside it begin with."""
 
     chunks: Mapping[str, int]
     channels: tuple[int, ...]
+    ports: tuple[int, ...]
     blocks: tuple[PlanBlock, ...]
+    semaphores: tuple[int, ...] = ()
 
 
 class PlannedKernels(Struct, frozen=True):
@@ -76,6 +92,9 @@ def read_mscclpp(source: str | os.PathLike[str]) -> PlannedKernels:
     """Read a plan's file. Raises InputError, which names rank, thread block and operation, for what is malformed, out
     of range or unknown, and UnsupportedError for what is beyond this model."""
     path = os.fspath(source)
+    size = Path(path).stat().st_size
+    if size > MOST_BYTES:
+        raise InputError(path, f"{size} bytes", expected=f"at most {MOST_BYTES}")
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -126,68 +145,98 @@ class _Reader:
         self.where = f"rank {rank}"
         channels = self.channels(row)
         blocks = self.field(row, "threadblocks", list)
-        return PlanGpu(self.chunks(row), channels, tuple(self.block(rank, i, channels, block)
-                                                         for i, block in enumerate(blocks)))
+        begin = tuple(self.field(each, "init_value", int) for each in self.field(row, "semaphores", list, []))
+        return PlanGpu(self.chunks(row), channels["memory"], channels["port"],
+                       tuple(self.block(rank, i, channels, block) for i, block in enumerate(blocks)), begin)
 
     def chunks(self, row: Any) -> dict[str, int]:
         names = {"i": "input_chunks", "o": "output_chunks", "s": "scratch_chunks"}
         return {short: self.field(row, name, int) for short, name in names.items()}
 
-    def channels(self, row: Any) -> tuple[int, ...]:
-        found: tuple[Any, ...] = ()
+    def channels(self, row: Any) -> dict[str, tuple[int, ...]]:
+        """The rank at the other end of each channel of a GPU, memory and port channels apart."""
+        found: dict[str, tuple[Any, ...]] = {"memory": (), "port": ()}
         for each in self.field(row, "channels", list, []):
-            if self.field(each, "channel_type", str) != "memory":
-                raise self.beyond(f"a {each['channel_type'][:20]} channel", "memory channels")
-            found += tuple(self.field(each, "connected_to", list))
-        for peer in found:
-            if not isinstance(peer, int) or not 0 <= peer < len(self.gpus):
+            kind = self.field(each, "channel_type", str)
+            if kind not in found:
+                raise self.beyond(f"a {kind[:20]} channel", "memory and port channels: switches that add and multicast "
+                                  "(NVLS) are not modelled")
+            found[kind] += tuple(self.field(each, "connected_to", list))
+        for peer in (*found["memory"], *found["port"]):
+            if type(peer) is not int or not 0 <= peer < len(self.gpus):
                 raise self.fail(f"a channel to rank {str(peer)[:20]}", expected=f"0 to {len(self.gpus) - 1}")
         return found
 
-    def block(self, rank: int, number: int, channels: Sequence[int], block: Any) -> PlanBlock:
+    def block(self, rank: int, number: int, channels: Mapping[str, Sequence[int]], block: Any) -> PlanBlock:
         self.where = f"rank {rank}, threadblock {number}"
-        own = self.listed(block, "channels", "channel_type", "channel_ids", len(channels))
         remote = self.field(self.gpus[rank], "remote_buffers", list, [])
-        buffers = self.listed(block, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids", len(remote))
+        own, buffers = {}, {}
+        for kind, mine in channels.items():
+            own[kind] = self.listed(block, kind, "channels", "channel_type", "channel_ids", len(mine))
+            there = self.listed(block, kind, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids",
+                                len(remote))
+            buffers[kind] = [remote[at] for at in there]
         steps = []
         for i, op in enumerate(self.field(block, "ops", list)):
             self.where = f"rank {rank}, threadblock {number}, operation {i}"
             name = self.field(op, "name", str)
             self.where += f" ({name[:20]})"
-            steps.append(self.step(rank, name, op, own, [remote[at] for at in buffers]))
+            steps.append(self.step(rank, name, op, own, buffers))
         return PlanBlock(tuple(steps))
 
-    def listed(self, block: Any, name: str, kind: str, ids: str, most: int) -> list[int]:
-        """Numbers of the GPU's channels or remote buffers that a thread block uses."""
+    def listed(self, block: Any, kind: str, name: str, key: str, ids: str, most: int) -> list[int]:
+        """Numbers of the GPU's channels or remote buffers that a thread block uses, of one kind of channel."""
         found: list[Any] = []
         for each in self.field(block, name, list, []):
-            if self.field(each, kind, str) == "memory":
+            if self.field(each, key, str) == kind:
                 found += self.field(each, ids, list)
         for at in found:
-            if not isinstance(at, int) or not 0 <= at < most:
+            if type(at) is not int or not 0 <= at < most:
                 raise self.fail(f"{ids} has {str(at)[:20]}", expected=_below(most))
         return found
 
-    def step(self, rank: int, name: str, op: Any, own: Sequence[int], buffers: Sequence[Any]) -> PlanStep:
-        for key in op.keys() - _KEYS:
+    def step(self, rank: int, name: str, op: Any, own: Mapping[str, Sequence[int]],
+             buffers: Mapping[str, Sequence[Any]]) -> PlanStep:
+        kind = self.kind(name, op)
+        if name == "barrier":
+            return PlanStep(name, barrier=(self.field(op, "barrier_id", int), self.field(op, "num_threadblocks", int)))
+        if name in INSIDE:
+            known = range(len(self.field(self.gpus[rank], "semaphores", list, [])))
+            return PlanStep(name, semaphores=tuple(self.pick(known, at, "semaphore_ids")
+                                                   for at in self.field(op, "semaphore_ids", list)))
+        port, channels = kind == "port", ()
+        if name in SIGNALS | WAITS or (port and name != "nop"):
+            channels = tuple(self.pick(own[kind], at, "channel_ids") for at in self.field(op, "channel_ids", list))
+        if name not in DATA:
+            return PlanStep(name, channels=channels, port=port)
+        sources, targets = (tuple(self.spot(rank, each, buffers[kind]) for each in self.field(op, key, list))
+                            for key in ("src_buff", "dst_buff"))
+        counts = len(sources), len(targets)
+        most = (_MANY, counts[0]) if name in PAIRED else _ARITY[name]
+        if not all(1 <= count <= top for count, top in zip(counts, most)) or (name in PAIRED and counts[1] < counts[0]):
+            raise self.fail(f"{counts[0]} sources and {counts[1]} targets", expected="as many of both"
+                            if name in PAIRED else f"{_most(most[0])} and {_most(most[1])}")
+        if len({spot[3] for spot in (*sources, *targets)}) != 1:
+            raise self.fail("sources and targets of different sizes", expected="one size")
+        if port and len(channels) != len(targets):
+            raise self.fail(f"{len(channels)} channel_ids for {len(targets)} targets", expected="a channel per target")
+        return PlanStep(name, sources, targets, channels, share=self.share(op), port=port)
+
+    def kind(self, name: str, op: Any) -> str:
+        """The kind of channel of an operation: memory, where it says none."""
+        for key in op.keys() - _KEYS if name not in _BEYOND else ():
             raise self.beyond(f"the field {str(key)[:40]!r}", "no other than " + ", ".join(sorted(_KEYS)))
-        if name in _BEYOND or op.get("channel_type", "memory") not in ("memory", "none", None):
-            raise self.beyond(f"{name} on {op.get('channel_type', 'memory')} channels", "operations of memory channels")
+        kind = op.get("channel_type", "memory")
+        if name in _BEYOND or kind == "switch":
+            raise self.beyond(_BEYOND.get(name, "a switch channel (NVLS)"), "operations of memory and port channels")
         if name not in DATA | SIGNALS | WAITS | _OTHER:
             known = sorted(DATA | SIGNALS | WAITS | _OTHER)
             raise self.fail("is not known", expected="one of " + ", ".join(known), near=nearest(name, known))
-        if name == "barrier":
-            return PlanStep(name, barrier=(self.field(op, "barrier_id", int), self.field(op, "num_threadblocks", int)))
-        channels = ()
-        if name in SIGNALS | WAITS:
-            channels = tuple(self.pick(own, at, "channel_ids") for at in self.field(op, "channel_ids", list))
-        if name not in DATA:
-            return PlanStep(name, channels=channels)
-        sources, targets = (tuple(self.spot(rank, each, buffers) for each in self.field(op, key, list))
-                            for key in ("src_buff", "dst_buff"))
-        if not sources or not targets or len({spot[3] for spot in (*sources, *targets)}) != 1:
-            raise self.fail(f"{len(sources)} sources and {len(targets)} targets", expected="both, all of one size")
-        return PlanStep(name, sources, targets, channels, share=self.share(op))
+        if kind not in ("memory", "port", "none", None) or (kind == "port" and name not in ON_PORTS):
+            raise self.fail(f"channel_type {str(kind)[:20]!r}", expected="memory" + ", port" * (name in ON_PORTS))
+        if name in ("flush", "pwsf") and kind != "port":
+            raise self.fail(f"channel_type {str(kind)[:20]!r}", expected="port")
+        return "port" if kind == "port" else "memory"
 
     def share(self, op: Any) -> tuple[int, int]:
         if "tbg_info" not in op:
@@ -198,7 +247,7 @@ class _Reader:
         return part, of
 
     def pick(self, of: Sequence[Any], at: Any, name: str) -> Any:
-        if not isinstance(at, int) or not 0 <= at < len(of):
+        if type(at) is not int or not 0 <= at < len(of):
             raise self.fail(f"{name} has {str(at)[:20]}", expected=_below(len(of)))
         return of[at]
 
@@ -216,6 +265,10 @@ class _Reader:
             raise self.fail(f"chunks {index} to {index + size} of buffer {kind!r} of rank {rank}",
                             expected=f"at least one, up to {most}")
         return rank, kind, index, size
+
+
+def _most(count: int) -> str:
+    return str(count) if count < _MANY else "1 or more"
 
 
 def _below(most: int) -> str:

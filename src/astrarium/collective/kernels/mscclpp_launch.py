@@ -1,15 +1,31 @@
-"""A launch of an MSCCL++ plan, proved before it runs."""
+"""A launch of an MSCCL++ plan, proved before it runs.
+
+A port channel's proxy is a workgroup: it waits for the thread block's request, takes its latency, and does what it was
+asked: copies, signals, says that it has flushed. Each thread block has one per port channel that it uses.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
+from msgspec import Struct, field
 
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.exam import prove
-from astrarium.collective.kernels.exam_values import Part, Promise, one
-from astrarium.collective.kernels.mscclpp import DATA, SIGNALS, WAITS, PlanGpu, PlannedKernels, PlanStep, Spot
+from astrarium.collective.kernels.exam_values import Promise
+from astrarium.collective.kernels.layout import Layout, check_room, fold
+from astrarium.collective.kernels.mscclpp import (
+    DATA,
+    FLUSHES,
+    INSIDE,
+    PAIRED,
+    SIGNALS,
+    WAITS,
+    PlannedKernels,
+    PlanStep,
+    Spot,
+)
+from astrarium.collective.kernels.mscclpp_sync import Semaphore, Signals, steps_of
 from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.units import Bytes
@@ -17,135 +33,185 @@ from astrarium.vocab import CommOp
 
 __all__ = ["mscclpp_launch"]
 
-MOST = 1 << 26
 LANE = 16       # bytes of a thread's access: the executor moves int4
+_NAMES = {"barrier": "barrier {}, round {}", "wait": "wait of threadblock {}, operation {}", "channel": "channel {1}",
+          "semaphore": "{} inside the GPU", "proxy": "proxy of threadblock {}, port channel {}",
+          "flushed": "flush of threadblock {}, port channel {}"}
+_CONTROL = frozenset({OpKind.ACQUIRE, OpKind.RELEASE, OpKind.BARRIER})
 
 
-def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: int = 4) -> Launch:
+def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: int = 4, folded: bool = False) -> Launch:
     """The launch of a plan on `payload` bytes (as nccl-tests counts them), proved by the exam.
 
     With LL it is not proved that nobody overwrites what others may still read: flags order that line by line, which
     the exam's clocks do not see. Chunks are rounded up to whole requests; a thread block has threads x 16 B /
-    `gpu.instruction` wavefronts. Raises InputError that names rank, thread block and operation for a plan that does not
-    do what its collective promises.
+    `gpu.instruction` wavefronts. `folded`: chunks are placed by distance where all GPUs then do alike, so that one is
+    simulated. Raises InputError that names rank, thread block and operation for a plan that does not do what its
+    collective promises, UnsupportedError for port channels on a `gpu` without `proxy_latency`.
     """
     builder = _Builder(plan, payload, gpu)
     grids = tuple(builder.grid(rank) for rank in range(len(plan.gpus)))
     wavefronts = max(1, round(plan.threads * LANE / float(Bytes.of(gpu.instruction))))
-    launch = Launch(gpu.machine(), len(plan.gpus), grids, builder.buffers, tuple(builder.semaphores), wavefronts,
-                    unroll)
+    launch = Launch(gpu.machine(), len(plan.gpus), grids, builder.buffers,
+                    tuple(_NAMES[what].format(*at) for what, *at in builder.semaphores), wavefronts, unroll)
+    builder.check_proxies(gpu, wavefronts, grids)
     prove(launch, builder.promise(), path=plan.path)
-    return launch
+    return fold(launch, builder.layout) if folded else launch
+
+
+class _Group(Struct):
+    """A workgroup while it is written: operations, and their names for errors."""
+
+    operations: list[Operation] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    count: Counter[Semaphore] = field(default_factory=Counter)
+
+    def add(self, name: str, *made: Operation) -> None:
+        self.operations += made
+        self.names += [name] * len(made)
 
 
 class _Builder:
-    """Buffers: with `inplace` one for input and output; scratch is the last. Semaphores: one per channel of a GPU, then
-    one per round of each barrier."""
+    """Buffers: with `inplace` one for input and output; scratch is the last. Semaphores: one per operation that waits,
+    one per round of each barrier, two per proxy; numbered as they are met."""
 
     def __init__(self, plan: PlannedKernels, payload: float, gpu: Gpu):
         self.plan, self.n = plan, len(plan.gpus)
+        self.latency = None if gpu.proxy_latency is None else max(1, round(gpu.proxy_latency * 1000))
         most = {kind: max(each.chunks[kind] for each in plan.gpus) for kind in "ios"}
         whole = most["o"] if plan.op == CommOp.ALL_GATHER else most["i"]
         self._check_chunks()
         self.chunk = max(1, -(-int(payload) // int(whole * float(Bytes.of(gpu.request)))))
-        first = (Buffer("data", max(most["i"], most["o"]) * self.chunk),) if plan.in_place else (
-            Buffer("input", most["i"] * self.chunk), Buffer("output", most["o"] * self.chunk))
+        self.layout = Layout(plan.op, self.n, plan.in_place, most["i"] * self.chunk, most["o"] * self.chunk)
         scratch = (Buffer("scratch", most["s"] * self.chunk, flagged=plan.ll, lines=2 if plan.ll else 1),)
-        self.buffers = first + (scratch if most["s"] else ())
-        requests = self.n * sum(buffer.size for buffer in self.buffers)
-        if requests > MOST:
-            raise UnsupportedError(plan.path, f"{requests} requests in all buffers",
-                                   expected=f"at most {MOST}, which the exam holds in memory")
-        self.semaphores = [f"channel {i}" for i in range(max(len(each.channels) for each in plan.gpus))]
-        self.rounds: dict[tuple[int, int], int] = {}
+        self.buffers = self.layout.buffers() + (scratch if most["s"] else ())
+        check_room(plan.path, self.n, self.buffers)
+        self._check_inside()
+        self.signals = Signals(plan)
+        self.semaphores: dict[Semaphore, int] = {}
         self.names: list[list[list[str]]] = [[] for _ in plan.gpus]
-        self._balance()
 
     def _check_chunks(self) -> None:
         """As many chunks on every rank, and of input and output what the collective says."""
         first = self.plan.gpus[0].chunks
-        want = {CommOp.ALL_GATHER: (first["i"], first["i"] * self.n), CommOp.ALL_REDUCE: (first["i"], first["i"]),
-                CommOp.REDUCE_SCATTER: (first["o"] * self.n, first["o"])}[self.plan.op]
+        alike = first["i"], first["i"]
+        want = {CommOp.ALL_GATHER: (first["i"], first["i"] * self.n), CommOp.ALL_REDUCE: alike,
+                CommOp.ALL_TO_ALL: alike, CommOp.REDUCE_SCATTER: (first["o"] * self.n, first["o"])}[self.plan.op]
         for rank, gpu in enumerate(self.plan.gpus):
             if (gpu.chunks["i"], gpu.chunks["o"]) != want or not min(want):
                 raise InputError(self.plan.path, f"rank {rank}: {gpu.chunks['i']} input and {gpu.chunks['o']} output "
                                  "chunks", expected=f"{want[0]} and {want[1]}, above 0, for "
                                  f"{self.plan.op.name.lower()}")
+        if self.plan.op == CommOp.ALL_TO_ALL and first["i"] % self.n:
+            raise InputError(self.plan.path, f"{first['i']} chunks for {self.n} ranks", expected="as many for each")
 
-    def _fail(self, rank: int, block: int, at: int, name: str, message: str) -> InputError:
-        return InputError(self.plan.path, f"rank {rank}, threadblock {block}, operation {at} ({name}): {message}")
-
-    def _other_end(self, rank: int, channel: int) -> tuple[int, int]:
-        """(rank, channel) to which a signal on a channel goes: channels between two ranks are paired in order."""
-        mine = self.plan.gpus[rank].channels
-        peer = mine[channel]
-        turn = mine[:channel].count(peer)
-        back = [i for i, to in enumerate(self.plan.gpus[peer].channels) if to == rank]
-        if turn >= len(back):
-            raise InputError(self.plan.path, f"rank {rank}, channel {channel}: rank {peer} has no channel back",
-                             expected="as many channels from either end")
-        return peer, back[turn]
-
-    def _balance(self) -> None:
-        """As many signals as waits on every channel, and one thread block that waits."""
-        signals: Counter[tuple[int, int]] = Counter()
-        waits: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
+    def _check_inside(self) -> None:
+        """One thread block acquires a semaphore inside a GPU: of several, it is open which one comes first."""
         for rank, gpu in enumerate(self.plan.gpus):
-            for block, at, step in _steps(gpu):
-                for channel in step.channels:
-                    if step.name in SIGNALS:
-                        signals[self._other_end(rank, channel)] += 1
-                    else:
-                        waits.setdefault((rank, channel), []).append((block, at, step.name))
-        for (rank, channel), where in waits.items():
-            block, at, name = where[min(signals[rank, channel], len(where) - 1)]
-            if len(where) != signals[rank, channel]:
-                raise self._fail(rank, block, at, name, f"channel {channel} gets {signals[rank, channel]} signals and "
-                                 f"{len(where)} waits")
-            if len({each[0] for each in where}) > 1:
-                raise UnsupportedError(self.plan.path, f"rank {rank}, channel {channel}: thread blocks "
-                                       f"{sorted({each[0] for each in where})} wait on it", expected="one of them")
-        for rank, channel in signals.keys() - waits.keys():
-            raise InputError(self.plan.path, f"rank {rank}, channel {channel}: gets {signals[rank, channel]} signals "
-                             "and no wait")
+            takes: dict[int, int] = {}
+            for block, at, step in steps_of(gpu):
+                for each in step.semaphores if step.name == "sem_acquire" else ():
+                    if takes.setdefault(each, block) != block:
+                        raise UnsupportedError(self.plan.path, f"rank {rank}, threadblock {block}, operation {at} "
+                                               f"({step.name}): semaphore {each}, as in threadblock {takes[each]}",
+                                               expected="one of them")
+
+    def check_proxies(self, gpu: Gpu, wavefronts: int, grids: tuple[tuple[Workgroup, ...], ...]) -> None:
+        """Proxies have to run beside the thread blocks that wait for them."""
+        room = gpu.units * min(gpu.workgroups_per_unit, gpu.wavefronts_per_unit // wavefronts)
+        for rank, grid in enumerate(grids):
+            blocks = len(self.plan.gpus[rank].blocks)
+            if blocks < len(grid) > room:
+                raise UnsupportedError(self.plan.path, f"rank {rank}: {blocks} thread blocks and {len(grid) - blocks} "
+                                       "proxies of port channels", expected=f"at most {room}, which run at once")
 
     def grid(self, rank: int) -> tuple[Workgroup, ...]:
-        """The workgroups of a rank."""
-        groups = []
+        """The workgroups of a rank: thread blocks, then proxies."""
+        blocks: list[_Group] = []
+        proxies: dict[tuple[int, int], _Group] = {}
         for number, block in enumerate(self.plan.gpus[rank].blocks):
-            operations: list[Operation] = []
-            names: list[str] = []
-            waited: Counter[int] = Counter()
-            met: Counter[int] = Counter()
+            group, met = _Group(), Counter[Semaphore]()
             for at, step in enumerate(block.steps):
-                made = self._operations(rank, step, waited, met)
-                operations += made
-                names += [f"rank {rank}, threadblock {number}, operation {at} ({step.name})"] * len(made)
-            groups.append(Workgroup(tuple(operations)))
-            self.names[rank].append(names)
-        return tuple(groups)
+                name = f"rank {rank}, threadblock {number}, operation {at} ({step.name})"
+                if step.port and step.name not in WAITS:
+                    self._ask((rank, number, at), step, name, group, proxies)
+                else:
+                    group.add(name, *self._operations((rank, number, at), step, met))
+            blocks.append(_without_idle_barriers(group))
+        groups = [*blocks, *proxies.values()]
+        self.names[rank] = [group.names for group in groups]
+        return tuple(Workgroup(tuple(group.operations)) for group in groups)
 
-    def _operations(self, rank: int, step: PlanStep, waited: Counter[int], met: Counter[int]) -> list[Operation]:
-        made: list[Operation] = []
-        if step.name in DATA:
-            made += self._data(rank, step)
-        for i, channel in enumerate(step.channels):
-            if step.name in SIGNALS:
-                peer, there = self._other_end(rank, channel)
-                made.append(Operation(OpKind.RELEASE, semaphore=there, peer=(peer - rank) % self.n,
-                                      fence=i == 0 and step.name != "rlxsignal"))
-            elif step.name in WAITS:
-                waited[channel] += 1
-                made.append(Operation(OpKind.ACQUIRE, semaphore=channel, value=waited[channel]))
-        if step.name == "nop":
+    def _number(self, key: Semaphore) -> int:
+        return self.semaphores.setdefault(key, len(self.semaphores))
+
+    def _operations(self, where: tuple[int, int, int], step: PlanStep, met: Counter[Semaphore]) -> list[Operation]:
+        made = self._data(where[0], step) if step.name in DATA else []
+        if step.name in SIGNALS:
+            made += [self._signal(where, place, fence=place == 0 and step.name != "rlxsignal")
+                     for place in range(len(step.channels))]
+        elif step.name in WAITS:
+            made += [Operation(OpKind.ACQUIRE, semaphore=self._number(key), value=value)
+                     for key, value in self.signals.awaited(where, step)]
+        elif step.name in INSIDE:
+            made += self._inside(where[0], step, met)
+        elif step.name == "nop":
             made.append(Operation(OpKind.BARRIER))
-        if step.name == "barrier":
+        elif step.name == "barrier":
             number, blocks = step.barrier
-            semaphore = self._round(number, met[number])
-            met[number] += 1
+            semaphore = self._number(("barrier", number, met["barrier", number, 0]))
+            met["barrier", number, 0] += 1
             made += [Operation(OpKind.RELEASE, semaphore=semaphore),
                      Operation(OpKind.ACQUIRE, semaphore=semaphore, value=max(1, blocks))]
         return made
+
+    def _inside(self, rank: int, step: PlanStep, met: Counter[Semaphore]) -> list[Operation]:
+        """Semaphores inside a GPU: an acquire takes one of what stands there at first and what was released."""
+        made = []
+        for at, each in enumerate(step.semaphores):
+            key = ("semaphore", each, 0)
+            number = self._number(key)
+            if step.name == "sem_release":
+                made.append(Operation(OpKind.RELEASE, semaphore=number, fence=at == 0))
+                continue
+            met[key] += 1
+            value = met[key] - self.plan.gpus[rank].semaphores[each]
+            made += [Operation(OpKind.ACQUIRE, semaphore=number, value=value)] if value > 0 else []
+        return made
+
+    def _signal(self, where: tuple[int, int, int], place: int, *, fence: bool) -> Operation:
+        peer, key = self.signals.raised(where, place)
+        return Operation(OpKind.RELEASE, semaphore=self._number(key), peer=(peer - where[0]) % self.n, fence=fence)
+
+    def _ask(self, where: tuple[int, int, int], step: PlanStep, name: str, group: _Group,
+             proxies: dict[tuple[int, int], _Group]) -> None:
+        """An operation on port channels: requests to the proxies, and what they do then."""
+        if self.latency is None:
+            raise UnsupportedError(self.plan.path, f"{name} on a port channel",
+                                   expected="a GPU with proxy_latency, which says how long its proxy takes")
+        rank, block, _ = where
+        if step.name == "rppkt":
+            group.add(name, *(Operation(OpKind.LOAD, each.size, each.sources) for each in self._data(rank, step)))
+        copies = self._data(rank, step) if step.name in DATA else []
+        if len(copies) == 1 < len(step.channels):       # one source to several peers
+            copies = [Operation(OpKind.MEMCPY, copies[0].size, copies[0].sources, (to,)) for to in copies[0].targets]
+        for place, channel in enumerate(step.channels):
+            proxy, asked = proxies.setdefault((block, channel), _Group()), ("proxy", block, channel)
+            group.count[asked] += 1
+            group.add(name, Operation(OpKind.RELEASE, semaphore=self._number(asked), fence=place == 0))
+            made = [Operation(OpKind.ACQUIRE, semaphore=self._number(asked), value=group.count[asked]),
+                    Operation(OpKind.NOP, time=self.latency), *copies[place:place + 1]]
+            if step.name in SIGNALS:
+                made.append(self._signal(where, place, fence=True))
+            if step.name in FLUSHES:
+                flushed = ("flushed", block, channel)
+                group.count[flushed] += 1
+                made.append(Operation(OpKind.RELEASE, semaphore=self._number(flushed)))
+            proxy.add(f"{name}, at its proxy,", *made)
+        if step.name in FLUSHES:
+            for channel in step.channels:
+                flushed = ("flushed", block, channel)
+                group.add(name, Operation(OpKind.ACQUIRE, semaphore=self._number(flushed), value=group.count[flushed]))
 
     def _data(self, rank: int, step: PlanStep) -> list[Operation]:
         """The thread block's share of a data operation; none where there are fewer requests than blocks."""
@@ -153,49 +219,31 @@ class _Builder:
         first, end = total * part // of, total * (part + 1) // of
         sources, targets = (tuple(self._place(rank, spot, first) for spot in spots)
                             for spots in (step.sources, step.targets))
+        if end <= first:
+            return []
+        if step.name in PAIRED:
+            return [Operation(OpKind.MEMCPY, end - first, (source,), (target,))
+                    for source, target in zip(sources, targets, strict=True)]
         kind = OpKind.REDUCE if len(sources) > 1 else OpKind.MEMCPY
-        return [Operation(kind, end - first, sources, targets)] if end > first else []
-
-    def _round(self, barrier: int, turn: int) -> int:
-        if (barrier, turn) not in self.rounds:
-            self.rounds[barrier, turn] = len(self.semaphores)
-            self.semaphores.append(f"barrier {barrier}, round {turn}")
-        return self.rounds[barrier, turn]
+        return [Operation(kind, end - first, sources, targets)]
 
     def _place(self, rank: int, spot: Spot, skipped: int) -> Place:
         owner, kind, index, _ = spot
-        buffer, first = self._at(owner, kind)
-        return Place(buffer, (first + index) * self.chunk + skipped, (owner - rank) % self.n)
-
-    def _at(self, rank: int, kind: str) -> tuple[int, int]:
-        """(number of the buffer, chunk of it) where a rank's input, output or scratch begins."""
-        if kind == "s":
-            return len(self.buffers) - 1, 0
-        if not self.plan.in_place:
-            return "io".index(kind), 0
-        part = {CommOp.ALL_GATHER: "i", CommOp.REDUCE_SCATTER: "o"}.get(self.plan.op)
-        return 0, rank * self.plan.gpus[rank].chunks[kind] if kind == part else 0
+        buffer, first = (len(self.buffers) - 1, 0) if kind == "s" else self.layout.at(owner, kind)
+        return Place(buffer, first + index * self.chunk + skipped, (owner - rank) % self.n)
 
     def promise(self) -> Promise:
         """What the collective promises, rank by rank."""
-        ranks = range(self.n)
-        return Promise(self.plan.op.name.lower(), [self._part(rank, "i") for rank in ranks],
-                       [self._part(rank, "o") for rank in ranks], self.names, overwritten=not self.plan.ll)
-
-    def _part(self, rank: int, kind: str) -> Part:
-        buffer, first = self._at(rank, kind)
-        size = self.plan.gpus[rank].chunks[kind] * self.chunk
-        own = {CommOp.ALL_GATHER: "i", CommOp.REDUCE_SCATTER: "o"}.get(self.plan.op)
-        elements = np.arange(size) + (rank * size if kind == own else 0)
-        if kind == "i":
-            counts = [one(self.n, rank)] * size
-        elif self.plan.op == CommOp.ALL_GATHER:
-            counts = [one(self.n, int(each)) for each in elements * self.n // max(1, size)]
-        else:
-            counts = [(1,) * self.n] * size
-        return Part(buffer, first * self.chunk, elements, counts)
+        return Promise(self.plan.op.name.lower(), self.layout.starts(), self.layout.ends(), self.names,
+                       overwritten=not self.plan.ll)
 
 
-def _steps(gpu: PlanGpu) -> list[tuple[int, int, PlanStep]]:
-    """(thread block, number, operation) of all."""
-    return [(block, at, step) for block, each in enumerate(gpu.blocks) for at, step in enumerate(each.steps)]
+def _without_idle_barriers(group: _Group) -> _Group:
+    """Without barriers beside a release, an acquire or a barrier: these bring the wavefronts together anyway."""
+    found = _Group()
+    following: list[OpKind | None] = [*(op.kind for op in group.operations[1:]), None]
+    for op, name, after in zip(group.operations, group.names, following):
+        before = found.operations[-1].kind if found.operations else None
+        if op.kind != OpKind.BARRIER or not _CONTROL & {before, after}:
+            found.add(name, op)
+    return found

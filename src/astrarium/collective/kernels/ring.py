@@ -26,7 +26,7 @@ def all_gather(w: Writer) -> None:
 def reduce_scatter(w: Writer) -> None:
     """Everyone adds its part to what it got last and passes the sum on; n - 1 steps."""
     source, target = w.buffer("input", w.shape.gpus), w.buffer("output", 1)
-    scratch = w.buffer("sums", w.shape.gpus, ll=w.shape.ll)
+    scratch = w.buffer("sums", w.shape.gpus, flags=w.shape.flags)
     for piece in w.pieces():
         w.begin(piece)
         _sum_up(w, source, scratch, [w.at(target, 0)])
@@ -36,7 +36,7 @@ def reduce_scatter(w: Writer) -> None:
 def all_reduce(w: Writer) -> None:
     """reduce_scatter, then all_gather; 2 (n - 1) steps."""
     source, target = w.buffer("input", w.shape.gpus), w.buffer("output", w.shape.gpus)
-    scratch, lines = w.buffer("sums", w.shape.gpus, ll=w.shape.ll), _lines(w, "gathered", target)
+    scratch, lines = w.buffer("sums", w.shape.gpus, flags=w.shape.flags), _lines(w, "gathered", target)
     for piece in w.pieces():
         w.begin(piece)
         _sum_up(w, source, scratch, [w.at(target, 0), w.at(lines, -1, 1)])
@@ -46,7 +46,7 @@ def all_reduce(w: Writer) -> None:
 
 def _lines(w: Writer, name: str, target: int) -> int:
     """Where chunks that are passed on arrive: with LL lines with flags, else their place in the output."""
-    return w.buffer(name, w.shape.gpus, ll=True) if w.shape.ll else target
+    return w.buffer(name, w.shape.gpus, flags=w.shape.flags) if w.shape.flags else target
 
 
 def _sum_up(w: Writer, source: int, scratch: int, last: list[Place]) -> None:
@@ -65,7 +65,7 @@ def _pass_on(w: Writer, lines: int, target: int) -> None:
     for s in range(1, n):
         ends = s == n - 1
         targets = [] if ends else [w.at(lines, -s - 1, 1)]
-        targets += [w.at(target, -s)] if w.shape.ll else []
+        targets += [w.at(target, -s)] if w.shape.flags else []
         before = _step(w, f"gathered {s}", before, [w.at(lines, -s)], targets, not ends)
 
 
@@ -75,13 +75,14 @@ def _step(w: Writer, name: str, before: Sync | None, sources: list[Place], targe
     if before is not None:
         w.acquire(before)
     if targets:
+        w.pause()
         w.reduce(sources, *targets)
     return _sent(w, name) if sends else None
 
 
 def _sent(w: Writer, name: str) -> Sync | None:
     """Tell the next GPU that what was stored there is complete; lines with flags say so themselves."""
-    if w.shape.ll:
+    if w.shape.flags:
         return None
     sync = w.semaphore(name, 1)
     w.release(sync, [1])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from astrarium.collective.kernels.device import Gpu
-from astrarium.config import Config, Knob
+from astrarium.config import Config, Knob, default
 from astrarium.registry import Kind
+from astrarium.units import Time
 from astrarium.vocab import CommOp
 
 __all__ = ["KernelTimes", "Kernels"]
@@ -16,17 +17,27 @@ class Kernels(Config, frozen=True):
     """How a collective runs as GPU kernels."""
 
     algorithm: Annotated[str, Knob("Which kernel.", choices=Kind("kernel"))] = "all_pairs"
-    protocol: Annotated[Literal["simple", "ll"], Knob("simple: data, a fence, a semaphore. ll: every line carries its "
-                                                      "flag, and twice the bytes move.")] = "simple"
+    protocol: Annotated[Literal["simple", "ll", "ll128", "lamport"], Knob(
+        "simple: data, a fence, a semaphore. ll: every 8 bytes are half data, half flag. ll128: a flag of 8 bytes ends "
+        "every line. lamport: a value that data never have marks what has not come.")] = "simple"
     direction: Annotated[Literal["put", "get"], Knob("put: write to peers. get: read from them.")] = "put"
     workgroups: Annotated[int, Knob("Workgroups that share every chunk.", ge=1)] = 16
     wavefronts: Annotated[int, Knob("Wavefronts of a workgroup.", ge=1)] = 8
     unroll: Annotated[int, Knob("Instructions of a wavefront in a step of its loop.", ge=1)] = 4
+    at_once: Annotated[bool, Knob("A step of the loop copies from or to all peers; else one peer comes after another.")
+                       ] = False
+    step: Annotated[Time, Knob("What a step of a ring costs a workgroup beside loads and stores.", ge=0)] = default(
+        "0 ns")
+    launch: Annotated[Time, Knob("From the start of the collective to the dispatch of workgroups.", ge=0)] = default(
+        "0 ns")
+    program: Annotated[str | None, Knob("A file instead of a built-in kernel: an MSCCL++ plan (.json), which says all "
+                                        "but `unroll`, or an MSCCL program (.xml), all but `wavefronts` and `unroll`.",
+                                        file=True)] = None
 
     @property
     def name(self) -> str:
         """In words."""
-        return f"{self.algorithm} {self.protocol} {self.direction}"
+        return self.program or f"{self.algorithm} {self.protocol} {self.direction}"
 
 
 Choice = Annotated[Kernels | None, Knob("Its kernel; none: its messages or the timer say how long it takes.")]

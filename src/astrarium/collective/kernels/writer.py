@@ -18,14 +18,18 @@ __all__ = ["KernelAlgorithm", "Piece", "Shape", "Sync", "Writer"]
 
 
 class Shape(Struct, frozen=True):
-    """What a builder is asked for: `gpus`, the `chunk` of one GPU in requests, `workgroups` that share it, whether data
-    carry their flag (`ll`), and whether data are written to peers (put) or read from them (`get`)."""
+    """What a builder is asked for: `gpus`, the `chunk` of one GPU in requests, `workgroups` that share it, how many
+    lines with flags a request takes (`flags`; 0: data carry no flags), whether data are written to peers (put) or read
+    from them (`get`), whether a step of the loop copies from or to all peers `at_once`, and what a `step` of a ring
+    costs beside loads and stores (ps)."""
 
     gpus: int
     chunk: int
     workgroups: int
-    ll: bool = False
+    flags: int = 0
     get: bool = False
+    at_once: bool = False
+    step: int = 0
 
 
 class Piece(Struct, frozen=True):
@@ -53,9 +57,9 @@ class Writer:
         self.operations: list[Operation] = []
         self.piece = Piece(0, shape.chunk)
 
-    def buffer(self, name: str, chunks: int, *, ll: bool = False) -> int:
-        """A buffer of so many chunks; with `ll` its lines carry flags, and a request of payload takes two lines."""
-        self.buffers.append(Buffer(name, chunks * self.shape.chunk, flagged=ll, lines=2 if ll else 1))
+    def buffer(self, name: str, chunks: int, *, flags: int = 0) -> int:
+        """A buffer of so many chunks; with `flags` its lines carry flags, and a request of payload takes so many."""
+        self.buffers.append(Buffer(name, chunks * self.shape.chunk, flagged=flags > 0, lines=flags or 1))
         return len(self.buffers) - 1
 
     def pieces(self) -> list[Piece]:
@@ -81,6 +85,15 @@ class Writer:
         """Load a piece and store it."""
         self._data(OpKind.MEMCPY, (source,), targets)
 
+    def copies(self, pairs: Sequence[tuple[Place, Place]]) -> None:
+        """Copies (from, to), one after another, or all in each step of the loop (`at_once`)."""
+        sources, targets = tuple(zip(*pairs, strict=True))
+        if self.shape.at_once:
+            self._data(OpKind.MEMCPY, sources if len(set(sources)) > 1 else sources[:1], targets)
+        else:
+            for source, target in pairs:
+                self.copy(source, target)
+
     def reduce(self, sources: Sequence[Place], *targets: Place) -> None:
         """Load pieces, add them, store the sum."""
         self._data(OpKind.REDUCE if len(sources) > 1 else OpKind.MEMCPY, tuple(sources), targets)
@@ -93,28 +106,34 @@ class Writer:
         self.semaphores.append(f"{name}, workgroup {len(self.groups)}")
         return Sync(len(self.semaphores) - 1, count)
 
-    def release(self, sync: Sync, peers: Sequence[int], *, fence: bool = True) -> None:
-        """Raise a semaphore of GPUs at some distances; one fence goes before all."""
+    def release(self, sync: Sync, peers: Sequence[int], *, fence: bool = True, each: bool = False) -> None:
+        """Raise a semaphore of GPUs at some distances; one fence goes before all, or one before `each`."""
         for i, peer in enumerate(peers):
             self.operations.append(Operation(OpKind.RELEASE, semaphore=sync.number, peer=peer % self.shape.gpus,
-                                             fence=fence and i == 0))
+                                             fence=fence and (each or i == 0)))
 
     def acquire(self, sync: Sync) -> None:
         """Wait for all releases of a semaphore."""
         self.operations.append(Operation(OpKind.ACQUIRE, semaphore=sync.number, value=sync.count))
 
-    def meet(self, name: str, *, fence: bool = False) -> None:
+    def pause(self) -> None:
+        """What a step costs beside loads and stores, if anything."""
+        if self.shape.step:
+            self.operations.append(Operation(OpKind.NOP, time=self.shape.step))
+
+    def meet(self, name: str, *, fence: bool = False, each: bool = False) -> None:
         """Wait for this workgroup on all other GPUs."""
         peers = range(1, self.shape.gpus)
         sync = self.semaphore(name, len(peers))
-        self.release(sync, peers, fence=fence)
+        self.release(sync, peers, fence=fence, each=each)
         self.acquire(sync)
 
 
 class KernelAlgorithm(Struct, frozen=True):
-    """What the registry has of a kernel: the builder of each operation, whether peers can be read (get), and whether
-    the payload is one chunk on every GPU (else one chunk per GPU)."""
+    """What the registry has of a kernel: the builder of each operation, whether peers can be read (get) and written
+    to (put), and whether the payload is one chunk on every GPU (else one chunk per GPU)."""
 
     builders: Mapping[CommOp, Callable[[Writer], None]]
     get: bool = True
+    put: bool = True
     whole: bool = False

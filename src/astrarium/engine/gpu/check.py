@@ -73,6 +73,8 @@ def _data_faults(launch: Launch, op: Operation) -> Iterator[str]:
     for word, places, least in (("sources", op.sources, counts[0]), ("targets", op.targets, counts[1])):
         if len(places) < least or (not least and places) or len(places) > 1 << 10:
             yield f"has {len(places)} {word}"
+    if op.kind == OpKind.MEMCPY and 1 < len(op.sources) != len(op.targets):
+        yield f"has {len(op.sources)} sources and {len(op.targets)} targets"
     if op.size < 1:
         yield f"of {op.size} requests"
     for place in (*op.sources, *op.targets):

@@ -92,7 +92,8 @@ class Place(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """One operation of a workgroup. `size`: requests of payload, of each source and target. `peer`, `semaphore`: what
+    """One operation of a workgroup. `size`: requests of payload, of each source and target. A MEMCPY copies its source
+    to all targets, or each of several sources to the target of the same number. `peer`, `semaphore`: what
     a release signals (an acquire asks its own GPU's); `value`: the count that an acquire waits for. `fence`: a release
     waits until all of the workgroup's requests are back. `time`: of a NOP, ps."""
 

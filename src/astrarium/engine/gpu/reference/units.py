@@ -162,7 +162,7 @@ class Units:
 
     def _loaded(self, f: Wavefront) -> None:
         """All loads of a step are back."""
-        more = (len(f.operation.sources) - 1) * self.machine.reduce
+        more = (len(f.operation.sources) - 1) * self.machine.reduce if f.operation.kind != OpKind.MEMCPY else 0
         if not more:
             return self._added(f)
         unit = f.work.unit

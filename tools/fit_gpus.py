@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Fit what no source says of a GPU of `catalog/gpus.toml`: `tools/fit_gpus.py DEVICE [DRAWS]`; prints columns.
+
+Rows: `benchmarks/data/gpu_collectives.csv`. Fitted are all_reduces whose size is a power of four, without those of
+TensorRT-LLM on eight GPUs; of MSCCL++ one row, for its launch. The others judge (`benchmarks/gpu_hardware.py`).
+
+First the chip, on all_reduces of inference engines (4 and 8 GPUs) and TensorRT-LLM (2 and 4): link latency, fence,
+overhead of a packet, requests outstanding in a unit, and one time of launch. Then NCCL's all_reduce on eight GPUs, with
+that chip: its launch, the cost of a step of LL and of LL128 and Simple, wavefronts of LL128, unrolling of Simple. Least
+mean absolute log error; the best two of DRAWS drawn sets (seed 1), each then improved one number at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from astrarium import catalog  # noqa: E402
+from astrarium.collective.kernels import Gpu, Kernels, kernel_time  # noqa: E402
+from astrarium.collective.kernels.libraries import LIBRARIES  # noqa: E402
+from astrarium.config import decode  # noqa: E402
+from astrarium.vocab import CommOp  # noqa: E402
+
+Numbers = Mapping[str, float]
+Fit = tuple[float, float, dict[str, float]]     # error, us of launch, numbers
+MSCCLPP = 24 << 10       # size of the fitted row of MSCCL++
+CHIP = {"link_latency": (150.0, 1200.0), "fence": (1.0, 1500.0), "header": (16.0, 64.0), "outstanding": (128.0, 800.0)}
+NCCL: Mapping[str, Sequence[float]] = {
+    "ll": range(0, 700, 50), "rest": range(0, 1000, 50), "wavefronts": (2, 3, 4, 6, 8, 12, 16), "unroll": (1, 2, 4)}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement, us."""
+
+    device: str
+    library: str
+    op: CommOp
+    gpus: int
+    size: int
+    us: float
+
+    @property
+    def fitted(self) -> bool:
+        """Whether numbers of the catalog were fitted on it."""
+        if self.library == "mscclpp":
+            return self.size == MSCCLPP
+        judges = self.op != CommOp.ALL_REDUCE or (self.gpus == 8 and self.library == "trtllm")
+        return self.size.bit_length() % 2 == 1 and not judges
+
+
+def rows() -> list[Row]:
+    """All measurements."""
+    with (ROOT / "benchmarks/data/gpu_collectives.csv").open(encoding="utf-8") as file:
+        return [Row(row["device"], row["library"], CommOp[row["op"].upper()], int(row["gpus"]), int(row["size_B"]),
+                    float(row["time_us"])) for row in csv.DictReader(file)]
+
+
+def gpu_of(device: str, numbers: Numbers) -> Gpu:
+    """The catalog's GPU with other numbers."""
+    most = round(numbers["outstanding"])
+    return decode(Gpu, {"like": device, "link_latency": f"{numbers['link_latency']:.0f} ns",
+                        "fence": f"{numbers['fence']:.0f} ns", "header": f"{numbers['header']:.0f} B",
+                        "outstanding_unit": most, "outstanding_workgroup": most,
+                        "outstanding_wavefront": min(most, 256)})
+
+
+def best_launch(times: Sequence[float], measured: Sequence[Row]) -> tuple[float, float]:
+    """(mean absolute log error, launch in us) of the best launch, which every time gets."""
+    def error(launch: float) -> float:
+        return sum(abs(log((time + launch) / row.us)) for time, row in zip(times, measured, strict=True)) / len(times)
+
+    return min((error(step / 20), step / 20) for step in range(300))
+
+
+def chip_fit(device: str, measured: Sequence[Row], draws: int) -> Fit:
+    """The chip's numbers."""
+    def judge(numbers: dict[str, float]) -> Fit:
+        gpu = gpu_of(device, numbers)
+        times = [us(row, gpu, decode(Kernels, LIBRARIES[row.library](row.op, row.size, row.gpus)[0]))
+                 for row in measured]
+        return (*best_launch(times, measured), numbers)
+
+    chance = random.Random(1)
+    drawn = sorted((judge({name: round(chance.uniform(*span)) for name, span in CHIP.items()}) for _ in range(draws)),
+                   key=lambda fit: fit[0])
+    return min((improved(fit, judge) for fit in drawn[:2]), key=lambda fit: fit[0])
+
+
+def improved(fit: Fit, judge: Callable[[dict[str, float]], Fit]) -> Fit:
+    """One number after the other, in steps that halve."""
+    for part in (8, 16, 32, 64, 128):
+        for name, (least, most) in CHIP.items():
+            for step in (-(most - least) / part, (most - least) / part):
+                while True:
+                    other = judge({**fit[2], name: round(max(least, min(fit[2][name] + step, most)))})
+                    if other[0] >= fit[0]:
+                        break
+                    fit = other
+    return fit
+
+
+def nccl_fit(gpu: Gpu, measured: Sequence[Row]) -> Fit:
+    """NCCL's numbers on a chip."""
+    kept: dict[tuple[Row, Kernels], float] = {}
+
+    def time(row: Row, numbers: Numbers) -> float:
+        found = []
+        for each in LIBRARIES["nccl"](row.op, row.size, row.gpus):
+            step = numbers["ll" if each["protocol"] == "ll" else "rest"]
+            own = {"ll128": {"wavefronts": int(numbers["wavefronts"])}, "simple": {"unroll": int(numbers["unroll"])}}
+            kernels = decode(Kernels, {**each, "step": f"{step} ns", **own.get(each["protocol"], {})})
+            if (row, kernels) not in kept:
+                kept[row, kernels] = us(row, gpu, kernels)
+            found.append(kept[row, kernels])
+        return min(found)
+
+    def judge(numbers: dict[str, float]) -> Fit:
+        return (*best_launch([time(row, numbers) for row in measured], measured), numbers)
+
+    fit = judge({"ll": 100, "rest": 300, "wavefronts": 4, "unroll": 2})
+    for _ in range(3):
+        for name, values in NCCL.items():
+            fit = min([fit, *(judge({**fit[2], name: value}) for value in values)], key=lambda each: each[0])
+    return fit
+
+
+def us(row: Row, gpu: Gpu, kernels: Kernels) -> float:
+    """Simulated us of a row, without launch."""
+    return kernel_time(row.op, row.size, row.gpus, gpu, kernels).makespan / 1e6
+
+
+def main(device: str, draws: int) -> None:
+    """Fit and print."""
+    catalog.row_of("gpus", device)
+    measured = [row for row in rows() if row.device == device and row.fitted]
+    chip = chip_fit(device, [row for row in measured if row.library in ("engine", "trtllm")], draws)
+    print(f"chip: error {chip[0]:.4f}, launch {chip[1]:.2f} us, {chip[2]}", flush=True)
+    nccl = nccl_fit(gpu_of(device, chip[2]), [row for row in measured if row.library == "nccl"])
+    print(f"NCCL: error {nccl[0]:.4f}, launch {nccl[1]:.2f} us, {nccl[2]}")
+    for row in measured:
+        if row.library == "mscclpp":
+            kernels = decode(Kernels, LIBRARIES["mscclpp"](row.op, row.size, row.gpus)[0])
+            print(f"MSCCL++: launch {row.us - us(row, gpu_of(device, chip[2]), kernels):.2f} us")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 50)
