@@ -51,6 +51,7 @@ private:
     std::vector<std::array<Tick, 4>> links_;                         // of routers: east, west, south, north
     std::vector<bool> landed_;                                       // flagged lines that were stored
     std::unordered_map<std::uint32_t, std::vector<Event>> readers_;  // of flagged lines that were not
+    std::unordered_map<std::uint64_t, std::uint32_t> joins_;         // answers to requests to all GPUs, by key
     std::vector<std::uint32_t> counts_;
     std::vector<std::vector<Event>> polls_;
     std::uint32_t port_group_;  // ports per peer
@@ -61,6 +62,7 @@ private:
     void travel(Event& event, std::uint16_t here, Stage stage);
     void reached(Event& event, Stage stage);
     void access(Event event);
+    bool joined(const Event& event);
     void landed(std::uint32_t line);
     void signalled(std::uint32_t semaphore);
 };
