@@ -57,8 +57,9 @@ def test_gpus_agree_with_the_devices_that_they_name(name: str) -> None:
     assert not set(row["calibrated"]) & set(row["assumed"])
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("size", [1 * KIB, 40 * KIB, 320 * KIB])
+@pytest.mark.parametrize(("library", "size"), [
+    *((library, size) for library in LIBRARIES if library != "multimem" for size in (1 * KIB, 40 * KIB, 320 * KIB)),
+    ("multimem", 256 * KIB)])
 def test_kernels_of_libraries_pass_the_exam(library: str, size: int) -> None:
     for kernels in library_kernels(library, "h100_sxm", CommOp.ALL_REDUCE, size, 4):
         launch = kernel_launch(CommOp.ALL_REDUCE, size, 4, decode(Gpu, {"like": "h100_sxm"}), kernels)
@@ -83,7 +84,8 @@ def test_what_libraries_run() -> None:
     assert algorithms("engine", 255 * KIB, 8) == algorithms("engine", 511 * KIB, 4) == ["one_shot_read simple"]
     assert algorithms("engine", 256 * KIB, 8) == algorithms("engine", 512 * KIB, 4) == ["two_shot_read simple"]
     assert algorithms("nccl", 16 * KIB, 8) == ["ring ll", "ring ll128"]
-    assert algorithms("nccl", 32 * MIB, 8) == ["ring simple"]
+    assert algorithms("nccl", 32 * MIB, 8) == ["ring simple", "nvls simple"]
+    assert algorithms("multimem", MIB, 8) == ["nvls simple"]
     with pytest.raises(InputError, match=r"library: 'ncl' is not known; .*did you mean 'nccl'"):
         library_kernels("ncl", "h100_sxm", CommOp.ALL_REDUCE, 1024, 8)
     with pytest.raises(UnsupportedError, match="engine has no all_gather of 1024 B on 8 GPUs"):
