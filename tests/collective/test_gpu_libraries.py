@@ -37,7 +37,7 @@ def errors(device: str, library: str | None, op: str = "all_reduce", gpus: int =
     with ROWS.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             size = int(row["size_B"])
-            power = size.bit_length() % 2 == 1 and row["library"] in ("engine", "nccl") and op == "all_reduce"
+            power = size.bit_length() % 2 == 1 and row["library"] != "trtllm" and op == "all_reduce"
             fitted = size == 24 * KIB if row["library"] == "mscclpp" else power
             mine = (row["device"], row["op"], int(row["gpus"])) == (device, op, gpus)
             if mine and not fitted and library in (None, row["library"]):

@@ -21,6 +21,8 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
       credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
       counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
+    for (const Grid& grid : launch.grids)
+        for (const Place& place : grid.places) multimem_ |= place.peer == launch.gpus;
     if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
     if (m_.mesh_data) {
         std::uint16_t last = 0;
@@ -113,7 +115,7 @@ void Chip::out(Event event) {
 
 // A packet from another GPU: of a switch, it queues for this GPU's port.
 void Chip::into(Event event) {
-    if (!event.origin() && flights_[event.instruction].peer == launch_.gpus && !joined(event)) return;
+    if (multimem_ && !event.origin() && flights_[event.instruction].peer == launch_.gpus && !joined(event)) return;
     if (m_.switched) {
         const Tick service = carries_data(event.kind) ? m_.port_data : m_.port_control;
         event.time = inward_[event.port] = std::max(inward_[event.port], now) + service;

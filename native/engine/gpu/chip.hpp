@@ -55,6 +55,7 @@ private:
     std::vector<std::uint32_t> counts_;
     std::vector<std::vector<Event>> polls_;
     std::uint32_t port_group_;  // ports per peer
+    bool multimem_ = false;     // a place is one of all GPUs
 
     // First port to the GPU at a distance: all ports lead to a switch.
     std::uint32_t first_port(std::uint32_t distance) const { return m_.switched ? 0 : (distance - 1) * port_group_; }
