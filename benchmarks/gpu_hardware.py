@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import argparse
 import csv
+import statistics
 import sys
 from collections.abc import Iterable, Sequence
+from math import ceil
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,7 +46,7 @@ def simulated(row: Row) -> float:
 def spread(errors: Iterable[float]) -> tuple[int, float, float]:
     """(number, median, 90th percentile), the latter two in percent."""
     found = sorted(errors)
-    return len(found), 100 * found[(len(found) - 1) // 2], 100 * found[int(0.9 * (len(found) - 1))]
+    return len(found), 100 * statistics.median(found), 100 * found[ceil(0.9 * (len(found) - 1))]
 
 
 def table(device: str, times: Sequence[tuple[Row, float]]) -> None:

@@ -108,6 +108,13 @@ def improved(fit: Fit, judge: Callable[[dict[str, float]], Fit]) -> Fit:
     return fit
 
 
+def of_nccl(each: Mapping[str, object], numbers: Numbers) -> Kernels:
+    """A ring with these numbers."""
+    step = numbers["ll" if each["protocol"] == "ll" else "rest"]
+    own = {"ll128": {"wavefronts": int(numbers["wavefronts"])}, "simple": {"unroll": int(numbers["unroll"])}}
+    return decode(Kernels, {**each, "step": f"{step} ns", **own.get(str(each["protocol"]), {})})
+
+
 def nccl_fit(gpu: Gpu, measured: Sequence[Row]) -> Fit:
     """NCCL's numbers on a chip."""
     kept: dict[tuple[Row, Kernels], float] = {}
@@ -115,9 +122,9 @@ def nccl_fit(gpu: Gpu, measured: Sequence[Row]) -> Fit:
     def time(row: Row, numbers: Numbers) -> float:
         found = []
         for each in LIBRARIES["nccl"](row.op, row.size, row.gpus):
-            step = numbers["ll" if each["protocol"] == "ll" else "rest"]
-            own = {"ll128": {"wavefronts": int(numbers["wavefronts"])}, "simple": {"unroll": int(numbers["unroll"])}}
-            kernels = decode(Kernels, {**each, "step": f"{step} ns", **own.get(each["protocol"], {})})
+            if each["algorithm"] != "ring":
+                continue
+            kernels = of_nccl(each, numbers)
             if (row, kernels) not in kept:
                 kept[row, kernels] = us(row, gpu, kernels)
             found.append(kept[row, kernels])
@@ -133,6 +140,22 @@ def nccl_fit(gpu: Gpu, measured: Sequence[Row]) -> Fit:
     return fit
 
 
+def launches(gpu: Gpu, measured: Sequence[Row], nccl: Fit) -> None:
+    """Print what is left: the launch of MSCCL++, of multimem, and of NCCL's NVLS (of the rows from 1 MiB on)."""
+    for library in ("mscclpp", "multimem"):
+        own = [row for row in measured if row.library == library]
+        times = [us(row, gpu, decode(Kernels, LIBRARIES[library](row.op, row.size, row.gpus)[0])) for row in own]
+        if own:
+            print(f"{library}: error, launch in us: {best_launch(times, own)}")
+    found = []
+    for row in (row for row in measured if row.library == "nccl" and row.size >= 1 << 20):
+        *rings, switch = LIBRARIES["nccl"](row.op, row.size, row.gpus)
+        found.append((row.us, min(us(row, gpu, of_nccl(each, nccl[2])) for each in rings) + nccl[1],
+                      us(row, gpu, decode(Kernels, switch))))
+    print("NVLS: error, launch in us:", min((sum(abs(log(min(ring, own + launch) / time)) for time, ring, own in found)
+                                             / len(found), launch) for launch in range(60)))
+
+
 def us(row: Row, gpu: Gpu, kernels: Kernels) -> float:
     """Simulated us of a row, without launch."""
     return kernel_time(row.op, row.size, row.gpus, gpu, kernels).makespan / 1e6
@@ -146,10 +169,7 @@ def main(device: str, draws: int) -> None:
     print(f"chip: error {chip[0]:.4f}, launch {chip[1]:.2f} us, {chip[2]}", flush=True)
     nccl = nccl_fit(gpu_of(device, chip[2]), [row for row in measured if row.library == "nccl"])
     print(f"NCCL: error {nccl[0]:.4f}, launch {nccl[1]:.2f} us, {nccl[2]}")
-    for row in measured:
-        if row.library == "mscclpp":
-            kernels = decode(Kernels, LIBRARIES["mscclpp"](row.op, row.size, row.gpus)[0])
-            print(f"MSCCL++: launch {row.us - us(row, gpu_of(device, chip[2]), kernels):.2f} us")
+    launches(gpu_of(device, chip[2]), measured, nccl)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import statistics
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def errors(device: str, library: str | None, op: str = "all_reduce", gpus: int =
     with ROWS.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             size = int(row["size_B"])
-            power = size.bit_length() % 2 == 1 and row["library"] in ("engine", "nccl") and op == "all_reduce"
+            power = size.bit_length() % 2 == 1 and row["library"] != "trtllm" and op == "all_reduce"
             fitted = size == 24 * KIB if row["library"] == "mscclpp" else power
             mine = (row["device"], row["op"], int(row["gpus"])) == (device, op, gpus)
             if mine and not fitted and library in (None, row["library"]):
@@ -56,8 +57,9 @@ def test_gpus_agree_with_the_devices_that_they_name(name: str) -> None:
     assert not set(row["calibrated"]) & set(row["assumed"])
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("size", [1 * KIB, 40 * KIB, 320 * KIB])
+@pytest.mark.parametrize(("library", "size"), [
+    *((library, size) for library in LIBRARIES if library != "multimem" for size in (1 * KIB, 40 * KIB, 320 * KIB)),
+    ("multimem", 256 * KIB)])
 def test_kernels_of_libraries_pass_the_exam(library: str, size: int) -> None:
     for kernels in library_kernels(library, "h100_sxm", CommOp.ALL_REDUCE, size, 4):
         launch = kernel_launch(CommOp.ALL_REDUCE, size, 4, decode(Gpu, {"like": "h100_sxm"}), kernels)
@@ -82,7 +84,8 @@ def test_what_libraries_run() -> None:
     assert algorithms("engine", 255 * KIB, 8) == algorithms("engine", 511 * KIB, 4) == ["one_shot_read simple"]
     assert algorithms("engine", 256 * KIB, 8) == algorithms("engine", 512 * KIB, 4) == ["two_shot_read simple"]
     assert algorithms("nccl", 16 * KIB, 8) == ["ring ll", "ring ll128"]
-    assert algorithms("nccl", 32 * MIB, 8) == ["ring simple"]
+    assert algorithms("nccl", 32 * MIB, 8) == ["ring simple", "nvls simple"]
+    assert algorithms("multimem", MIB, 8) == ["nvls simple"]
     with pytest.raises(InputError, match=r"library: 'ncl' is not known; .*did you mean 'nccl'"):
         library_kernels("ncl", "h100_sxm", CommOp.ALL_REDUCE, 1024, 8)
     with pytest.raises(UnsupportedError, match="engine has no all_gather of 1024 B on 8 GPUs"):
@@ -102,7 +105,7 @@ def test_held_out_all_reduces_on_eight_gpus(device: str) -> None:
     found = sorted(errors(device, None))
     assert len(found) > 20
     assert statistics.median(found) < 0.10
-    assert found[int(0.9 * (len(found) - 1))] < 0.20
+    assert found[ceil(0.9 * (len(found) - 1))] < 0.20
 
 
 def test_rows_of_mscclpp() -> None:

@@ -14,7 +14,7 @@ from tests.draws import draws
 from astrarium.collective.kernels import Gpu, Kernels, examine_kernels, kernel_algorithm, kernel_launch, kernel_time
 from astrarium.collective.kernels.build import FLAGS
 from astrarium.config import ConfigError
-from astrarium.engine.gpu import Launch, Operation, OpKind, Workgroup
+from astrarium.engine.gpu import Launch, Operation, OpKind, Workgroup, run_launch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.registry import names
 from astrarium.vocab import CommOp
@@ -31,7 +31,8 @@ def every_kind() -> Iterator[tuple[CommOp, Kernels]]:
     """Each operation of each algorithm with each protocol and direction that it has."""
     for name in names("kernel"):
         line = kernel_algorithm(name)
-        ways = [(protocol, "put") for protocol in FLAGS] * line.put + [("simple", "get")] * line.get
+        protocols = FLAGS if line.flags else ["simple"]
+        ways = [(protocol, "put") for protocol in protocols] * line.put + [("simple", "get")] * line.get
         for op, (protocol, direction), at_once in product(line.builders, ways, (False, True)):
             yield op, Kernels(algorithm=name, protocol=protocol, direction=direction, workgroups=3, wavefronts=2,
                               unroll=2, at_once=at_once)
@@ -57,7 +58,19 @@ def test_every_kernel_runs_to_its_end_and_moves_what_it_must(op: CommOp, kernels
     lines = -(-chunk * 128 // 120) if kernels.protocol == "ll128" else chunk * max(1, FLAGS[kernels.protocol])
     steps = 2 if op == CommOp.ALL_REDUCE and not whole else 1
     out = ran.port_packets[0, :, 0].sum()       # with data
-    assert out == steps * (n - 1) * lines       # the least of each algorithm: nothing is sent twice
+    multimem = {CommOp.ALL_REDUCE: n + 1, CommOp.REDUCE_SCATTER: n, CommOp.ALL_GATHER: 1}     # parts for sums, a store
+    assert out == (multimem[op] if kernels.algorithm == "nvls" else steps * (n - 1)) * lines    # nothing is sent twice
+
+
+@pytest.mark.parametrize(("op", "kernels"), [kind for kind in KINDS if kind[1].algorithm == "nvls"], ids=str)
+def test_the_switch_adds_alike_in_both_programs_folded_or_not(op: CommOp, kernels: Kernels) -> None:
+    launch = kernel_launch(op, 20_000, 4, GPU, kernels)
+    runs = [run_launch(launch, pure=pure, fold=fold) for pure, fold in product((True, False), repeat=2)]
+    assert all(len({ran.makespan for ran in runs}) == 1 and (ran.ends == runs[0].ends).all() for ran in runs)
+    assert all((ran.port_packets == runs[0].port_packets).all() for ran in runs)
+    assert all((ran.channel_requests == runs[0].channel_requests).all() for ran in runs)
+    with pytest.raises(InputError, match="of all 4 GPUs: this needs a switch"):
+        run_launch(replace(launch, machine=replace(launch.machine, switched=False)))
 
 
 def without(launch: Launch, drop: Callable[[Operation], bool], gpu: int | None = None) -> Launch:

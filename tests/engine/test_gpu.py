@@ -116,6 +116,16 @@ def test_one_remote_request_takes_its_way(kind: OpKind, out: int, back: int, uni
     assert time_of(one(kind, 1, gpus=3, peer=1)) == expected       # the switch cuts through: its queue costs no time
 
 
+def test_a_load_of_all_gpus_waits_for_the_last_answer() -> None:
+    """All three ask all at once: at each port two data packets go before the last answer, that to the own request."""
+    there = 1000 + 500 + 60_000 + 500_000 + 640 + 60_000 + 700
+    back = 100_000 + 60_000 + 2 * 5760 + 500_000 + 5760 + 60_000 + 1000
+    assert time_of(one(OpKind.LOAD, 1, gpus=3, peer=3)) == there + back
+    ran = run_launch(one(OpKind.STORE, 1, gpus=3, peer=3), fold=False)
+    assert ran.port_packets.sum(axis=1).tolist() == [[1, 3]] * 3        # one line out, an answer to each GPU
+    assert ran.channel_requests.sum(axis=1).tolist() == [3] * 3
+
+
 def test_direct_links_take_as_long_as_a_switch_that_is_idle() -> None:
     direct = machine(switched=False)
     assert time_of(one(OpKind.LOAD, 1, gpus=3, peer=2, on=direct)) == time_of(one(OpKind.LOAD, 1, gpus=3, peer=2))
@@ -197,7 +207,7 @@ def test_a_line_that_nobody_stores_is_named(pure: bool) -> None:
 @pytest.mark.parametrize(("change", "words"), [
     ({"sources": (Place(0, 30),)}, "requests 30 to 50 of buffer 'lines'"),
     ({"sources": (Place(3, 0),)}, "in buffer 3"),
-    ({"sources": (Place(0, 0, 2),)}, "at distance 2"),
+    ({"sources": (Place(0, 0, 3),)}, "at distance 3"),
     ({"size": 0}, "of 0 requests"),
     ({"sources": ()}, "has 0 sources"),
     ({"kind": OpKind.ACQUIRE, "semaphore": 1, "value": 1}, "of semaphore 1"),

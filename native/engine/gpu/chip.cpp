@@ -21,6 +21,8 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
       credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
       counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
+    for (const Grid& grid : launch.grids)
+        for (const Place& place : grid.places) multimem_ |= place.peer == launch.gpus;
     if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
     if (m_.mesh_data) {
         std::uint16_t last = 0;
@@ -99,6 +101,13 @@ void Chip::out(Event event) {
     ++port_packets[2 * port + (data ? 0 : 1)];
     event.time = start + m_.link_latency + (m_.switched ? 0 : service);
     event.set(Stage::in);
+    if (!origin && distance == launch_.gpus) {  // the switch copies it; the own GPU is at distance `gpus`
+        for (std::uint32_t each = 0; each < launch_.gpus; ++each) {
+            event.set_origin(launch_.gpus - each);
+            crossings.push_back({each, event});
+        }
+        return;
+    }
     event.set_origin(origin ? 0 : launch_.gpus - distance);
     event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
     crossings.push_back({distance, event});
@@ -106,11 +115,20 @@ void Chip::out(Event event) {
 
 // A packet from another GPU: of a switch, it queues for this GPU's port.
 void Chip::into(Event event) {
+    if (multimem_ && !event.origin() && flights_[event.instruction].peer == launch_.gpus && !joined(event)) return;
     if (m_.switched) {
         const Tick service = carries_data(event.kind) ? m_.port_data : m_.port_control;
         event.time = inward_[event.port] = std::max(inward_[event.port], now) + service;
     }
     travel(event, m_.port_router[event.port], event.origin() ? Stage::channel : Stage::unit);
+}
+
+// Whether the switch has the answers of all GPUs to a request, of which it hands on one.
+bool Chip::joined(const Event& event) {
+    const auto found = joins_.try_emplace(event.key & ~(stage_mask | origin_mask), 0).first;
+    if (++found->second < launch_.gpus) return false;
+    joins_.erase(found);
+    return true;
 }
 
 // A request is at its channel. A load of a flagged line, and a poll, may have to wait there.

@@ -51,9 +51,11 @@ private:
     std::vector<std::array<Tick, 4>> links_;                         // of routers: east, west, south, north
     std::vector<bool> landed_;                                       // flagged lines that were stored
     std::unordered_map<std::uint32_t, std::vector<Event>> readers_;  // of flagged lines that were not
+    std::unordered_map<std::uint64_t, std::uint32_t> joins_;         // answers to requests to all GPUs, by key
     std::vector<std::uint32_t> counts_;
     std::vector<std::vector<Event>> polls_;
     std::uint32_t port_group_;  // ports per peer
+    bool multimem_ = false;     // a place is one of all GPUs
 
     // First port to the GPU at a distance: all ports lead to a switch.
     std::uint32_t first_port(std::uint32_t distance) const { return m_.switched ? 0 : (distance - 1) * port_group_; }
@@ -61,6 +63,7 @@ private:
     void travel(Event& event, std::uint16_t here, Stage stage);
     void reached(Event& event, Stage stage);
     void access(Event event);
+    bool joined(const Event& event);
     void landed(std::uint32_t line);
     void signalled(std::uint32_t semaphore);
 };

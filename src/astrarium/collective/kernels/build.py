@@ -56,6 +56,8 @@ def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: s
         raise UnsupportedError(f"{path}.algorithm", f"{kernels.algorithm} has no {op.name.lower()}", expected="one of "
                                + ", ".join(name for name in names("kernel") if op in kernel_algorithm(name).builders))
     get, flags = kernels.direction == "get", FLAGS[kernels.protocol]
+    if flags and not line.flags:
+        raise UnsupportedError(f"{path}.protocol", f"{kernels.protocol} of {kernels.algorithm}", expected="simple")
     if (get and flags) or not (line.get if get else line.put):
         raise UnsupportedError(f"{path}.direction", f"{kernels.direction} of {kernels.algorithm}, {kernels.protocol}",
                                expected="get, simple: this kernel reads" if not line.put else "put: "

@@ -13,8 +13,11 @@ workgroup know of each other at control operations. What a workgroup stored is t
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.collective.kernels.exam_order import Order
 from astrarium.collective.kernels.exam_values import Contents, Promise, Value, by_distance
@@ -79,11 +82,16 @@ class _Exam:
     def _flagged(self, place: Place) -> bool:
         return self.launch.buffers[place.buffer].flagged
 
-    def _gpu(self, who: tuple[int, int], place: Place) -> int:
-        return (who[0] + place.peer) % self.launch.gpus
+    def _where(self, who: tuple[int, int], place: Place) -> list[tuple[int, Place]]:
+        """(GPU, place on it): one, or all."""
+        n, size = self.launch.gpus, self.launch.buffers[place.buffer].size
+        if place.peer < n:
+            return [((who[0] + place.peer) % n, place)]
+        return [((who[0] + d) % n, replace(place, offset=(place.offset - d * place.turn) % size)) for d in range(n)]
 
     def _held(self, who: tuple[int, int], op: Operation, place: Place) -> npt.NDArray[np.bool_]:
-        return self.contents.elements(self._gpu(who, place), place, op.size) >= 0
+        return np.concatenate([self.contents.elements(gpu, each, op.size) >= 0
+                               for gpu, each in self._where(who, place)])
 
     def _execute(self, who: tuple[int, int], op: Operation) -> None:
         if op.kind == OpKind.RELEASE:
@@ -101,30 +109,30 @@ class _Exam:
         for place in op.sources:
             if not self._held(who, op, place).all():
                 raise self._fail(who, f"reads buffer {self.launch.buffers[place.buffer].name!r}, where nothing is yet")
-            if not self._flagged(place):
-                self._ordered(who, "reads", self.order.read(who, self._gpu(who, place), place, op.size), place)
+            for gpu, each in self._where(who, place) if not self._flagged(place) else ():
+                self._ordered(who, "reads", self.order.read(who, gpu, each, op.size), gpu, place)
         for place, value in zip(op.targets, self._values(who, op), strict=False):
-            gpu = self._gpu(who, place)
-            if not self._flagged(place):
-                self._ordered(who, "overwrites", self.order.write(who, gpu, place, op.size), place)
-            elif self._held(who, op, place).any():
+            if self._flagged(place) and self._held(who, op, place).any():
                 raise self._fail(who, f"stores twice to lines with flags of {self.launch.buffers[place.buffer].name!r}")
-            self.contents.store(gpu, place, value)
+            for gpu, each in self._where(who, place):
+                if not self._flagged(place):
+                    self._ordered(who, "overwrites", self.order.write(who, gpu, each, op.size), gpu, place)
+                self.contents.store(gpu, each, value)
 
     def _values(self, who: tuple[int, int], op: Operation) -> list[Value]:
         """What each target gets: the sum of all sources, or of a copy of several sources each its own."""
-        held = [(self._gpu(who, place), place) for place in op.sources]
+        held = [self._where(who, place) for place in op.sources]
         paired = op.kind == OpKind.MEMCPY and len(held) > 1
-        loads = [self.contents.load(part, op.size) for part in ([[each] for each in held] if paired else [held])]
+        loads = [self.contents.load(part, op.size) for part in (held if paired else [[*chain.from_iterable(held)]])]
         if any(value is None for value in loads):
             raise self._fail(who, "adds different elements of the payload")
         values = [value for value in loads if value is not None]
         return values if paired else values * len(op.targets)
 
-    def _ordered(self, who: tuple[int, int], word: str, other: tuple[int, int] | None, place: Place) -> None:
+    def _ordered(self, who: tuple[int, int], word: str, other: tuple[int, int] | None, gpu: int, place: Place) -> None:
         if other is not None:
             raise self._fail(who, f"{word} buffer {self.launch.buffers[place.buffer].name!r} of GPU "
-                             f"{self._gpu(who, place)}, unordered with workgroup {other[1]} of GPU {other[0]}")
+                             f"{gpu}, unordered with workgroup {other[1]} of GPU {other[0]}")
 
     def _fail(self, who: tuple[int, int], message: str) -> InputError:
         return self._fail_at(who, self.at[who], message)

@@ -5,8 +5,11 @@
 - `trtllm`: TensorRT-LLM's all_reduce of low latency, in one shot of lines that are their own flags (Lamport).
 - `mscclpp`: all_reduces of its mscclpp-test: kernel 2 (one shot, LL) to 8 KiB, 6 (two shots, LL) to 1 MiB, then 4
   (reads).
+- `multimem`: the all_reduce of PyTorch's symmetric memory, which vLLM takes where it can (256 KiB to 32 MiB on eight
+  GPUs): the switch adds (NVLS), 24 blocks of 1024 threads.
 - `nccl`: rings with LL, LL128 or Simple on up to 24 channels; below 16 KiB (LL) and 32 KiB (LL128) per channel fewer.
-  Which one it takes is its tuner's guess; here the least time counts, LL up to 16 KiB. Trees and NVLS are not here.
+  Which one it takes is its tuner's guess; here the least time counts, LL up to 16 KiB; NVLS (16 channels) from
+  1 MiB on where the switch adds. Trees are not here.
 
 What each costs before its first workgroup runs, and how NCCL's protocols go on from step to step, is measured:
 `catalog/gpus.toml`, column `libraries`.
@@ -48,7 +51,9 @@ def library_kernels(library: str, device: str, op: CommOp, payload: float, gpus:
                                expected="the payloads of its own kernels")
     measured = row["libraries"][library]
     common = {key: value for key, value in measured.items() if not isinstance(value, Mapping)}
-    return tuple(decode(Kernels, {**each, **common, **measured.get(each.get("protocol", ""), {})}) for each in found)
+    ways = [(each, measured.get(each["algorithm"] if each["algorithm"] == "nvls" else each.get("protocol", "")))
+            for each in found]
+    return tuple(decode(Kernels, {**each, **common, **(own or {})}) for each, own in ways if own or library != "nccl")
 
 
 def library_time(library: str, device: str, op: CommOp, payload: float, gpus: int, *, gpu: Gpu | None = None
@@ -82,9 +87,18 @@ def _trtllm(op: CommOp, payload: int, _: int) -> list[Mapping[str, Any]]:
 def _nccl(op: CommOp, payload: int, _: int) -> list[Mapping[str, Any]]:
     if op not in (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER):
         return []
-    return [{"algorithm": "ring", "protocol": protocol, "wavefronts": THREADS, "unroll": 1,
-             "workgroups": min(24, max(1, -(-payload // least))) if least else 24}
-            for protocol, least, lowest, most in RINGS if lowest <= payload <= most]
+    switch: Mapping[str, Any] = {"algorithm": "nvls", "wavefronts": THREADS, "workgroups": 16, "unroll": 1}
+    rings: list[Mapping[str, Any]] = [
+        {"algorithm": "ring", "protocol": protocol, "wavefronts": THREADS, "unroll": 1,
+         "workgroups": min(24, max(1, -(-payload // least))) if least else 24}
+        for protocol, least, lowest, most in RINGS if lowest <= payload <= most]
+    return [*rings, switch] if op == CommOp.ALL_REDUCE and payload >= MIB else rings
+
+
+def _multimem(op: CommOp, payload: int, _: int) -> list[Mapping[str, Any]]:
+    if op != CommOp.ALL_REDUCE or not 256 * KIB <= payload <= 32 * MIB:
+        return []
+    return [{"algorithm": "nvls", "wavefronts": 2 * THREADS, "workgroups": 24, "unroll": 1}]
 
 
 def _mscclpp(op: CommOp, payload: int, gpus: int) -> list[Mapping[str, Any]]:
@@ -98,5 +112,5 @@ def _mscclpp(op: CommOp, payload: int, gpus: int) -> list[Mapping[str, Any]]:
              "workgroups": (gpus - 1) * (1 if small else 3), "wavefronts": 2 * THREADS if small else THREADS}]
 
 
-LIBRARIES = {"engine": _engine, "trtllm": _trtllm, "mscclpp": _mscclpp, "nccl": _nccl}
+LIBRARIES = {"engine": _engine, "trtllm": _trtllm, "mscclpp": _mscclpp, "multimem": _multimem, "nccl": _nccl}
 """Library -> its kernels (settings as plain data) for an operation, a payload in bytes and a number of GPUs."""

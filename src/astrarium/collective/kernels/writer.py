@@ -81,6 +81,10 @@ class Writer:
         n = self.shape.gpus
         return Place(buffer, position % n * self.shape.chunk + self.piece.first, peer % n)
 
+    def all(self, buffer: int) -> Place:
+        """The workgroup's piece of this GPU's own chunk on every GPU."""
+        return Place(buffer, self.piece.first, self.shape.gpus, self.shape.chunk)
+
     def copy(self, source: Place, *targets: Place) -> None:
         """Load a piece and store it."""
         self._data(OpKind.MEMCPY, (source,), targets)
@@ -131,9 +135,11 @@ class Writer:
 
 class KernelAlgorithm(Struct, frozen=True):
     """What the registry has of a kernel: the builder of each operation, whether peers can be read (get) and written
-    to (put), and whether the payload is one chunk on every GPU (else one chunk per GPU)."""
+    to (put), whether lines may carry flags, and whether the payload is one chunk on every GPU (else one chunk per GPU).
+    """
 
     builders: Mapping[CommOp, Callable[[Writer], None]]
     get: bool = True
     put: bool = True
+    flags: bool = True
     whole: bool = False

@@ -89,7 +89,10 @@ def _place_faults(launch: Launch, size: int, place: Place) -> Iterator[str]:
     if place.offset < 0 or place.offset + size > buffer.size:
         yield (f"of requests {place.offset} to {place.offset + size} of buffer {buffer.name!r}, which has "
                f"{buffer.size}")
-    if not 0 <= place.peer < launch.gpus:
+    if place.peer == launch.gpus > 1:
+        if buffer.flagged or not launch.machine.switched or launch.gpus == MOST["gpus"]:
+            yield f"of all {launch.gpus} GPUs: this needs a switch, a buffer without flags, at most {MOST['gpus'] - 1}"
+    elif not 0 <= place.peer < launch.gpus:
         yield f"at distance {place.peer}; there are {launch.gpus} GPUs"
 
 

@@ -84,11 +84,17 @@ class Buffer(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where an operation reads or writes: the buffer's number, the first request of payload, the GPU's distance."""
+    """Where an operation reads or writes: the buffer's number, the first request of payload, the GPU's distance.
+
+    `peer` = number of GPUs: all of them, the own one included (multimem). The switch copies what is stored, and answers
+    a load with the sum. There the place stands `turn` requests further back per distance, modulo the buffer; the
+    simulator asks for the same line on every GPU, which changes the channel alone.
+    """
 
     buffer: int
     offset: int
     peer: int = 0
+    turn: int = 0
 
 
 class Operation(Struct, frozen=True):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from astrarium.engine.gpu.reference.units import Packet, Stage
+from astrarium.engine.gpu.reference.units import Packet, Stage, Wavefront
 from astrarium.engine.gpu.values import Launch, layout, skewed
 
 __all__ = ["Chip"]
@@ -45,6 +45,7 @@ class Chip:
         self.unit_in = [0] * len(m.unit_router)
         self.landed: set[int] = set()                               # flagged lines that were stored
         self.readers: dict[int, list[tuple[int, Packet]]] = {}      # of flagged lines that were not
+        self.joins: dict[tuple[Wavefront, int], int] = {}           # answers to requests to all GPUs
         self.counts = [0] * len(launch.semaphores)
         self.polls: dict[int, list[tuple[int, Packet]]] = {}        # by semaphore
         self.channel_requests = [0] * len(m.channel_router)
@@ -107,11 +108,17 @@ class Chip:
         self.outward[port] = start + service
         self.port_packets[port][not data] += 1
         arrives = start + m.link_latency + (0 if m.switched else service)
+        if not origin and distance == self.gpus:
+            for each in range(self.gpus):
+                self.ways.crosses(arrives, each, self.gpus - each, packet)      # the own GPU is at distance `gpus`
+            return
         self.ways.crosses(arrives, distance, 0 if origin else self.gpus - distance, packet)
 
     def into(self, origin: int, packet: Packet) -> None:
         """A packet from another GPU: of a switch, it queues for this GPU's port."""
         m, when = self.machine, self.ways.now
+        if not origin and packet.instruction.peer == self.gpus and not self._joined(packet):
+            return
         port = self._port(packet.line, origin or packet.instruction.peer)
         if m.switched:
             service = m.port_data if packet.kind in CARRY_DATA else m.port_control
@@ -121,6 +128,12 @@ class Chip:
         else:
             goal, stage = m.unit_router[packet.instruction.wavefront.work.unit.number], Stage.UNIT
         self.travel(when, origin, packet, m.port_router[port], goal, stage)
+
+    def _joined(self, packet: Packet) -> bool:
+        """Whether the switch has the answers of all GPUs to a request, of which it hands on one."""
+        key = packet.instruction.wavefront, packet.serial
+        self.joins[key] = self.joins.get(key, 0) + 1
+        return self.joins[key] == self.gpus and self.joins.pop(key) > 0
 
     # -- memory
 
