@@ -20,6 +20,7 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
       outward_(m_.port_router.size()), inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()),
       credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
       counts_(launch.semaphores), polls_(launch.semaphores) {
+    for (auto& row : sent) row.resize(launch.gpus);
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
     if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
     if (m_.mesh_data) {
@@ -101,7 +102,8 @@ void Chip::out(Event event) {
     event.set(Stage::in);
     event.set_origin(origin ? 0 : launch_.gpus - distance);
     event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
-    crossings.push_back({distance, event});
+    soonest = std::min(soonest, event.time);
+    sent[turn][distance].push_back(event);
 }
 
 // A packet from another GPU: of a switch, it queues for this GPU's port.

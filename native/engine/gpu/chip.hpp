@@ -10,18 +10,15 @@
 
 namespace astrarium::gpu {
 
-// A packet that arrives at the GPU at `distance`.
-struct Crossing {
-    std::uint32_t distance;
-    Event event;
-};
-
 class Chip {
 public:
     Chip(const Launch& launch, Queue& queue, Instructions& flights);
 
     Tick now = 0;
-    std::vector<Crossing> crossings;
+    // Packets to other GPUs, by distance: those of the window that is run, and those of the one before, which the others take.
+    std::array<std::vector<std::vector<Event>>, 2> sent;
+    std::size_t turn = 0;   // which of both is written
+    Tick soonest = never;   // when the first packet of the window that is run arrives
     std::vector<std::int64_t> channel_requests, port_packets;
 
     // A request of this GPU leaves a unit at event.time.

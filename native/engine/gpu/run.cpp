@@ -13,24 +13,35 @@ namespace {
 // By GPU, workgroup and wavefront: the lowest flagged line that it waits for, and the distance of the line's GPU.
 using Readers = std::map<std::array<std::uint32_t, 3>, std::pair<std::int64_t, std::int64_t>>;
 
+// What a packet needs from one station to the next, at least: a way on the chip, or a link of the mesh.
+Tick shortest(const Machine& m) { return std::min(m.mesh_data ? std::min(m.enter, m.hop) : m.enter, m.link_latency); }
+
 class Gpu {
 public:
     Gpu(const Launch& launch, std::uint32_t number)
-        : queue(2 * launch.machine.link_latency >> 13), flights(queue), chip(launch, queue, flights),
-          units(launch, number, queue, chip, flights), number_(number) {}
+        : queue(shortest(launch.machine)), flights(queue), chip(launch, queue, flights), units(launch, number, queue, chip, flights),
+          number_(number) {}
 
     Queue queue;
     Instructions flights;
     Chip chip;
     Units units;
 
-    // All events before `until`; their number.
-    std::uint64_t run(Tick until) {
+    // All events of windows before `until`; their number.
+    std::uint64_t run(std::int64_t until) {
         std::uint64_t handled = 0;
-        for (Event event; queue.pop(until, event);) {
-            if ((++handled & 0xffff) == 0) stop_if_interrupted();
-            chip.now = event.time;
-            handle(event);
+        for (std::int64_t window = queue.next(); window < until; window = queue.next()) {
+            stop_if_interrupted();
+            queue.open(window);
+            handled += batch(Stage::channel, [this](const Event& event) { chip.channel(event); });
+            handled += batch(Stage::out, [this](const Event& event) { chip.out(event); });
+            handled += batch(Stage::in, [this](const Event& event) { chip.into(event); });
+            handled += batch(Stage::hop, [this](const Event& event) { chip.hop(event); });
+            handled += batch(Stage::unit, [this](const Event& event) { chip.unit(event); });
+            for (Event event; queue.pop(event); ++handled) {
+                chip.now = event.time;
+                work(event);
+            }
         }
         return handled;
     }
@@ -40,17 +51,20 @@ public:
 private:
     std::uint32_t number_;
 
-    void handle(const Event& event) {
-        switch (event.stage()) {
-            case Stage::done: return units.done(event.instruction);
-            case Stage::timer: return units.timer(event.instruction);
-            case Stage::start: return units.start(event.instruction);
-            case Stage::channel: return chip.channel(event);
-            case Stage::out: return chip.out(event);
-            case Stage::in: return chip.into(event);
-            case Stage::unit: return chip.unit(event);
-            case Stage::hop: return chip.hop(event);
+    template <class Handle>
+    std::size_t batch(Stage stage, Handle&& handle) {
+        const std::vector<Event>& packets = queue.packets(stage);
+        for (const Event& event : packets) {
+            chip.now = event.time;
+            handle(event);
         }
+        return packets.size();
+    }
+
+    void work(const Event& event) {
+        if (event.stage() == Stage::done) return units.done(event.instruction);
+        if (event.stage() == Stage::timer) return units.timer(event.instruction);
+        units.start(event.instruction);
     }
 };
 
@@ -100,15 +114,25 @@ Finished run(const Launch& launch, bool fold) {
         gpus.back()->units.begin(launch.start(i));
     }
     Finished finished;
+    const Queue& any = gpus[0]->queue;
+    const std::int64_t ahead = launch.machine.link_latency / any.begin_of(1);    // windows of a chip in one of a link
+    std::size_t turn = 0;
     while (true) {
-        Tick first = never;
-        for (const auto& gpu : gpus) first = std::min(first, gpu->queue.next());
-        if (first == never) break;
+        std::int64_t first = Queue::nothing;
+        for (const auto& gpu : gpus) first = std::min({first, gpu->queue.next(), gpu->chip.soonest == never ? Queue::nothing : any.window_of(gpu->chip.soonest)});
+        if (first == Queue::nothing) break;
         for (std::size_t i = 0; i < gpus.size(); ++i) {
-            finished.events += gpus[i]->run(add(first, launch.machine.link_latency));
-            for (const Crossing& it : gpus[i]->chip.crossings) gpus[fold ? 0 : (i + it.distance) % launch.gpus]->queue.push(it.event);
-            gpus[i]->chip.crossings.clear();
+            Gpu& gpu = *gpus[i];
+            for (std::uint32_t d = 1; d < launch.gpus; ++d) {
+                std::vector<Event>& box = gpus[fold ? 0 : (i + launch.gpus - d) % launch.gpus]->chip.sent[1 - turn][d];
+                for (const Event& event : box) gpu.queue.push(event);
+                box.clear();
+            }
+            gpu.chip.turn = turn;
+            gpu.chip.soonest = never;
+            finished.events += gpu.run(first + ahead);
         }
+        turn = 1 - turn;
     }
     finish(launch, gpus, finished);
     return finished;
