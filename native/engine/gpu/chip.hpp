@@ -10,6 +10,12 @@
 
 namespace astrarium::gpu {
 
+// The channel and the port of a line, and of how many lines from it on.
+struct Way {
+    std::uint16_t channel, port;
+    std::uint32_t lines;
+};
+
 class Chip {
 public:
     Chip(const Launch& launch, Queue& queue, Instructions& flights);
@@ -21,8 +27,10 @@ public:
     Tick soonest = never;   // when the first packet of the window that is run arrives
     std::vector<std::int64_t> channel_requests, port_packets;
 
-    // A request of this GPU leaves a unit at event.time.
-    void leaves(Event event, std::uint32_t unit, std::uint32_t peer);
+    std::vector<std::uint16_t> unit_of;  // of workgroups
+    Way way(std::uint32_t line, std::uint32_t peer) const;
+    // A request of this GPU, which has its channel and port, leaves a unit at event.time.
+    void leaves(Event& event, std::uint32_t unit, std::uint32_t peer);
     // Events of the stages channel, out, in, unit and hop.
     void channel(Event event);
     void out(Event event);
@@ -39,12 +47,16 @@ public:
     }
 
 private:
+    struct Spot {
+        int row, column;
+    };
     const Launch& launch_;
     const Machine& m_;
     Queue& queue_;
     Instructions& flights_;
     std::vector<Tick> l2_, hbm_, outward_, inward_, unit_in_, credits_;
     std::vector<std::uint32_t> credit_at_;
+    std::vector<Spot> spots_;                                        // of routers
     std::vector<std::array<Tick, 4>> links_;                         // of routers: east, west, south, north
     std::vector<bool> landed_;                                       // flagged lines that were stored
     std::unordered_map<std::uint32_t, std::vector<Event>> readers_;  // of flagged lines that were not

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,18 +51,18 @@ public:
         const auto slot = static_cast<std::size_t>(window & (slots - 1));
         full_[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
         position_ = 0;
-        take(heads_[slot * stages], work_);
+        end_ = take(heads_[slot * stages], work_);
     }
 
     // The packets of the open window at a stage, in order.
-    const std::vector<Event>& packets(Stage stage) {
-        take(heads_[static_cast<std::size_t>(open_ & (slots - 1)) * stages + place(stage)], packets_);
-        return packets_;
+    std::span<const Event> packets(Stage stage) {
+        const std::size_t count = take(heads_[static_cast<std::size_t>(open_ & (slots - 1)) * stages + place(stage)], packets_);
+        return {packets_.data(), count};
     }
 
     // The next event of the units in the open window.
     bool pop(Event& into) {
-        if (position_ == work_.size()) return false;
+        if (position_ == end_) return false;
         into = work_[position_++];
         return true;
     }
@@ -70,7 +71,7 @@ private:
     static constexpr std::int64_t slots = 1 << 9;
     static constexpr std::size_t stages = 6;  // lists of a slot: the units' events, and one list for each stage of packets
     static constexpr std::uint32_t none = 0xffffffffu;
-    static constexpr std::size_t few = 24;  // are sorted faster by insertion
+    static constexpr std::uint32_t few = 24;  // are sorted faster by insertion
     struct alignas(64) Chunk {              // events of one list stand together: a list of single events would miss the cache at each
         static constexpr std::uint32_t most = 7;
         Event events[most];
@@ -81,19 +82,21 @@ private:
     std::int64_t open_ = -1;
     std::vector<std::uint32_t> heads_;  // lists of chunks, of which the first has room
     std::vector<std::uint64_t> full_;   // which slots have events
-    std::vector<Event> work_, packets_, far_;  // the open window's; a heap of those beyond the slots
-    std::size_t position_ = 0;
+    std::vector<Event> work_, packets_, far_;  // the open window's, with room for more; a heap of those beyond the slots
+    std::size_t position_ = 0, end_ = 0;       // of `work_`: the next one, and how many there are
     std::vector<Chunk> chunks_;
     std::uint32_t spare_ = none;
-    std::array<std::uint32_t, (1 << 9) + 1> starts_{};
+    std::array<std::uint32_t, 1 << 9> ends_{};  // of the parts of a window
 
+    static bool earlier(const Event& x, const Event& y) { return x.before(y); }
     static bool later(const Event& x, const Event& y) { return y.before(x); }
     static std::size_t place(Stage stage) { return stage < Stage::channel ? 0 : static_cast<std::size_t>(stage) - 2; }
 
     void insert(const Event& event) {
-        auto at = work_.end();
-        while (at != work_.begin() + static_cast<std::ptrdiff_t>(position_) && event.before(*(at - 1))) --at;
-        work_.insert(at, event);
+        if (end_ == work_.size()) work_.resize(2 * end_ + few);
+        std::size_t at = end_++;
+        for (; at > position_ && event.before(work_[at - 1]); --at) work_[at] = work_[at - 1];
+        work_[at] = event;
     }
 
     void defer(const Event& event) {
@@ -117,23 +120,30 @@ private:
         chunk.events[chunk.count++] = event;
     }
 
-    // Empties a list into `into`, in order: dealt to parts of the window, each of which is sorted.
-    void take(std::uint32_t& head, std::vector<Event>& into) {
+    // Empties a list into `into`, in order; how many. They are dealt to parts of the window, which leaves little to sort.
+    std::size_t take(std::uint32_t& head, std::vector<Event>& into) {
         const std::uint32_t first = std::exchange(head, none);
+        if (first == none) return 0;
         std::uint32_t count = 0, last = none;
         for (std::uint32_t id = first; id != none; last = id, id = chunks_[id].next) count += chunks_[id].count;
-        into.resize(count);
-        if (!count) return;
+        if (into.size() < count) into.resize(2 * count);
         const int bits = std::min({shift_, static_cast<int>(std::bit_width(count)), 9}), drop = shift_ - bits;
-        const std::uint32_t mask = (1u << bits) - 1;
-        const auto part = [&](const Event& event) { return static_cast<std::uint32_t>(event.time >> drop) & mask; };
-        std::fill_n(starts_.begin(), mask + 2, 0u);
-        each(first, [&](const Event& event) { ++starts_[part(event) + 1]; });
-        for (std::uint32_t i = 1; i <= mask; ++i) starts_[i] += starts_[i - 1];
-        each(first, [&](const Event& event) { into[starts_[part(event)]++] = event; });
-        for (std::uint32_t i = 0, begin = 0; i <= mask; begin = starts_[i++]) sort(into.data() + begin, into.data() + starts_[i]);
+        const std::uint32_t parts = 1u << bits;
+        const auto part = [&](const Event& event) { return static_cast<std::uint32_t>(event.time >> drop) & (parts - 1); };
+        std::fill_n(ends_.begin(), parts, 0u);
+        each(first, [&](const Event& event) { ++ends_[part(event)]; });
+        std::uint32_t most = 0;
+        for (std::uint32_t i = 0, sum = 0; i < parts; ++i) {
+            most = std::max(most, ends_[i]);
+            ends_[i] = std::exchange(sum, sum + ends_[i]);
+        }
+        each(first, [&](const Event& event) { into[ends_[part(event)]++] = event; });
+        for (std::uint32_t i = 0, begin = 0; most > few && i < parts; begin = ends_[i++])
+            if (ends_[i] - begin > few) std::sort(&into[begin], &into[begin] + (ends_[i] - begin), earlier);
+        sort(into.data(), into.data() + count);
         chunks_[last].next = spare_;
         spare_ = first;
+        return count;
     }
 
     template <class Visit>
@@ -142,9 +152,8 @@ private:
             for (std::uint32_t i = 0; i < chunks_[id].count; ++i) visit(chunks_[id].events[i]);
     }
 
+    // By insertion: events are close to their places.
     static void sort(Event* begin, Event* end) {
-        if (end - begin > static_cast<std::ptrdiff_t>(few))
-            return std::sort(begin, end, [](const Event& x, const Event& y) { return x.before(y); });
         for (Event* at = begin + 1; at < end; ++at) {
             if (!at->before(*(at - 1))) continue;
             const Event event = *at;

@@ -53,7 +53,7 @@ private:
 
     template <class Handle>
     std::size_t batch(Stage stage, Handle&& handle) {
-        const std::vector<Event>& packets = queue.packets(stage);
+        const std::span<const Event> packets = queue.packets(stage);
         for (const Event& event : packets) {
             chip.now = event.time;
             handle(event);
