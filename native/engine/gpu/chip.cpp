@@ -15,12 +15,11 @@ std::uint32_t skewed(std::uint32_t block, std::uint32_t count) {
 }  // namespace
 
 Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
-    : channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()), launch_(launch),
+    : boxes(launch.gpus), channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()), launch_(launch),
       m_(launch.machine), queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()),
       outward_(m_.port_router.size()), inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()),
       credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
       counts_(launch.semaphores), polls_(launch.semaphores) {
-    for (auto& row : sent) row.resize(launch.gpus);
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
     if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
     std::uint16_t last = 0;
@@ -106,8 +105,7 @@ void Chip::out(Event event) {
     event.set(Stage::in);
     event.set_origin(origin ? 0 : launch_.gpus - distance);
     event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
-    soonest = std::min(soonest, event.time);
-    sent[turn][distance].push_back(event);
+    boxes.send(distance, event);
 }
 
 // A packet from another GPU: of a switch, it queues for this GPU's port.

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpu/boxes.hpp"
 #include "gpu/instructions.hpp"
 #include "gpu/launch.hpp"
 
@@ -21,10 +22,7 @@ public:
     Chip(const Launch& launch, Queue& queue, Instructions& flights);
 
     Tick now = 0;
-    // Packets to other GPUs, by distance: those of the window that is run, and those of the one before, which the others take.
-    std::array<std::vector<std::vector<Event>>, 2> sent;
-    std::size_t turn = 0;   // which of both is written
-    Tick soonest = never;   // when the first packet of the window that is run arrives
+    Boxes boxes;
     std::vector<std::int64_t> channel_requests, port_packets;
 
     std::vector<std::uint16_t> unit_of;  // of workgroups

@@ -119,17 +119,14 @@ Finished run(const Launch& launch, bool fold) {
     std::size_t turn = 0;
     while (true) {
         std::int64_t first = Queue::nothing;
-        for (const auto& gpu : gpus) first = std::min({first, gpu->queue.next(), gpu->chip.soonest == never ? Queue::nothing : any.window_of(gpu->chip.soonest)});
+        for (const auto& gpu : gpus) first = std::min({first, gpu->queue.next(), gpu->chip.boxes.soonest == never ? Queue::nothing : any.window_of(gpu->chip.boxes.soonest)});
         if (first == Queue::nothing) break;
         for (std::size_t i = 0; i < gpus.size(); ++i) {
             Gpu& gpu = *gpus[i];
-            for (std::uint32_t d = 1; d < launch.gpus; ++d) {
-                std::vector<Event>& box = gpus[fold ? 0 : (i + launch.gpus - d) % launch.gpus]->chip.sent[1 - turn][d];
-                for (const Event& event : box) gpu.queue.push(event);
-                box.clear();
-            }
-            gpu.chip.turn = turn;
-            gpu.chip.soonest = never;
+            gpu.chip.boxes.turn(turn);
+            for (std::uint32_t d = 1; d < launch.gpus; ++d)
+                gpu.chip.boxes.take(gpus[fold ? 0 : (i + launch.gpus - d) % launch.gpus]->chip.boxes, d,
+                                    [&](const Event& event) { gpu.queue.push(event); });
             finished.events += gpu.run(first + ahead);
         }
         turn = 1 - turn;
