@@ -22,10 +22,10 @@ COLUMNS = ("ends", "workgroup_starts", "workgroup_ends", "requests", "outstandin
            "port_packets")
 
 
-def outcome(launch: Launch, *, pure: bool, fold: bool = True) -> Finished | tuple[str, ...]:
+def outcome(launch: Launch, *, pure: bool, fold: bool = True, threads: int = 1) -> Finished | tuple[str, ...]:
     """What came of a launch, or who waits for ever."""
     try:
-        return run_launch(launch, pure=pure, fold=fold)
+        return run_launch(launch, pure=pure, fold=fold, threads=threads)
     except StallError as error:
         return error.waits
 
@@ -59,6 +59,21 @@ def test_folding_changes_nothing(launch: Launch) -> None:
         same(folded, full)
     else:
         assert isinstance(folded, tuple) == isinstance(full, tuple)
+
+
+@needs_core
+@given(launches, st.sampled_from([2, 3, 8]))
+@draws(50)
+def test_threads_change_nothing(launch: Launch, threads: int) -> None:
+    one, several = (outcome(launch, pure=False, fold=False, threads=count) for count in (1, threads))
+    same(one, several)
+    if isinstance(one, Finished) and isinstance(several, Finished):
+        assert one.events == several.events
+
+
+def test_threads_are_at_least_one() -> None:
+    with pytest.raises(InputError, match="threads: 0; expected 1 to 256"):
+        run_launch(one(OpKind.LOAD, 1), threads=0)
 
 
 @given(launches)

@@ -76,7 +76,7 @@ struct Finished {
     std::uint64_t events = 0, undispatched = 0;
 };
 
-// `fold`: the first GPU stands for all.
-Finished run(const Launch& launch, bool fold);
+// `fold`: the first GPU stands for all. `threads`: deal GPUs among them; they change no integer.
+Finished run(const Launch& launch, bool fold, std::size_t threads);
 
 }  // namespace astrarium::gpu

@@ -19,7 +19,8 @@ public:
     static constexpr std::int64_t nothing = std::int64_t{1} << 62;  // no window
 
     // `width`: the time that packets take between stations, at least, in ps; windows are no longer.
-    explicit Queue(Tick width) : shift_(std::bit_width(static_cast<std::uint64_t>(width)) - 1), heads_(slots * stages, none), full_(slots / 64) {}
+    explicit Queue(Tick width)
+        : shift_(std::bit_width(static_cast<std::uint64_t>(width)) - 1), heads_(slots * stages, none), full_(slots / 64) {}
 
     std::int64_t window_of(Tick time) const { return time >> shift_; }
     Tick begin_of(std::int64_t window) const { return window << shift_; }
@@ -72,7 +73,7 @@ private:
     static constexpr std::size_t stages = 6;  // lists of a slot: the units' events, and one list for each stage of packets
     static constexpr std::uint32_t none = 0xffffffffu;
     static constexpr std::uint32_t few = 24;  // are sorted faster by insertion
-    struct alignas(64) Chunk {              // events of one list stand together: a list of single events would miss the cache at each
+    struct alignas(64) Chunk {                // events of one list stand together: a list of single events would miss the cache at each
         static constexpr std::uint32_t most = 7;
         Event events[most];
         std::uint32_t count, next;
@@ -80,8 +81,8 @@ private:
 
     int shift_;
     std::int64_t open_ = -1;
-    std::vector<std::uint32_t> heads_;  // lists of chunks, of which the first has room
-    std::vector<std::uint64_t> full_;   // which slots have events
+    std::vector<std::uint32_t> heads_;         // lists of chunks, of which the first has room
+    std::vector<std::uint64_t> full_;          // which slots have events
     std::vector<Event> work_, packets_, far_;  // the open window's, with room for more; a heap of those beyond the slots
     std::size_t position_ = 0, end_ = 0;       // of `work_`: the next one, and how many there are
     std::vector<Chunk> chunks_;

@@ -1,8 +1,11 @@
 // The run: every GPU goes through a window that is as long as the latency of a link; then packets change GPUs.
+#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "clock/crew.hpp"
 #include "clock/interrupt.hpp"
 #include "gpu/launch.hpp"
 #include "gpu/units.hpp"
@@ -27,11 +30,18 @@ public:
     Chip chip;
     Units units;
 
-    // All events of windows before `until`; their number.
-    std::uint64_t run(std::int64_t until) {
-        std::uint64_t handled = 0;
+    std::uint64_t handled = 0;  // events
+
+    // The first window in which something happens here, or at a GPU to which this one sent in the last window of a link.
+    std::int64_t next() const {
+        const Tick soonest = chip.boxes.soonest;
+        return std::min(queue.next(), soonest == never ? Queue::nothing : queue.window_of(soonest));
+    }
+
+    // All events of windows before `until`. `asks`: whether the run may be interrupted here.
+    void run(std::int64_t until, bool asks) {
         for (std::int64_t window = queue.next(); window < until; window = queue.next()) {
-            stop_if_interrupted();
+            if (asks && (handled ^ asked_) >> 16) asked_ = handled, stop_if_interrupted();
             queue.open(window);
             handled += batch(Stage::channel, [this](const Event& event) { chip.channel(event); });
             handled += batch(Stage::out, [this](const Event& event) { chip.out(event); });
@@ -43,13 +53,13 @@ public:
                 work(event);
             }
         }
-        return handled;
     }
 
     void waits(const Readers& readers, std::uint32_t wavefronts, std::vector<Wait>& into) const;
 
 private:
     std::uint32_t number_;
+    std::uint64_t asked_ = 0;
 
     template <class Handle>
     std::size_t batch(Stage stage, Handle&& handle) {
@@ -87,6 +97,47 @@ void Gpu::waits(const Readers& readers, std::uint32_t wavefronts, std::vector<Wa
 
 using Gpus = std::vector<std::unique_ptr<Gpu>>;
 
+// All GPUs through windows of the latency of a link. What one does in such a window reaches others after it, so threads take one GPU after
+// the other, empty the boxes that were sent to it in the window before, and run it alone.
+class Windows {
+public:
+    Windows(const Launch& launch, Gpus& gpus, std::size_t threads)
+        : launch_(launch), gpus_(gpus), links_(launch.machine.link_latency / gpus[0]->queue.begin_of(1)),
+          crew_(std::min(threads, gpus.size())) {}
+
+    void run() {
+        const std::function<void(std::size_t)> work = [this](std::size_t thread) { some(thread == 0); };
+        for (std::size_t turn = 0;; turn = 1 - turn) {
+            std::int64_t first = Queue::nothing;
+            for (const auto& gpu : gpus_) first = std::min(first, gpu->next());
+            if (first == Queue::nothing) return;
+            turn_ = turn, until_ = first + links_, taken_.store(0, std::memory_order_relaxed);
+            for (const auto& gpu : gpus_) gpu->chip.boxes.turn(turn);
+            crew_.run(work);
+        }
+    }
+
+private:
+    const Launch& launch_;
+    Gpus& gpus_;
+    const std::int64_t links_;  // windows of a chip in one of a link
+    Crew crew_;
+    std::size_t turn_ = 0;
+    std::int64_t until_ = 0;
+    std::atomic<std::size_t> taken_{0};
+
+    void some(bool asks) {
+        for (std::size_t i; (i = taken_.fetch_add(1, std::memory_order_relaxed)) < gpus_.size();) {
+            Gpu& gpu = *gpus_[i];
+            for (std::uint32_t d = 1; d < launch_.gpus; ++d) {
+                Gpu& from = *gpus_[gpus_.size() == 1 ? 0 : (i + launch_.gpus - d) % launch_.gpus];
+                gpu.chip.boxes.take(from.chip.boxes, d, [&](const Event& event) { gpu.queue.push(event); });
+            }
+            gpu.run(until_, asks);
+        }
+    }
+};
+
 void finish(const Launch& launch, const Gpus& gpus, Finished& into) {
     Readers readers;
     for (std::uint32_t i = 0; i < gpus.size(); ++i)
@@ -107,30 +158,15 @@ void finish(const Launch& launch, const Gpus& gpus, Finished& into) {
 
 }  // namespace
 
-Finished run(const Launch& launch, bool fold) {
+Finished run(const Launch& launch, bool fold, std::size_t threads) {
     Gpus gpus;
     for (std::uint32_t i = 0; i < (fold ? 1 : launch.gpus); ++i) {
         gpus.push_back(std::make_unique<Gpu>(launch, i));
         gpus.back()->units.begin(launch.start(i));
     }
+    Windows(launch, gpus, threads).run();
     Finished finished;
-    const Queue& any = gpus[0]->queue;
-    const std::int64_t ahead = launch.machine.link_latency / any.begin_of(1);    // windows of a chip in one of a link
-    std::size_t turn = 0;
-    while (true) {
-        std::int64_t first = Queue::nothing;
-        for (const auto& gpu : gpus) first = std::min({first, gpu->queue.next(), gpu->chip.boxes.soonest == never ? Queue::nothing : any.window_of(gpu->chip.boxes.soonest)});
-        if (first == Queue::nothing) break;
-        for (std::size_t i = 0; i < gpus.size(); ++i) {
-            Gpu& gpu = *gpus[i];
-            gpu.chip.boxes.turn(turn);
-            for (std::uint32_t d = 1; d < launch.gpus; ++d)
-                gpu.chip.boxes.take(gpus[fold ? 0 : (i + launch.gpus - d) % launch.gpus]->chip.boxes, d,
-                                    [&](const Event& event) { gpu.queue.push(event); });
-            finished.events += gpu.run(first + ahead);
-        }
-        turn = 1 - turn;
-    }
+    for (const auto& gpu : gpus) finished.events += gpu->handled;
     finish(launch, gpus, finished);
     return finished;
 }

@@ -195,8 +195,8 @@ void Units::issue(Unit& unit, Wavefront& f, const Wanted& want) {
     f.loads += want.kind == Packet::load;
     requests_[want.kind == Packet::load ? 0 : want.kind == Packet::store ? 1 : 2] += want.count;
     const std::uint32_t value = want.kind == Packet::poll ? operation(f)->value : 0;
-    const std::uint32_t id = flights_.add({f.key | f.serial, now(), 0, number(f), want.count, want.count, value,
-                                           static_cast<std::uint16_t>(want.peer), want.kind});
+    const std::uint32_t id = flights_.add(
+        {f.key | f.serial, now(), 0, number(f), want.count, want.count, value, static_cast<std::uint16_t>(want.peer), want.kind});
     unit.outward = std::max(unit.outward, now());
     for (std::uint32_t line = want.line, end = want.line + want.count; line < end;) {
         const Way way = chip_.way(line, want.peer);

@@ -29,7 +29,7 @@ def have_core() -> bool:
     return hasattr(_core, "launch")
 
 
-def run_compiled(launch: Launch, *, fold: bool) -> Finished:
+def run_compiled(launch: Launch, *, fold: bool, threads: int = 1) -> Finished:
     """Run a launch that was checked; the GIL is released meanwhile. Raises StallError."""
     folded = fold and launch.symmetric
     first, *ends = layout(launch.buffers)
@@ -37,7 +37,7 @@ def run_compiled(launch: Launch, *, fold: bool) -> Finished:
     counts = (launch.gpus, launch.wavefronts, launch.unroll, len(launch.semaphores))
     grids = [_tables(grid) for grid in (launch.grids[:1] if folded else launch.grids)]
     waits, undispatched, rows, events = _core.launch(launch.machine, counts, tuple(ends), buffers, grids,
-                                                     list(launch.starts), folded)
+                                                     list(launch.starts), folded, threads)
     if waits:
         raise stalled(launch, [Wait(*wait) for wait in waits], undispatched)
     ends, starts, over, requests, outstanding, latency, channels, ports = (
