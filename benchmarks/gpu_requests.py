@@ -46,11 +46,12 @@ def main() -> None:
         for threads in asked.threads:
             ran, cpu, wall = best(launch, threads, asked.repeat)
             first, alone = first or ran, alone or wall
-            assert (first.workgroup_ends == ran.workgroup_ends).all() and (first.latency == ran.latency).all()
+            assert (first.workgroup_ends == ran.workgroup_ends).all()
+            assert (first.latency == ran.latency).all()
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
             requests = ran.total_requests
-            print(f"{gpus:4} GPUs, {threads} threads: {requests / 1e6:8.2f} M requests, {ran.events / requests:.2f} events "
-                  f"each, {cpu:6.2f} CPU s: {requests / cpu / 1e6:.2f} M requests/s, {ran.events / cpu / 1e6:.1f} M "
+            print(f"{gpus:4} GPUs, {threads} threads: {requests / 1e6:8.2f} M requests, {ran.events / requests:.2f} "
+                  f"events each, {cpu:6.2f} CPU s: {requests / cpu / 1e6:.2f} M requests/s, {ran.events / cpu / 1e6:.1f} M "
                   f"events/s; {wall:6.2f} s on the wall: {alone / wall:.2f}x; simulated {ran.makespan / 1e6:.1f} us; "
                   f"{memory:.2f} GiB")
 

@@ -50,5 +50,5 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
 
 def kernel_time(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels | None = None, *,
                 pure: bool = False, path: str = "kernels") -> Finished:
-    """Run a collective's kernels, alone: see `kernel_launch`. `pure`: in Python."""
+    """Run a collective's kernels, alone: see `kernel_launch`. `pure`: in Python. One GPU stands for all."""
     return run_launch(kernel_launch(op, payload, gpus, gpu, kernels, path=path), pure=pure)

@@ -15,9 +15,9 @@ MOST_THREADS = 256
 def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads: int = 1) -> Finished:
     """Run `launch` to its end.
 
-    `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads` of the compiled
-    core share the GPUs that are simulated: same integers. Raises InputError for a launch that is broken, StallError when
-    workgroups wait for ever.
+    `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads`: of the
+    compiled core; they share the GPUs that are simulated, and change no integer. Raises InputError for a launch that is
+    broken, StallError when workgroups wait for ever.
     """
     check(launch)
     if not 1 <= threads <= MOST_THREADS:
