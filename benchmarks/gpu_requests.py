@@ -51,9 +51,9 @@ def main() -> None:
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
             requests = ran.total_requests
             print(f"{gpus:4} GPUs, {threads} threads: {requests / 1e6:8.2f} M requests, {ran.events / requests:.2f} "
-                  f"events each, {cpu:6.2f} CPU s: {requests / cpu / 1e6:.2f} M requests/s, {ran.events / cpu / 1e6:.1f} "
-                  f"M events/s; {wall:6.2f} s on the wall: {alone / wall:.2f}x; simulated {ran.makespan / 1e6:.1f} us; "
-                  f"{memory:.2f} GiB")
+                  f"events each, {cpu:6.2f} CPU s: {requests / cpu / 1e6:.2f} M requests/s, "
+                  f"{ran.events / cpu / 1e6:.1f} M events/s; {wall:6.2f} s on the wall: {alone / wall:.2f}x; "
+                  f"simulated {ran.makespan / 1e6:.1f} us; {memory:.2f} GiB")
 
 
 def best(launch: Launch, threads: int, repeat: int) -> tuple[Finished, float, float]:
