@@ -100,12 +100,22 @@ void Chip::out(Event event) {
         if (++credit_at_[port] == static_cast<std::uint32_t>(m_.credits)) credit_at_[port] = 0;
     }
     outward_[port] = start + service;
+    if (launch_.record) used(port, start, service);
     ++port_packets[2 * port + (data ? 0 : 1)];
     event.time = start + m_.link_latency + (m_.switched ? 0 : service);
     event.set(Stage::in);
     event.set_origin(origin ? 0 : launch_.gpus - distance);
     event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
     boxes.send(distance, event);
+}
+
+// Records that a port serves a packet: in the bin in which that begins.
+void Chip::used(std::uint32_t port, Tick start, Tick service) {
+    port_busy.resize(m_.port_router.size());
+    std::vector<Tick>& bins = port_busy[port];
+    const auto bin = static_cast<std::size_t>(start / launch_.record);
+    if (bins.size() <= bin) bins.resize(bin + 1);
+    bins[bin] += service;
 }
 
 // A packet from another GPU: of a switch, it queues for this GPU's port.

@@ -24,6 +24,7 @@ public:
     Tick now = 0;
     Boxes boxes;
     std::vector<std::int64_t> channel_requests, port_packets;
+    std::vector<std::vector<Tick>> port_busy;  // recorded, by port and bin
 
     std::vector<std::uint16_t> unit_of;  // of workgroups
     Way way(std::uint32_t line, std::uint32_t peer) const;
@@ -69,6 +70,7 @@ private:
     void reached(Event& event, Stage stage);
     void access(Event event);
     void landed(std::uint32_t line);
+    void used(std::uint32_t port, Tick start, Tick service);
     void signalled(std::uint32_t semaphore);
 };
 

@@ -9,6 +9,7 @@ Units::Units(const Launch& launch, std::uint32_t gpu, Queue& queue, Chip& chip, 
     const std::int64_t room = std::min(m_.workgroups_per_unit, m_.wavefronts_per_unit / launch.wavefronts);
     units_.resize(m_.unit_router.size(), Unit{Ready(static_cast<std::size_t>(room * launch.wavefronts)), room});
     chip_.unit_of.resize(grid_.works());
+    if (launch.record) over_.assign(grid_.operations.size(), -1);
     for (std::uint32_t w = 0; w < grid_.works(); ++w) {
         works_.push_back({.number = w, .left = launch.wavefronts, .blocked = {}});
         for (std::uint32_t i = 0; i < launch.wavefronts; ++i) {
@@ -253,6 +254,7 @@ void Units::end_if_over(Work& work) {
 void Units::report(Report& into) const {
     into.end = end_, into.outstanding = outstanding_, into.latency = latency_, into.requests = requests_;
     for (const Work& work : works_) into.starts.push_back(work.start), into.ends.push_back(work.end);
+    into.over = over_, into.units = chip_.unit_of, into.port_busy = chip_.port_busy;
     into.channel_requests = chip_.channel_requests, into.port_packets = chip_.port_packets;
 }
 

@@ -31,6 +31,7 @@ std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, s
         instances_.emplace_back();
     }
     if (quotient_ && plan_.collectives[collective].in_switch) throw Unfoldable{"a collective in switches meets other messages"};
+    if (quotient_ && plan_.collectives[collective].meets) throw Unfoldable{"a collective with phases of given time meets other messages"};
     if (quotient_) quotient_->check(plan_.collectives[collective], kind_of(group));
     const std::uint32_t id = free_.back();
     free_.pop_back();
@@ -154,6 +155,7 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
     const auto at = static_cast<std::uint32_t>(static_cast<std::size_t>(position) * static_cast<std::size_t>(c.total_chunks) + chunk);
     ChunkState& s = i.chunks[at];
     s.enter(phase, place_of(i.group, position), i.bit_base[at * static_cast<std::size_t>(c.max_phases) + phase]);
+    if (s.now().lasts) return meet_in_phase(instance, at);
     const bool starts = s.starts();
     if (starts && plan_.policy.endpoint_delay == 0 && !clock_.strict) release_sends(instance, at);
     else if (starts)
@@ -164,6 +166,29 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
     for (std::uint32_t r = 0; r < s.receives && !told; ++r)
         if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r, add(clock_.now, receive_delay(i, s, r)));
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
+}
+
+// A phase of given time: all of its participants leave so long after the last has come.
+void Collectives::meet_in_phase(std::uint32_t instance, std::uint32_t state) {
+    Instance& i = instances_[instance];
+    const ChunkState& mine = i.chunks[state];
+    const auto chunks = static_cast<std::size_t>(plan_.collectives[i.collective].total_chunks);
+    const std::int32_t n = alone_ ? 1 : mine.now().n, stride = mine.now().stride;
+    const auto of = [&](std::int32_t k) {
+        return alone_ ? state : static_cast<std::uint32_t>(static_cast<std::size_t>(mine.base + k * stride) * chunks + mine.chunk);
+    };
+    for (std::int32_t k = 0; k < n; ++k) {
+        const ChunkState& other = i.chunks[of(k)];
+        if (!other.inside || other.phase != mine.phase) return;
+    }
+    const Tick end = add(clock_.now, mine.now().lasts);
+    for (std::int32_t k = 0; k < n; ++k) {
+        const std::uint32_t at = of(k);
+        ChunkState& s = i.chunks[at];
+        s.over = end;
+        clock_.at(end, BatchClock::done,
+                  {i.members[s.position].key(), static_cast<std::uint64_t>(s.chunk) << 32, phase_over, at, instance});
+    }
 }
 
 void Collectives::try_leave(std::uint32_t instance, std::uint32_t state) {
