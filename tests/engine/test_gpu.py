@@ -109,6 +109,27 @@ def test_every_remote_request_passes_ports_twice(launch: Launch) -> None:
     assert ran.port_packets.sum(axis=(0, 1)).tolist() == [data, control]
 
 
+@needs_core
+@given(launches)
+@draws(50)
+def test_both_engines_record_the_same_and_recording_changes_nothing(launch: Launch) -> None:
+    try:
+        ours, theirs = (run_launch(launch, pure=pure, fold=False, record=7000) for pure in (True, False))
+    except StallError:
+        return
+    same(ours, theirs)
+    same(ours, outcome(launch, pure=False, fold=False))
+    mine, other = ours.recorded, theirs.recorded
+    assert mine is not None
+    assert other is not None
+    assert [mine.over, mine.units] == [other.over, [list(each) for each in other.units]]
+    assert np.array_equal(mine.port_busy, other.port_busy)
+    m = launch.machine
+    assert np.array_equal(mine.port_busy.sum(axis=2), ours.port_packets @ np.array([m.port_data, m.port_control]))
+    assert (ours.port_use(m) <= 1).all()
+    assert (ours.channel_use(m) <= 1).all()
+
+
 # -- closed forms
 
 

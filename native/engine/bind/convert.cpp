@@ -190,8 +190,7 @@ private:
             kind.repeat = number<int>(chunk, "repeat");
             for (nb::handle p : chunk.attr("phases")) {
                 kind.phases.push_back(phase(p));
-                c.in_switch = c.in_switch || kind.phases.back().switches() > 0;
-                c.meets = c.meets || kind.phases.back().lasts != 0;
+                c.in_switch |= kind.phases.back().switches() > 0, c.meets |= kind.phases.back().lasts != 0;
             }
             if (kind.repeat < 0) throw std::invalid_argument("broken plan: chunk repeat out of range");
             if (kind.repeat > most_chunks - c.total_chunks) throw Unsupported("a collective of more than 1,048,576 chunks");

@@ -85,7 +85,6 @@ private:
     }
     void check_alike(std::uint32_t rank, std::uint32_t node, const Collective& mine, std::uint32_t instance, std::uint32_t serial) const;
     void meet_lasting(std::uint32_t instance);
-    void meet_in_phase(std::uint32_t instance, std::uint32_t state);
     void begin(std::uint32_t instance, std::uint32_t position);
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);

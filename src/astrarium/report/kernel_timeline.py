@@ -1,7 +1,7 @@
-"""A recorded run of GPU kernels as a timeline for ui.perfetto.dev: a process per GPU, a track per compute unit and link.
+"""A recorded run of GPU kernels as a timeline for ui.perfetto.dev: a process per GPU, a track per unit and port.
 
-A unit's track has the operations of its workgroups, each until its last wavefront goes on; workgroups that it runs at once have tracks of
-their own. Below them the use of each port to other GPUs, in percent of its rate, as a counter.
+A unit's track has the operations of its workgroups, each until its last wavefront goes on; workgroups that it runs at
+once have tracks of their own. The use of each port to other GPUs, in percent of its rate, is a counter.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def write_kernel_timeline(path: str, launch: Launch, ran: Finished, *, gpus: Seq
     """
     recorded = ran.recorded
     if recorded is None:
-        raise InputError("timeline", "the run was not recorded", expected="run_launch with record=, the width of bins in ps")
+        raise InputError("timeline", "the run was not recorded", expected="run_launch with record=, the "
+                         "width of bins in ps")
     shown = range(ran.simulated) if gpus is None else gpus
     for gpu in shown:
         if not 0 <= gpu < ran.simulated:
@@ -50,7 +51,8 @@ def write_kernel_timeline(path: str, launch: Launch, ran: Finished, *, gpus: Seq
         stream = cast(IO[bytes], gzip.GzipFile("", "wb", 5, raw, mtime=0)) if path.endswith(".gz") else raw
         with TraceEvents(stream) as events:
             for gpu in shown:
-                _units(events, gpu, sorted(_pieces(launch, ran, recorded, gpu), key=lambda p: (p.begin, p.unit, p.workgroup)))
+                pieces = sorted(_pieces(launch, ran, recorded, gpu), key=lambda p: (p.begin, p.unit, p.workgroup))
+                _units(events, gpu, pieces)
                 _ports(events, gpu, recorded)
         if stream is not raw:
             stream.close()

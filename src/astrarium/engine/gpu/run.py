@@ -17,8 +17,8 @@ def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads
     """Run `launch` to its end.
 
     `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads`: of the
-    compiled core; they share the GPUs that are simulated, and change no integer. `record`: keep when operations
-    began and ended, and the use of ports in bins of so many ps (`Finished.recorded`); 0: nothing. Raises InputError for a launch that is
+    compiled core; they share the GPUs that are simulated, and change no integer. `record`: keep when operations ended,
+    and the use of ports in bins of so many ps (`Finished.recorded`); 0: nothing. Raises InputError for a launch that is
     broken, StallError when workgroups wait for ever.
     """
     check(launch)

@@ -196,7 +196,8 @@ class Finished(Struct, frozen=True, eq=False):
 
     def port_use(self, machine: Machine) -> F64:
         """[gpus, ports] share of the whole run in which each port's way out is busy, 0 to 1."""
-        return self.port_packets @ np.array([machine.port_data, machine.port_control]) / max(1, self.makespan)
+        busy: I64 = self.port_packets @ np.array([machine.port_data, machine.port_control])
+        return busy / max(1, self.makespan)
 
     def channel_use(self, machine: Machine) -> F64:
         """[gpus, channels] share of the whole run in which the L2 of each channel is busy, 0 to 1."""

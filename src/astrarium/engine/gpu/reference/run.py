@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from astrarium.engine.gpu.recorded import bins_of
 from astrarium.engine.gpu.reference.chip import Chip
 from astrarium.engine.gpu.reference.units import Packet, Stage, Units, Wavefront
-from astrarium.engine.gpu.recorded import bins_of
 from astrarium.engine.gpu.stall import stalled
 from astrarium.engine.gpu.values import ON_ROOM, ON_SEMAPHORE, Finished, Launch, Recorded, Wait
 
