@@ -1,4 +1,6 @@
-"""`collective.kernels`: operations inside the innermost dim take the time of their kernel, and nothing else changes."""
+"""`collective.kernels`: operations inside the innermost dim take the time of their kernel, and nothing else changes.
+
+Of collectives over several dims, phases do: kernels and messages between add up, in both engines."""
 
 from __future__ import annotations
 
