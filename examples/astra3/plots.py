@@ -1,4 +1,4 @@
-"""Draw two of the figures as SVG: python plots.py FOLDER."""
+"""Draw three figures as SVG: python plots.py FOLDER."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from msgspec.structs import replace
 from study import GPU, MIB, SIZES, us
 
-from astrarium.collective.kernels import Kernels
+from astrarium.collective.kernels import Kernels, kernel_launch
+from astrarium.engine.gpu import run_launch
 from astrarium.report.svg import Band, lines
 from astrarium.vocab import CommOp
 
@@ -41,10 +42,23 @@ def outstanding() -> str:
     return lines(bands, "outstanding requests of a unit", "us")
 
 
+def ports() -> str:
+    """Use of the ports of one GPU over time, in bins of 0.5 us: an all_gather of 4 MiB on 8 GPUs."""
+    width, bands = 500_000, []
+    for protocol in ("simple", "ll"):
+        launch = kernel_launch(CommOp.ALL_GATHER, 4 * MIB, 8, GPU, Kernels(protocol=protocol, workgroups=128,
+                                                                       wavefronts=4))
+        recorded = run_launch(launch, record=width).recorded
+        assert recorded is not None
+        use = [*(100 * recorded.port_busy[0].mean(axis=0) / width).tolist(), 0.0]
+        bands.append(line(protocol, [i * width / 1e6 for i in range(len(use))], use))
+    return lines(bands, "us", "% of the ports' rate")
+
+
 def main() -> None:
     """Write them."""
     folder = Path(sys.argv[1])
-    for name, draw in (("protocols", protocols), ("outstanding", outstanding)):
+    for name, draw in (("protocols", protocols), ("outstanding", outstanding), ("ports", ports)):
         drawn = draw().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
         (folder / f"astra3_{name}.svg").write_text(drawn, encoding="utf-8")
 

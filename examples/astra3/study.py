@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from astrarium.collective.kernels import Gpu, Kernels, kernel_time
+from astrarium.collective.kernels import Gpu, Kernels, kernel_launch, kernel_time
 from astrarium.config import load
+from astrarium.engine.gpu import Launch, Workgroup, run_launch
 from astrarium.vocab import CommOp
 
 GPU = load(Gpu, Path(__file__).with_name("gpu.yaml"))
@@ -21,16 +22,25 @@ def us(op: CommOp, size: int, gpus: int, gpu: Gpu, kernels: Kernels) -> float:
     return kernel_time(op, size, gpus, gpu, kernels).makespan / 1e6
 
 
-def crossover(gpu: Gpu) -> int:
-    """The smallest power of two, in bytes, from which on Simple is faster than LL: all_gather on 8 GPUs."""
-    low, high = 0, len(SIZES) - 1
+def crossover(gpu: Gpu, sizes: Sequence[int] = SIZES, *, acknowledged: bool = True) -> int:
+    """The smallest of `sizes`, in bytes, from which on Simple is faster than LL: all_gather on 8 GPUs. `acknowledged`:
+    Simple's semaphores wait until its stores are acknowledged, and for the fence."""
+    low, high = 0, len(sizes) - 1
     while low < high:
         middle = (low + high) // 2
-        simple, ll = (us(CommOp.ALL_GATHER, SIZES[middle], 8, gpu, Kernels(protocol=protocol, workgroups=128,
-                                                                     wavefronts=4))
-                      for protocol in ("simple", "ll"))
-        low, high = (low, middle) if simple < ll else (middle + 1, high)
-    return SIZES[low]
+        simple, ll = (kernel_launch(CommOp.ALL_GATHER, sizes[middle], 8, gpu, Kernels(
+            protocol=protocol, workgroups=128, wavefronts=4)) for protocol in ("simple", "ll"))
+        if not acknowledged:
+            simple = unfenced(simple)
+        faster = run_launch(simple).makespan < run_launch(ll).makespan
+        low, high = (low, middle) if faster else (middle + 1, high)
+    return sizes[low]
+
+
+def unfenced(launch: Launch) -> Launch:
+    """The same without fences: no hardware promises that its result is right."""
+    return replace(launch, grids=tuple(tuple(Workgroup(tuple(replace(op, fence=False) for op in group.operations))
+                                             for group in grid) for grid in launch.grids))
 
 
 def protocols() -> Iterator[str]:
@@ -42,6 +52,19 @@ def protocols() -> Iterator[str]:
             found = [crossover(replace(GPU, port_bandwidth=rate, link_latency=latency, fence=fence)) // 1024
                      for latency in ("0.5 us", "5 us")]
             yield f"  {fence:7} {name:9} {found[0]:9} {found[1]:7}    {paper}"
+
+
+def fences() -> Iterator[str]:
+    """The same at 256 GiB/s in steps of a quarter of a power of two: what a fence costs, and what it waits for."""
+    yield "the same at 256 GiB/s, finer, KiB"
+    yield "  Simple's semaphore waits for      0.5 us    5 us    paper"
+    sizes = [round(2 ** (step / 4)) for step in range(4 * 13, 4 * 24 + 1)]
+    for fence in ("100 ns", "1 us", "2 us", ""):
+        gpus = [replace(GPU, port_bandwidth="8 GiB/s", link_latency=latency, fence=fence or GPU.fence)
+                for latency in ("0.5 us", "5 us")]
+        found = [crossover(gpu, sizes, acknowledged=bool(fence)) // 1024 for gpu in gpus]
+        waits = f"acknowledgements and {fence}" if fence else "nothing"
+        yield f"  {waits:30} {found[0]:9} {found[1]:7}    512 to 2048"
 
 
 def directions() -> Iterator[str]:
@@ -84,7 +107,7 @@ def scaling() -> Iterator[str]:
 
 def main() -> None:
     """Print all of them."""
-    for part in (protocols, directions, saturation, scaling):
+    for part in (protocols, fences, directions, saturation, scaling):
         print("\n".join(part()), end="\n\n")
 
 

@@ -22,10 +22,10 @@ COLUMNS = ("ends", "workgroup_starts", "workgroup_ends", "requests", "outstandin
            "port_packets")
 
 
-def outcome(launch: Launch, *, pure: bool, fold: bool = True) -> Finished | tuple[str, ...]:
+def outcome(launch: Launch, *, pure: bool, fold: bool = True, threads: int = 1) -> Finished | tuple[str, ...]:
     """What came of a launch, or who waits for ever."""
     try:
-        return run_launch(launch, pure=pure, fold=fold)
+        return run_launch(launch, pure=pure, fold=fold, threads=threads)
     except StallError as error:
         return error.waits
 
@@ -61,6 +61,21 @@ def test_folding_changes_nothing(launch: Launch) -> None:
         assert isinstance(folded, tuple) == isinstance(full, tuple)
 
 
+@needs_core
+@given(launches, st.sampled_from([2, 3, 8]))
+@draws(50)
+def test_threads_change_nothing(launch: Launch, threads: int) -> None:
+    one, several = (outcome(launch, pure=False, fold=False, threads=count) for count in (1, threads))
+    same(one, several)
+    if isinstance(one, Finished) and isinstance(several, Finished):
+        assert one.events == several.events
+
+
+def test_threads_are_at_least_one() -> None:
+    with pytest.raises(InputError, match="threads: 0; expected 1 to 256"):
+        run_launch(one(OpKind.LOAD, 1), threads=0)
+
+
 @given(launches)
 @draws(50)
 def test_requests_are_conserved_and_no_station_is_faster_than_its_rate(launch: Launch) -> None:
@@ -92,6 +107,27 @@ def test_every_remote_request_passes_ports_twice(launch: Launch) -> None:
                 data, control = data + lines, control + lines       # a store and its ack, or a read and its answer
             control += 2 * (op.kind == OpKind.RELEASE and op.peer > 0)
     assert ran.port_packets.sum(axis=(0, 1)).tolist() == [data, control]
+
+
+@needs_core
+@given(launches)
+@draws(50)
+def test_both_engines_record_the_same_and_recording_changes_nothing(launch: Launch) -> None:
+    try:
+        ours, theirs = (run_launch(launch, pure=pure, fold=False, record=7000) for pure in (True, False))
+    except StallError:
+        return
+    same(ours, theirs)
+    same(ours, outcome(launch, pure=False, fold=False))
+    mine, other = ours.recorded, theirs.recorded
+    assert mine is not None
+    assert other is not None
+    assert [mine.over, mine.units] == [other.over, [list(each) for each in other.units]]
+    assert np.array_equal(mine.port_busy, other.port_busy)
+    m = launch.machine
+    assert np.array_equal(mine.port_busy.sum(axis=2), ours.port_packets @ np.array([m.port_data, m.port_control]))
+    assert (ours.port_use(m) <= 1).all()
+    assert (ours.channel_use(m) <= 1).all()
 
 
 # -- closed forms

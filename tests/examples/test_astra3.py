@@ -30,7 +30,7 @@ def test_plots_are_those_of_the_guide(root: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(root / "examples" / "astra3" / "plots.py"), str(tmp_path)], check=True)
     for drawn in tmp_path.iterdir():
         assert drawn.read_text(encoding="utf-8") == (root / "docs" / "guides" / drawn.name).read_text(encoding="utf-8")
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_crossovers_of_protocols_are_those_of_the_paper_at_256_gib_s(root: Path) -> None:

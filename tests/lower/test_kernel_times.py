@@ -1,4 +1,6 @@
-"""`collective.kernels`: operations inside the innermost dim take the time of their kernel, and nothing else changes."""
+"""`collective.kernels`: operations inside the innermost dim take the time of their kernel, and nothing else changes.
+
+Of collectives over several dims, phases do: kernels and messages between add up, in both engines."""
 
 from __future__ import annotations
 
@@ -9,11 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 import astrarium as ar
-from astrarium import config
+from astrarium import config, engine
 from astrarium.collective.kernels import Gpu, Kernels, KernelTimes, kernel_time, mscclpp_plan
 from astrarium.config import ConfigError
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.lower import Kept
+from astrarium.lower import Kept, lower
+from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 
 HOST, RAILS = (ar.Switch(8, bandwidth="450 GB/s", latency="500 ns"), ar.Switch(2, bandwidth="50 GB/s", latency="2 us"))
@@ -60,6 +63,59 @@ def test_a_kernel_from_a_file_is_read_again_when_it_changed(gpu: Gpu, tmp_path: 
 def test_groups_beyond_the_innermost_dim_send_messages(gpu: Gpu) -> None:
     network, times = ar.Network([HOST, RAILS]), KernelTimes(gpu=gpu, all_reduce=LL)
     assert ps(one(network, 32_768, times)) == ps(one(network, 32_768, None))
+
+
+SIZE = 1 << 20
+
+
+def hierarchy(gpu: Gpu | None, backend: str = "closed_form", op: str = "all_reduce") -> ar.Design:
+    """A collective over both dims, reduced within hosts first, whose phases inside a host are kernels."""
+    times = None if gpu is None else KernelTimes(gpu=gpu, reduce_scatter=Kernels(), all_gather=Kernels(),
+                                                 all_to_all=Kernels())
+    design = one(ar.Network([HOST, RAILS], backend=backend), SIZE, times, op)
+    return replace(design, collective=replace(design.collective, choice="none", composition="blueconnect"))
+
+
+def inside(gpu: Gpu, op: CommOp) -> int:
+    return kernel_time(op, SIZE, 8, gpu, Kernels()).makespan
+
+
+@pytest.mark.parametrize("backend", ["closed_form", "contention", "fluid"])
+def test_phases_inside_the_innermost_dim_take_the_time_of_their_kernels(gpu: Gpu, backend: str) -> None:
+    # blueconnect: reduce_scatter in hosts, all_reduce of an eighth between them by messages, all_gather in hosts
+    between = ps(replace(one(ar.Network([RAILS], backend=backend), SIZE // 8, None),
+                         collective=ar.Collective(choice="none")))
+    both = inside(gpu, CommOp.REDUCE_SCATTER) + inside(gpu, CommOp.ALL_GATHER)
+    ran = ar.simulate(hierarchy(gpu, backend))
+    assert round(float(ran.makespan) * 1000) == both + between
+    assert ran.collectives.how[0].endswith("innermost: kernel all_gather all_pairs simple put, reduce_scatter "
+                                           "all_pairs simple put")
+
+
+def test_other_phases_send_messages(gpu: Gpu) -> None:
+    quiet = hierarchy(gpu, op="broadcast")
+    assert ps(quiet) == ps(hierarchy(None, op="broadcast"))
+
+
+def trace(op: str, microseconds: int = 0) -> bytes:
+    builder = TraceBuilder()
+    before = [builder.comp("before", microseconds)] if microseconds else []
+    builder.coll("exchange", CommOp[op.upper()], SIZE, after=before)
+    return builder.encode()
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_to_all", "all_gather", "reduce_scatter"])
+@pytest.mark.parametrize("chunks", [1, 5])
+@pytest.mark.parametrize("slow", [False, True])
+def test_both_engines_and_every_rank_agree_on_phases_of_given_time(gpu: Gpu, op: str, chunks: int, slow: bool) -> None:
+    plain, late = trace(op), trace(op, microseconds=7)    # a rank that comes later: its host waits for it
+    design = hierarchy(gpu, op=op)
+    design = replace(design, collective=replace(design.collective, chunks=chunks, active_chunks=2))
+    plan = lower(replace(design, workload=ar.Trace("in memory")), traces_of_bytes(
+        [late if slow and rank == 3 else plain for rank in range(16)]))
+    assert any(phase.lasts for each in plan.collectives for chunk in each.chunks for phase in chunk.phases)
+    runs = [engine.execute(plan, pure=True), engine.execute(plan, fold=False), engine.execute(plan)]
+    assert len({tuple(run.finish[run.row].tolist()) for run in runs}) == 1
 
 
 @pytest.fixture(scope="module")

@@ -83,20 +83,20 @@ gpu::Grid grid_of(const std::vector<std::uint32_t>& groups, const Table& operati
 
 nb::object launch(nb::handle machine, const std::array<std::uint32_t, 4>& counts, const std::array<std::uint32_t, 3>& ends,
                   const std::vector<std::pair<std::uint32_t, std::uint32_t>>& buffers, const Grids& grids,
-                  const std::vector<std::int64_t>& starts, bool fold) {
-    gpu::Launch launch{machine_of(machine), counts[0], counts[1], counts[2], counts[3], ends[0], ends[1], ends[2], {}, {}, starts};
+                  const std::vector<std::int64_t>& starts, bool fold, std::size_t threads, std::int64_t record) {
+    gpu::Launch launch{machine_of(machine), counts[0], counts[1], counts[2], counts[3], ends[0], ends[1], ends[2], {}, {}, starts, record};
     for (const auto& [first, lines] : buffers) launch.buffers.push_back({first, lines});
     for (const auto& [groups, operations, places] : grids) launch.grids.push_back(grid_of(groups, operations, places));
     gpu::Finished finished;
     {
         nb::gil_scoped_release unlocked;
-        finished = gpu::run(launch, fold);
+        finished = gpu::run(launch, fold, threads);
     }
     nb::list waits, rows;
     for (const gpu::Wait& it : finished.waits) waits.append(nb::make_tuple(it.gpu, it.workgroup, it.operation, it.line, it.peer, it.value));
     for (const gpu::Report& it : finished.gpus)
-        rows.append(
-            nb::make_tuple(it.end, it.starts, it.ends, it.requests, it.outstanding, it.latency, it.channel_requests, it.port_packets));
+        rows.append(nb::make_tuple(it.end, it.starts, it.ends, it.requests, it.outstanding, it.latency, it.channel_requests,
+                                   it.port_packets, it.over, it.units, it.port_busy));
     return nb::make_tuple(waits, finished.undispatched, rows, finished.events);
 }
 
@@ -104,6 +104,6 @@ nb::object launch(nb::handle machine, const std::array<std::uint32_t, 4>& counts
 
 void bind_gpu(nb::module_& m) {
     m.def("launch", &launch, nb::arg("machine"), nb::arg("counts"), nb::arg("ends"), nb::arg("buffers"), nb::arg("grids"),
-          nb::arg("starts"), nb::arg("fold"),
+          nb::arg("starts"), nb::arg("fold"), nb::arg("threads"), nb::arg("record"),
           "Runs GPU kernels: (waits of a run that cannot go on, workgroups without a place, one row per simulated GPU, events).");
 }

@@ -171,6 +171,7 @@ private:
         p.local = number<bool>(s, "local");
         p.schedule = schedule(s.attr("schedule"));
         p.block_size = number<std::int64_t>(s, "block_size");
+        p.lasts = number<std::int64_t>(s, "lasts");
         const nb::object able = s.attr("in_switch");
         if (able.is_none()) return p;
         p.in_switch.rate = number<double>(able, "rate"), p.in_switch.latency = number<std::int64_t>(able, "latency");
@@ -187,8 +188,10 @@ private:
         for (nb::handle chunk : s.attr("chunks")) {
             Chunk kind;
             kind.repeat = number<int>(chunk, "repeat");
-            for (nb::handle p : chunk.attr("phases"))
-                kind.phases.push_back(phase(p)), c.in_switch = c.in_switch || kind.phases.back().switches() > 0;
+            for (nb::handle p : chunk.attr("phases")) {
+                kind.phases.push_back(phase(p));
+                c.in_switch |= kind.phases.back().switches() > 0, c.meets |= kind.phases.back().lasts != 0;
+            }
             if (kind.repeat < 0) throw std::invalid_argument("broken plan: chunk repeat out of range");
             if (kind.repeat > most_chunks - c.total_chunks) throw Unsupported("a collective of more than 1,048,576 chunks");
             c.total_chunks += kind.repeat;

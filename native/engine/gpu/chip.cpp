@@ -15,8 +15,8 @@ std::uint32_t skewed(std::uint32_t block, std::uint32_t count) {
 }  // namespace
 
 Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
-    : channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()), launch_(launch),
-      m_(launch.machine), queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()),
+    : boxes(launch.gpus), channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()),
+      launch_(launch), m_(launch.machine), queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()),
       outward_(m_.port_router.size()), inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()),
       credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
       counts_(launch.semaphores), polls_(launch.semaphores) {
@@ -24,18 +24,18 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
     for (const Grid& grid : launch.grids)
         for (const Place& place : grid.places) multimem_ |= place.peer == launch.gpus;
     if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
-    if (m_.mesh_data) {
-        std::uint16_t last = 0;
-        for (const auto* routers : {&m_.unit_router, &m_.channel_router, &m_.port_router})
-            last = std::max(last, *std::max_element(routers->begin(), routers->end()));
-        links_.resize((static_cast<std::size_t>(last) / static_cast<std::size_t>(m_.columns) + 1) * static_cast<std::size_t>(m_.columns));
-    }
+    std::uint16_t last = 0;
+    for (const auto* routers : {&m_.unit_router, &m_.channel_router, &m_.port_router})
+        last = std::max(last, *std::max_element(routers->begin(), routers->end()));
+    const int columns = static_cast<int>(m_.columns);
+    for (int i = 0; i <= last; ++i) spots_.push_back({i / columns, i % columns});
+    if (m_.mesh_data) links_.resize(static_cast<std::size_t>(last / columns + 1) * static_cast<std::size_t>(columns));
 }
 
 // The router of what a packet goes to.
 std::uint16_t Chip::goal(const Event& event, Stage stage) const {
     if (stage == Stage::channel) return m_.channel_router[event.channel];
-    return stage == Stage::out ? m_.port_router[event.port] : m_.unit_router[flights_[event.instruction].unit];
+    return stage == Stage::out ? m_.port_router[event.port] : m_.unit_router[unit_of[event.work()]];
 }
 
 // Carries a packet, which is at router `here` at event.time, on to a stage.
@@ -48,8 +48,8 @@ void Chip::travel(Event& event, std::uint16_t here, Stage stage) {
         event.set(Stage::hop);
         return queue_.push(event);
     }
-    const int columns = static_cast<int>(m_.columns);
-    event.time += m_.hop * (std::abs(here / columns - there / columns) + std::abs(here % columns - there % columns));
+    const Spot &from = spots_[here], &to = spots_[there];
+    event.time += m_.hop * (std::abs(from.row - to.row) + std::abs(from.column - to.column));
     reached(event, stage);
 }
 
@@ -75,13 +75,17 @@ void Chip::reached(Event& event, Stage stage) {
     queue_.push(event);
 }
 
-void Chip::leaves(Event event, std::uint32_t unit, std::uint32_t peer) {
-    event.channel = static_cast<std::uint16_t>(
-        skewed(event.line / static_cast<std::uint32_t>(m_.interleave), static_cast<std::uint32_t>(m_.channel_router.size())));
-    if (!peer) return travel(event, m_.unit_router[unit], Stage::channel);
-    event.port =
-        static_cast<std::uint16_t>(first_port(peer) + skewed(event.line / static_cast<std::uint32_t>(m_.port_interleave), port_group_));
-    travel(event, m_.unit_router[unit], Stage::out);
+Way Chip::way(std::uint32_t line, std::uint32_t peer) const {
+    const auto row = static_cast<std::uint32_t>(m_.interleave), port_row = static_cast<std::uint32_t>(m_.port_interleave);
+    Way found{static_cast<std::uint16_t>(skewed(line / row, static_cast<std::uint32_t>(m_.channel_router.size()))), 0, row - line % row};
+    if (!peer) return found;
+    found.port = static_cast<std::uint16_t>(first_port(peer) + skewed(line / port_row, port_group_));
+    found.lines = std::min(found.lines, port_row - line % port_row);
+    return found;
+}
+
+void Chip::leaves(Event& event, std::uint32_t unit, std::uint32_t peer) {
+    travel(event, m_.unit_router[unit], peer ? Stage::out : Stage::channel);
 }
 
 // A packet leaves by a port: a request of this GPU, or the answer to another one.
@@ -98,6 +102,7 @@ void Chip::out(Event event) {
         if (++credit_at_[port] == static_cast<std::uint32_t>(m_.credits)) credit_at_[port] = 0;
     }
     outward_[port] = start + service;
+    if (launch_.record) used(port, start, service);
     ++port_packets[2 * port + (data ? 0 : 1)];
     event.time = start + m_.link_latency + (m_.switched ? 0 : service);
     event.set(Stage::in);
@@ -110,7 +115,16 @@ void Chip::out(Event event) {
     }
     event.set_origin(origin ? 0 : launch_.gpus - distance);
     event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
-    crossings.push_back({distance, event});
+    boxes.send(distance, event);
+}
+
+// Records that a port serves a packet: in the bin in which that begins.
+void Chip::used(std::uint32_t port, Tick start, Tick service) {
+    port_busy.resize(m_.port_router.size());
+    std::vector<Tick>& bins = port_busy[port];
+    const auto bin = static_cast<std::size_t>(start / launch_.record);
+    if (bins.size() <= bin) bins.resize(bin + 1);
+    bins[bin] += service;
 }
 
 // A packet from another GPU: of a switch, it queues for this GPU's port.
@@ -182,7 +196,7 @@ void Chip::access(Event event) {
 // An answer is at its unit's way in.
 void Chip::unit(const Event& event) {
     if (event.kind != Packet::data) return flights_.back(event.instruction, now);
-    Tick& free = unit_in_[flights_[event.instruction].unit];
+    Tick& free = unit_in_[unit_of[event.work()]];
     free = std::max(free, now) + m_.unit_data;
     flights_.back(event.instruction, free);
 }

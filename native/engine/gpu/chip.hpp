@@ -5,15 +5,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpu/boxes.hpp"
 #include "gpu/instructions.hpp"
 #include "gpu/launch.hpp"
 
 namespace astrarium::gpu {
 
-// A packet that arrives at the GPU at `distance`.
-struct Crossing {
-    std::uint32_t distance;
-    Event event;
+// The channel and the port of a line, and of how many lines from it on.
+struct Way {
+    std::uint16_t channel, port;
+    std::uint32_t lines;
 };
 
 class Chip {
@@ -21,11 +22,14 @@ public:
     Chip(const Launch& launch, Queue& queue, Instructions& flights);
 
     Tick now = 0;
-    std::vector<Crossing> crossings;
+    Boxes boxes;
     std::vector<std::int64_t> channel_requests, port_packets;
+    std::vector<std::vector<Tick>> port_busy;  // recorded, by port and bin
 
-    // A request of this GPU leaves a unit at event.time.
-    void leaves(Event event, std::uint32_t unit, std::uint32_t peer);
+    std::vector<std::uint16_t> unit_of;  // of workgroups
+    Way way(std::uint32_t line, std::uint32_t peer) const;
+    // A request of this GPU, which has its channel and port, leaves a unit at event.time.
+    void leaves(Event& event, std::uint32_t unit, std::uint32_t peer);
     // Events of the stages channel, out, in, unit and hop.
     void channel(Event event);
     void out(Event event);
@@ -42,12 +46,16 @@ public:
     }
 
 private:
+    struct Spot {
+        int row, column;
+    };
     const Launch& launch_;
     const Machine& m_;
     Queue& queue_;
     Instructions& flights_;
     std::vector<Tick> l2_, hbm_, outward_, inward_, unit_in_, credits_;
     std::vector<std::uint32_t> credit_at_;
+    std::vector<Spot> spots_;                                        // of routers
     std::vector<std::array<Tick, 4>> links_;                         // of routers: east, west, south, north
     std::vector<bool> landed_;                                       // flagged lines that were stored
     std::unordered_map<std::uint32_t, std::vector<Event>> readers_;  // of flagged lines that were not
@@ -65,6 +73,7 @@ private:
     void access(Event event);
     bool joined(const Event& event);
     void landed(std::uint32_t line);
+    void used(std::uint32_t port, Tick start, Tick service);
     void signalled(std::uint32_t semaphore);
 };
 

@@ -27,6 +27,7 @@ struct Event {
 
     Stage stage() const { return static_cast<Stage>(key >> stage_bit); }
     std::uint32_t origin() const { return static_cast<std::uint32_t>((key & origin_mask) >> origin_bit); }
+    std::uint32_t work() const { return static_cast<std::uint32_t>(key >> work_bit & 0x3fff); }
     void set(Stage to) { key = (key & ~stage_mask) | static_cast<std::uint64_t>(to) << stage_bit; }
     void set_origin(std::uint64_t distance) { key = (key & ~origin_mask) | distance << origin_bit; }
     bool before(const Event& other) const { return time != other.time ? time < other.time : key < other.key; }

@@ -12,7 +12,7 @@ struct Instruction {
     std::uint64_t key;  // of its first request, without stage
     Tick issued, done;
     std::uint32_t wavefront, count, left, value;  // value: of a poll
-    std::uint16_t peer, unit;
+    std::uint16_t peer;
     Packet kind;
 };
 

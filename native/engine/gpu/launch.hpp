@@ -51,6 +51,7 @@ struct Launch {
     std::vector<Buffer> buffers;
     std::vector<Grid> grids;
     std::vector<Tick> starts;
+    Tick record = 0;  // width of the bins in which the use of ports is recorded, with times of operations; 0: nothing is
     const Grid& grid(std::uint32_t gpu) const { return grids[grids.size() > 1 ? gpu : 0]; }
     Tick start(std::uint32_t gpu) const { return starts[starts.size() > 1 ? gpu : 0]; }
 };
@@ -68,6 +69,10 @@ struct Report {
     std::array<std::int64_t, 3> requests{};
     std::vector<Tick> starts, ends;  // of workgroups
     std::vector<std::int64_t> channel_requests, port_packets;
+    // Recorded: when the last wavefront went on from each operation of the grid, units of workgroups, ps of service by port and bin.
+    std::vector<Tick> over;
+    std::vector<std::uint16_t> units;
+    std::vector<std::vector<Tick>> port_busy;
 };
 
 struct Finished {
@@ -76,7 +81,7 @@ struct Finished {
     std::uint64_t events = 0, undispatched = 0;
 };
 
-// `fold`: the first GPU stands for all.
-Finished run(const Launch& launch, bool fold);
+// `fold`: the first GPU stands for all. `threads`: deal GPUs among them; they change no integer.
+Finished run(const Launch& launch, bool fold, std::size_t threads);
 
 }  // namespace astrarium::gpu

@@ -1,8 +1,11 @@
 // The run: every GPU goes through a window that is as long as the latency of a link; then packets change GPUs.
+#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "clock/crew.hpp"
 #include "clock/interrupt.hpp"
 #include "gpu/launch.hpp"
 #include "gpu/units.hpp"
@@ -13,44 +16,65 @@ namespace {
 // By GPU, workgroup and wavefront: the lowest flagged line that it waits for, and the distance of the line's GPU.
 using Readers = std::map<std::array<std::uint32_t, 3>, std::pair<std::int64_t, std::int64_t>>;
 
+// What a packet needs from one station to the next, at least: a way on the chip, or a link of the mesh.
+Tick shortest(const Machine& m) { return std::min(m.mesh_data ? std::min(m.enter, m.hop) : m.enter, m.link_latency); }
+
 class Gpu {
 public:
     Gpu(const Launch& launch, std::uint32_t number)
-        : queue(2 * launch.machine.link_latency >> 13), flights(queue), chip(launch, queue, flights),
-          units(launch, number, queue, chip, flights), number_(number) {}
+        : queue(shortest(launch.machine)), flights(queue), chip(launch, queue, flights), units(launch, number, queue, chip, flights),
+          number_(number) {}
 
     Queue queue;
     Instructions flights;
     Chip chip;
     Units units;
 
-    // All events before `until`; their number.
-    std::uint64_t run(Tick until) {
-        std::uint64_t handled = 0;
-        for (Event event; queue.pop(until, event);) {
-            if ((++handled & 0xffff) == 0) stop_if_interrupted();
-            chip.now = event.time;
-            handle(event);
+    std::uint64_t handled = 0;  // events
+
+    // The first window in which something happens here, or at a GPU to which this one sent in the last window of a link.
+    std::int64_t next() const {
+        const Tick soonest = chip.boxes.soonest;
+        return std::min(queue.next(), soonest == never ? Queue::nothing : queue.window_of(soonest));
+    }
+
+    // All events of windows before `until`. `asks`: whether the run may be interrupted here.
+    void run(std::int64_t until, bool asks) {
+        for (std::int64_t window = queue.next(); window < until; window = queue.next()) {
+            if (asks && (handled ^ asked_) >> 16) asked_ = handled, stop_if_interrupted();
+            queue.open(window);
+            handled += batch(Stage::channel, [this](const Event& event) { chip.channel(event); });
+            handled += batch(Stage::out, [this](const Event& event) { chip.out(event); });
+            handled += batch(Stage::in, [this](const Event& event) { chip.into(event); });
+            handled += batch(Stage::hop, [this](const Event& event) { chip.hop(event); });
+            handled += batch(Stage::unit, [this](const Event& event) { chip.unit(event); });
+            for (Event event; queue.pop(event); ++handled) {
+                chip.now = event.time;
+                work(event);
+            }
         }
-        return handled;
     }
 
     void waits(const Readers& readers, std::uint32_t wavefronts, std::vector<Wait>& into) const;
 
 private:
     std::uint32_t number_;
+    std::uint64_t asked_ = 0;
 
-    void handle(const Event& event) {
-        switch (event.stage()) {
-            case Stage::done: return units.done(event.instruction);
-            case Stage::timer: return units.timer(event.instruction);
-            case Stage::start: return units.start(event.instruction);
-            case Stage::channel: return chip.channel(event);
-            case Stage::out: return chip.out(event);
-            case Stage::in: return chip.into(event);
-            case Stage::unit: return chip.unit(event);
-            case Stage::hop: return chip.hop(event);
+    template <class Handle>
+    std::size_t batch(Stage stage, Handle&& handle) {
+        const std::span<const Event> packets = queue.packets(stage);
+        for (const Event& event : packets) {
+            chip.now = event.time;
+            handle(event);
         }
+        return packets.size();
+    }
+
+    void work(const Event& event) {
+        if (event.stage() == Stage::done) return units.done(event.instruction);
+        if (event.stage() == Stage::timer) return units.timer(event.instruction);
+        units.start(event.instruction);
     }
 };
 
@@ -73,6 +97,47 @@ void Gpu::waits(const Readers& readers, std::uint32_t wavefronts, std::vector<Wa
 
 using Gpus = std::vector<std::unique_ptr<Gpu>>;
 
+// All GPUs through windows of the latency of a link. What one does in such a window reaches others after it, so threads take one GPU after
+// the other, empty the boxes that were sent to it in the window before, and run it alone.
+class Windows {
+public:
+    Windows(const Launch& launch, Gpus& gpus, std::size_t threads)
+        : launch_(launch), gpus_(gpus), links_(launch.machine.link_latency / gpus[0]->queue.begin_of(1)),
+          crew_(std::min(threads, gpus.size())) {}
+
+    void run() {
+        const std::function<void(std::size_t)> work = [this](std::size_t thread) { some(thread == 0); };
+        for (std::size_t turn = 0;; turn = 1 - turn) {
+            std::int64_t first = Queue::nothing;
+            for (const auto& gpu : gpus_) first = std::min(first, gpu->next());
+            if (first == Queue::nothing) return;
+            turn_ = turn, until_ = first + links_, taken_.store(0, std::memory_order_relaxed);
+            for (const auto& gpu : gpus_) gpu->chip.boxes.turn(turn);
+            crew_.run(work);
+        }
+    }
+
+private:
+    const Launch& launch_;
+    Gpus& gpus_;
+    const std::int64_t links_;  // windows of a chip in one of a link
+    Crew crew_;
+    std::size_t turn_ = 0;
+    std::int64_t until_ = 0;
+    std::atomic<std::size_t> taken_{0};
+
+    void some(bool asks) {
+        for (std::size_t i; (i = taken_.fetch_add(1, std::memory_order_relaxed)) < gpus_.size();) {
+            Gpu& gpu = *gpus_[i];
+            for (std::uint32_t d = 1; d < launch_.gpus; ++d) {
+                Gpu& from = *gpus_[gpus_.size() == 1 ? 0 : (i + launch_.gpus - d) % launch_.gpus];
+                gpu.chip.boxes.take(from.chip.boxes, d, [&](const Event& event) { gpu.queue.push(event); });
+            }
+            gpu.run(until_, asks);
+        }
+    }
+};
+
 void finish(const Launch& launch, const Gpus& gpus, Finished& into) {
     Readers readers;
     for (std::uint32_t i = 0; i < gpus.size(); ++i)
@@ -93,23 +158,15 @@ void finish(const Launch& launch, const Gpus& gpus, Finished& into) {
 
 }  // namespace
 
-Finished run(const Launch& launch, bool fold) {
+Finished run(const Launch& launch, bool fold, std::size_t threads) {
     Gpus gpus;
     for (std::uint32_t i = 0; i < (fold ? 1 : launch.gpus); ++i) {
         gpus.push_back(std::make_unique<Gpu>(launch, i));
         gpus.back()->units.begin(launch.start(i));
     }
+    Windows(launch, gpus, threads).run();
     Finished finished;
-    while (true) {
-        Tick first = never;
-        for (const auto& gpu : gpus) first = std::min(first, gpu->queue.next());
-        if (first == never) break;
-        for (std::size_t i = 0; i < gpus.size(); ++i) {
-            finished.events += gpus[i]->run(add(first, launch.machine.link_latency));
-            for (const Crossing& it : gpus[i]->chip.crossings) gpus[fold ? 0 : (i + it.distance) % launch.gpus]->queue.push(it.event);
-            gpus[i]->chip.crossings.clear();
-        }
-    }
+    for (const auto& gpu : gpus) finished.events += gpu->handled;
     finish(launch, gpus, finished);
     return finished;
 }

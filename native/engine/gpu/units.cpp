@@ -8,6 +8,8 @@ Units::Units(const Launch& launch, std::uint32_t gpu, Queue& queue, Chip& chip, 
     : launch_(launch), m_(launch.machine), grid_(launch.grid(gpu)), queue_(queue), chip_(chip), flights_(flights) {
     const std::int64_t room = std::min(m_.workgroups_per_unit, m_.wavefronts_per_unit / launch.wavefronts);
     units_.resize(m_.unit_router.size(), Unit{Ready(static_cast<std::size_t>(room * launch.wavefronts)), room});
+    chip_.unit_of.resize(grid_.works());
+    if (launch.record) over_.assign(grid_.operations.size(), -1);
     for (std::uint32_t w = 0; w < grid_.works(); ++w) {
         works_.push_back({.number = w, .left = launch.wavefronts, .blocked = {}});
         for (std::uint32_t i = 0; i < launch.wavefronts; ++i) {
@@ -30,6 +32,7 @@ void Units::place(std::uint32_t unit, Tick when) {
     Work& work = works_[dispatched_++];
     --units_[unit].room;
     work.unit = unit, work.start = when + m_.dispatch;
+    chip_.unit_of[work.number] = static_cast<std::uint16_t>(unit);
     later(work.start, Stage::start, leader(work), 0, work.number);
 }
 
@@ -193,11 +196,16 @@ void Units::issue(Unit& unit, Wavefront& f, const Wanted& want) {
     f.loads += want.kind == Packet::load;
     requests_[want.kind == Packet::load ? 0 : want.kind == Packet::store ? 1 : 2] += want.count;
     const std::uint32_t value = want.kind == Packet::poll ? operation(f)->value : 0;
-    const std::uint32_t id = flights_.add({f.key | f.serial, now(), 0, number(f), want.count, want.count, value,
-                                           static_cast<std::uint16_t>(want.peer), static_cast<std::uint16_t>(work.unit), want.kind});
-    for (std::uint32_t i = 0; i < want.count; ++i) {
-        unit.outward = std::max(unit.outward, now()) + service;
-        chip_.leaves({unit.outward, f.key | f.serial++, want.line + i, id, 0, 0, 0, want.kind, Stage::done}, work.unit, want.peer);
+    const std::uint32_t id = flights_.add(
+        {f.key | f.serial, now(), 0, number(f), want.count, want.count, value, static_cast<std::uint16_t>(want.peer), want.kind});
+    unit.outward = std::max(unit.outward, now());
+    for (std::uint32_t line = want.line, end = want.line + want.count; line < end;) {
+        const Way way = chip_.way(line, want.peer);
+        for (const std::uint32_t last = std::min(end, line + way.lines); line < last; ++line) {
+            unit.outward += service;
+            Event event{unit.outward, f.key | f.serial++, line, id, 0, way.channel, way.port, want.kind, Stage::done};
+            chip_.leaves(event, work.unit, want.peer);
+        }
     }
 }
 
@@ -246,6 +254,7 @@ void Units::end_if_over(Work& work) {
 void Units::report(Report& into) const {
     into.end = end_, into.outstanding = outstanding_, into.latency = latency_, into.requests = requests_;
     for (const Work& work : works_) into.starts.push_back(work.start), into.ends.push_back(work.end);
+    into.over = over_, into.units = chip_.unit_of, into.port_busy = chip_.port_busy;
     into.channel_requests = chip_.channel_requests, into.port_packets = chip_.port_packets;
 }
 

@@ -97,6 +97,7 @@ private:
     std::size_t dispatched_ = 0;
     Tick end_ = 0, outstanding_ = 0, latency_ = 0;
     std::array<std::int64_t, 3> requests_{};
+    std::vector<Tick> over_;  // recorded, by operation
 
     Tick now() const { return chip_.now; }
     Unit& unit_of(const Wavefront& f) { return units_[works_[f.work].unit]; }
@@ -106,7 +107,10 @@ private:
     void place(std::uint32_t unit, Tick when);
     void later(Tick when, Stage stage, const Wavefront& f, std::uint32_t serial, std::uint32_t what);
     void proceed(Wavefront& f);
-    void next(Wavefront& f) { ++f.pc, f.at = f.index; }
+    void next(Wavefront& f) {
+        if (launch_.record) over_[grid_.groups[f.work] + f.pc] = now();
+        ++f.pc, f.at = f.index;
+    }
     void phase(Wavefront& f, Phase to, std::uint32_t places);
     void loaded(Wavefront& f);
     void added(Wavefront& f);

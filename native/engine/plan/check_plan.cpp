@@ -150,6 +150,8 @@ private:
         require((p.algorithm == Algorithm::schedule) == (p.schedule != nullptr), "schedule missing");
         if (p.schedule) {
             require(!astra() && p.schedule->n == p.n, "schedule of another size");
+            require(p.lasts >= 0 && (p.lasts == 0 || (p.schedule->send_peer.size == 0 && p.schedule->recv_peer.size == 0)),
+                    "a phase of given time with messages");
             check_switches(p);
             return check_size(static_cast<double>(widest_.at(p.schedule)) * static_cast<double>(p.block_size));
         }

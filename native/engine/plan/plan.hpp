@@ -94,6 +94,7 @@ struct Phase {
     const Schedule* schedule = nullptr;
     std::int64_t block_size = 0;
     InSwitch in_switch = {};
+    Tick lasts = 0;  // above 0: nobody sends, all end so long after the last of the phase's participants has come
     int switches() const { return schedule ? schedule->switches : 0; }
 };
 
@@ -125,6 +126,7 @@ struct Collective {
     int total_chunks = 0;
     int max_phases = 0;
     bool in_switch = false;  // some phase has switches that compute
+    bool meets = false;      // some phase lasts a given time
 
     std::size_t lists() const { return turns.empty() ? static_cast<std::size_t>(max_phases) : turns.size(); }
     std::size_t visits(std::uint32_t list) const { return turns.empty() ? static_cast<std::size_t>(total_chunks) : turns[list].size(); }

@@ -18,6 +18,24 @@ std::string op_name(int op) {
     return op >= 0 && static_cast<std::size_t>(op) < std::size(names) ? names[op] : "operation " + std::to_string(op);
 }
 
+// A phase of given time: its participants leave so long after the last of them has come.
+void meet_in_phase(Instance& i, std::uint32_t instance, std::uint32_t state, std::size_t count, BatchClock& clock) {
+    const ChunkState mine = i.chunks[state];
+    const bool alone = i.members.size() == 1;  // one stands for all
+    const auto of = [&](std::int32_t k) {
+        return alone ? state : static_cast<std::uint32_t>(static_cast<std::size_t>(mine.base + k * mine.now().stride) * count + mine.chunk);
+    };
+    const std::int32_t n = alone ? 1 : mine.now().n;
+    for (std::int32_t k = 0; k < n; ++k)
+        if (!i.chunks[of(k)].inside || i.chunks[of(k)].phase != mine.phase) return;
+    const Tick end = add(clock.now, mine.now().lasts);
+    for (std::int32_t k = 0; k < n; ++k) {
+        ChunkState& s = i.chunks[of(k)];
+        s.over = end;
+        clock.at(end, BatchClock::done, {i.members[s.position].key(), std::uint64_t{s.chunk} << 32, phase_over, of(k), instance});
+    }
+}
+
 }  // namespace
 
 Collectives::Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, bool alone)
@@ -31,6 +49,7 @@ std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, s
         instances_.emplace_back();
     }
     if (quotient_ && plan_.collectives[collective].in_switch) throw Unfoldable{"a collective in switches meets other messages"};
+    if (quotient_ && plan_.collectives[collective].meets) throw Unfoldable{"a collective with phases of given time meets other messages"};
     if (quotient_) quotient_->check(plan_.collectives[collective], kind_of(group));
     const std::uint32_t id = free_.back();
     free_.pop_back();
@@ -154,6 +173,7 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
     const auto at = static_cast<std::uint32_t>(static_cast<std::size_t>(position) * static_cast<std::size_t>(c.total_chunks) + chunk);
     ChunkState& s = i.chunks[at];
     s.enter(phase, place_of(i.group, position), i.bit_base[at * static_cast<std::size_t>(c.max_phases) + phase]);
+    if (s.now().lasts) return meet_in_phase(i, instance, at, static_cast<std::size_t>(c.total_chunks), clock_);
     const bool starts = s.starts();
     if (starts && plan_.policy.endpoint_delay == 0 && !clock_.strict) release_sends(instance, at);
     else if (starts)

@@ -17,7 +17,7 @@ void write_flight(Recurrence& to, const Flight& f) {
 }  // namespace
 
 void Native::count_periods(Beats& beats) {
-    const auto other = [this](const Collective& c) { return c.custom || ((c.lasts || c.in_switch) && !quotient_); };
+    const auto other = [this](const Collective& c) { return c.custom || c.meets || ((c.lasts || c.in_switch) && !quotient_); };
     if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), other) || !messages_.recurs()) return;
     nodes_.count_periods(beats);
     if (promotion_) promotion_->keep_issues();

@@ -62,7 +62,7 @@ Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), geometry_(plan.network
 
 // Its messages take time, and its links show what it used.
 bool Undisturbed::able(const Collective& c) const {
-    if (c.custom || c.lasts || c.in_switch || c.total_chunks < 1 || c.max_phases < 1) return false;
+    if (c.custom || c.lasts || c.in_switch || c.meets || c.total_chunks < 1 || c.max_phases < 1) return false;
     const auto& dims = plan_.network.dims;
     const double fastest =
         std::max_element(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.bandwidth < b.bandwidth; })->bandwidth;

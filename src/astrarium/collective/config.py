@@ -101,8 +101,9 @@ class Collective(Config, frozen=True, kw_only=True):
     model: Annotated[str, Knob("Where a collective's time comes from. simulated: its messages on the network; "
                                "measured: tables of the fabrics that the dims name, from the coming of the last "
                                "member, whatever else the network carries.", choices=Kind("timer"))] = "simulated"
-    kernels: Annotated[KernelTimes | None, Knob("Operations whose groups inside the innermost dim run as GPU kernels, "
-                                                "simulated cache line by cache line, alone.")] = None
+    kernels: Annotated[KernelTimes | None, Knob("Operations that run as GPU kernels inside the innermost dim (groups "
+                                                "there, and phases there of groups over several dims), simulated cache "
+                                                "line by cache line, alone.")] = None
     custom: Annotated[Custom, Knob("Algorithms read from files.")] = Custom()
     choice: Annotated[str, Knob("Who chooses what is left out of algorithms, composition and chunks. auto: the best by "
                                 "an estimate, for each operation, size and group; none: algorithms by the dims' "

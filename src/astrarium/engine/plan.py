@@ -144,6 +144,7 @@ class Phase(msgspec.Struct, frozen=True, gc=False):
     schedule: Schedule | None = None
     block_size: int = 0      # SCHEDULE: bytes of one block
     in_switch: InSwitch | None = None   # where the schedule has switches
+    lasts: int = 0           # ps; above 0 the schedule has no messages: all end so long after the last has come
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):

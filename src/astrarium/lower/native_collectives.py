@@ -31,7 +31,7 @@ from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.in_switch import abilities, along_trees, each_its_own
 from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
-from astrarium.lower.native_timed import Timed, timer_of
+from astrarium.lower.native_timed import Timed, timer_of, with_kernels
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
@@ -245,7 +245,8 @@ class CollectiveTable:
         found: CollectivePlan = self._kept.collectives.get(
             ("plan", int(op), size, shape, settings.on(shape)),
             lambda: plan_collective(op, size, shape, settings, cache=self._kept.schedules))
-        return found
+        kernels = self._design.collective.kernels
+        return found if kernels is None else with_kernels(found, kernels, self._kept.collectives)
 
     def _members(self, kind: int) -> I32:
         """The NPUs of the first group of a kind, in its order."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium import registry
 from astrarium.cache import Cache
@@ -17,11 +18,11 @@ from astrarium.collective.kernels import KernelTimes
 from astrarium.collective.timers import Timer, Way, named
 from astrarium.compute.checked import to_ps
 from astrarium.design import Design
-from astrarium.engine.plan import CollectivePlan
+from astrarium.engine.plan import Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError, PluginError, UnsupportedError
-from astrarium.vocab import CommOp
+from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["Timed", "timer_of"]
+__all__ = ["Timed", "timer_of", "with_kernels"]
 
 Timed = Callable[[CommOp, int, Sequence[SubDim], npt.NDArray[np.int32]], CollectivePlan | None]
 
@@ -41,8 +42,44 @@ def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
     return plan
 
 
+def with_kernels(plan: CollectivePlan, times: KernelTimes, kept: Cache[Any]) -> CollectivePlan:
+    """A collective over several dims, whose phases in the innermost one last as long as their kernels."""
+    numbers = {phase for chunk in plan.chunks for phase in chunk.phases
+               if phase.dim == 0 and phase.n > 1 and times.of(CommOp(phase.op)) is not None}
+    if not numbers:
+        return plan
+    timed = {phase: _kernel_phase(phase, times, kept) for phase in numbers}
+    names = sorted({f"{CommOp(phase.op).name.lower()} {chosen.name}" for phase in numbers
+                    if (chosen := times.of(CommOp(phase.op))) is not None})
+    chunks = [Chunk(chunk.repeat, tuple([timed.get(phase, phase) for phase in chunk.phases])) for chunk in plan.chunks]
+    return replace(plan, chunks=tuple(chunks), how=f"{plan.how}; innermost: kernel {', '.join(names)}")
+
+
+def _kernel_phase(phase: Phase, times: KernelTimes, kept: Cache[Any]) -> Phase:
+    """The phase without messages, of a given time."""
+    lasts = _kernel_lasts(times, CommOp(phase.op), phase.size, phase.n, kept)
+    quiet = kept.get(("kernel without messages", phase.op, phase.n), lambda: _quiet(CommOp(phase.op), phase.n))
+    return replace(phase, schedule=quiet, in_switch=None, lasts=lasts)
+
+
+def _quiet(op: CommOp, n: int) -> Schedule:
+    """A schedule in which nobody sends."""
+    none, pointer = np.zeros(0, np.int32), np.zeros(2, np.int32)
+    return Schedule(op=op, algorithm="kernel", n=n, blocks=1, peer_mode=PeerMode.RELATIVE,
+                    program=np.zeros(n, np.int32), send_ptr=pointer, send_peer=none, send_needs=none, send_match=none,
+                    send_block_ptr=np.zeros(1, np.int32), send_block=none, recv_ptr=pointer, recv_peer=none,
+                    recv_reduce=np.zeros(0, np.bool_))
+
+
 def _kernel_plan(times: KernelTimes, op: CommOp, size: int, members: int, kept: Cache[Any]) -> CollectivePlan:
     """A collective of a given time: that of its kernel, simulated alone."""
+    chosen = times.of(op)
+    return CollectivePlan(int(op), size, (), lasts=_kernel_lasts(times, op, size, members, kept),
+                          how=f"kernel: {chosen.name if chosen else ''}")
+
+
+def _kernel_lasts(times: KernelTimes, op: CommOp, size: int, members: int, kept: Cache[Any]) -> int:
+    """Time of a kernel in ps; `size` counts as an operation's in a trace does."""
     from astrarium.collective.kernels import kernel_time
     from astrarium.collective.kernels.programs import digest
 
@@ -52,7 +89,7 @@ def _kernel_plan(times: KernelTimes, op: CommOp, size: int, members: int, kept: 
         return kernel_time(op, payload(op, size, members), members, times.gpu, chosen, path=path).makespan
 
     lasts: int = kept.get(("kernel", op, size, members, times.gpu, chosen, digest(chosen, path=path)), simulated)
-    return CollectivePlan(int(op), size, (), lasts=lasts, how=f"kernel: {chosen.name if chosen else ''}")
+    return lasts
 
 
 def _timer_of(design: Design) -> Timed | None:

@@ -50,10 +50,10 @@ Words Facts::described(const Collective& c, std::int32_t number) {
     for (const Chunk& chunk : c.chunks) {
         out.insert(out.end(), {static_cast<std::uint64_t>(chunk.repeat), chunk.phases.size()});
         for (const Phase& p : chunk.phases)
-            out.insert(out.end(),
-                       {dim_in(number, p.dim), p.schedule ? schedule(p.schedule) : static_cast<std::uint64_t>(LineStore::none),
-                        static_cast<std::uint64_t>(p.n), static_cast<std::uint64_t>(p.stride), static_cast<std::uint64_t>(p.block_size),
-                        std::bit_cast<std::uint64_t>(p.in_switch.rate), static_cast<std::uint64_t>(p.in_switch.latency)});
+            out.insert(out.end(), {dim_in(number, p.dim), p.schedule ? schedule(p.schedule) : static_cast<std::uint64_t>(LineStore::none),
+                                   static_cast<std::uint64_t>(p.n), static_cast<std::uint64_t>(p.stride),
+                                   static_cast<std::uint64_t>(p.block_size), std::bit_cast<std::uint64_t>(p.in_switch.rate),
+                                   static_cast<std::uint64_t>(p.in_switch.latency), static_cast<std::uint64_t>(p.lasts)});
     }
     for (const auto& visits : c.turns) {
         out.push_back(visits.size());

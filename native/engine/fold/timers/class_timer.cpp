@@ -8,8 +8,8 @@ constexpr std::size_t small_group = 64;  // where all members run: they may end 
 }  // namespace
 
 std::optional<Measured> ClassTimer::time(const Asked& asked) {
-    if (timing_.kinds.members(asked.kind).size() <= small_group || collective(asked).in_switch || timing_.meshes() ||
-        !timing_.plan.network.medium->on_ports)
+    if (timing_.kinds.members(asked.kind).size() <= small_group || collective(asked).in_switch || collective(asked).meets ||
+        timing_.meshes() || !timing_.plan.network.medium->on_ports)
         return std::nullopt;
     if (!quotient_) quotient_ = std::make_unique<Quotient>(timing_.plan, timing_.classes, timing_.facts);
     const auto& participants = timing_.kinds.participants(asked.kind);

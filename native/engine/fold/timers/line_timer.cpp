@@ -25,7 +25,7 @@ std::vector<Stage> stages_of(const Collective& c, std::size_t dims) {
     std::vector<bool> seen(dims, false);
     for (std::size_t k = 0; k < phases.size(); ++k) {
         const auto dim = static_cast<std::size_t>(phases[k].dim);
-        if (stages.empty() || stages.back().dim != dim) {
+        if (c.meets || stages.empty() || stages.back().dim != dim) {
             if (seen[dim]) return {};
             seen[dim] = true;
             stages.push_back({dim, {}, {}});
@@ -56,7 +56,7 @@ std::vector<std::uint32_t> line_of(const std::vector<Factor>& factors) {
 bool LineTimer::lay(const Collective& c, const std::vector<std::uint32_t>& members, Laid& out) {
     const Plan& plan = timing_.plan;
     const Geometry geometry(plan.network);
-    if (!std::is_sorted(members.begin(), members.end())) return false;
+    if (c.meets || !std::is_sorted(members.begin(), members.end())) return false;
     for (const Stage& stage : stages_of(c, plan.network.dims.size())) {
         LaidStage laid{stage.dim, line_of(stage.factors), {}, LineStore::none};
         const Dim& dim = plan.network.dims[stage.dim];

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "media/packets/crew.hpp"
+#include "clock/crew.hpp"
 #include "media/packets/trains.hpp"
 
 namespace astrarium::packets {

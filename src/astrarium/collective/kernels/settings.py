@@ -44,7 +44,8 @@ Choice = Annotated[Kernels | None, Knob("Its kernel; none: its messages or the t
 
 
 class KernelTimes(Config, frozen=True, kw_only=True):
-    """Which operations inside the innermost dim take the time of a GPU kernel, simulated alone."""
+    """Which operations inside the innermost dim take the time of a GPU kernel, simulated alone: collectives of groups
+    that lie there, and phases there of collectives over several dims."""
 
     gpu: Annotated[Gpu, Knob("What the kernels run on, ports and links to the other GPUs included.")]
     all_reduce: Choice = None

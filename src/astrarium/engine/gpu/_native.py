@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from astrarium.engine.gpu.recorded import bins_of, split
 from astrarium.engine.gpu.stall import stalled
-from astrarium.engine.gpu.values import Finished, Grid, Launch, Place, Wait, layout
+from astrarium.engine.gpu.values import Finished, Grid, Launch, Place, Recorded, Wait, layout
 
 __all__ = ["have_core", "run_compiled"]
 
@@ -29,7 +30,8 @@ def have_core() -> bool:
     return hasattr(_core, "launch")
 
 
-def run_compiled(launch: Launch, *, fold: bool) -> Finished:
+def run_compiled(launch: Launch, *, fold: bool, threads: int = 1,
+                 record: int = 0) -> Finished:
     """Run a launch that was checked; the GIL is released meanwhile. Raises StallError."""
     folded = fold and launch.symmetric
     first, *ends = layout(launch.buffers)
@@ -37,13 +39,22 @@ def run_compiled(launch: Launch, *, fold: bool) -> Finished:
     counts = (launch.gpus, launch.wavefronts, launch.unroll, len(launch.semaphores))
     grids = [_tables(grid) for grid in (launch.grids[:1] if folded else launch.grids)]
     waits, undispatched, rows, events = _core.launch(launch.machine, counts, tuple(ends), buffers, grids,
-                                                     list(launch.starts), folded)
+                                                     list(launch.starts), folded, threads, record)
     if waits:
         raise stalled(launch, [Wait(*wait) for wait in waits], undispatched)
+    columns = list(zip(*rows, strict=True))
     ends, starts, over, requests, outstanding, latency, channels, ports = (
-        _column(column, launch.gpus) for column in zip(*rows, strict=True))
+        _column(column, launch.gpus) for column in columns[:8])
     return Finished(ends, starts, over, requests, outstanding, latency, channels, ports.reshape(launch.gpus, -1, 2),
-                    events, len(rows))
+                    events, len(rows), _recorded(launch, record, columns[8:]) if record else None)
+
+
+def _recorded(launch: Launch, width: int, columns: list[Any]) -> Recorded:
+    """Of the columns: ends by operation of the grid, units, busy ports."""
+    over, units, busy = columns
+    sizes = [[len(group.operations) for group in launch.grid(gpu)] for gpu in range(len(units))]
+    return Recorded(width, [split(row, size) for row, size in zip(over, sizes, strict=True)], units,
+                    bins_of(busy, len(launch.machine.port_router)))
 
 
 def _column(values: tuple[Any, ...], gpus: int) -> Any:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from astrarium.engine.gpu._native import have_core, run_compiled
-from astrarium.engine.gpu.check import check
+from astrarium.engine.gpu.check import MOST_PS, check
 from astrarium.engine.gpu.values import Finished, Launch
+from astrarium.errors import InputError
 
 __all__ = ["run_launch"]
 
+MOST_THREADS = 256
 
-def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False) -> Finished:
+
+def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads: int = 1,
+               record: int = 0) -> Finished:
     """Run `launch` to its end.
 
-    `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. Raises InputError for a
-    launch that is broken, StallError when workgroups wait for ever.
+    `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads`: of the
+    compiled core; they share the GPUs that are simulated, and change no integer. `record`: keep when operations ended,
+    and the use of ports in bins of so many ps (`Finished.recorded`); 0: nothing. Raises InputError for a launch that is
+    broken, StallError when workgroups wait for ever.
     """
     check(launch)
+    if not 1 <= threads <= MOST_THREADS:
+        raise InputError("threads", str(threads), expected=f"1 to {MOST_THREADS}")
+    if not 0 <= record <= MOST_PS:
+        raise InputError("record", str(record), expected=f"0 to {MOST_PS} ps")
     if have_core() and not pure:
-        return run_compiled(launch, fold=fold)
+        return run_compiled(launch, fold=fold, threads=threads, record=record)
     from astrarium.engine.gpu.reference import run
 
-    return run(launch, fold=fold)
+    return run(launch, fold=fold, record=record)

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 __all__ = ["ON_ROOM", "ON_SEMAPHORE", "Buffer", "Finished", "Grid", "Launch", "Machine", "OpKind", "Operation", "Place",
-           "Wait", "Workgroup", "layout", "skewed"]
+           "Recorded", "Wait", "Workgroup", "layout", "skewed"]
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 
 class OpKind(enum.IntEnum):
@@ -165,12 +166,23 @@ class Wait(Struct, frozen=True):
     value: int
 
 
+class Recorded(Struct, frozen=True, eq=False):
+    """What simulated GPUs did over time. `over` [GPU][workgroup][operation], ps: when its last wavefront went on (its
+    stores may be on their way still). `units` [GPU][workgroup]. `port_busy` [gpus, ports, bins]: ps of service of each
+    port's way out, by the bin of `width` ps in which it began."""
+
+    width: int
+    over: Sequence[Sequence[Sequence[int]]]
+    units: Sequence[Sequence[int]]
+    port_busy: I64
+
+
 class Finished(Struct, frozen=True, eq=False):
     """The outcome. Times in ps. `ends` [gpus]; `workgroup_starts`, `workgroup_ends` [gpus, workgroups] (-1: none);
     `requests` [gpus, 3]: loads, stores, semaphores' (releases and polls), issued; `outstanding` [gpus]: requests
     outstanding, integrated over time, and `latency` [gpus]: their times from issue to return, added up, request x ps;
     `channel_requests` [gpus, channels]; `port_packets` [gpus, ports, 2]: with and without data, out;
-    `events`: handled, by GPUs that were simulated (`simulated`)."""
+    `events`: handled, by GPUs that were simulated (`simulated`). `recorded`: of those, if it was asked for."""
 
     ends: I64
     workgroup_starts: I64
@@ -182,11 +194,21 @@ class Finished(Struct, frozen=True, eq=False):
     port_packets: I64
     events: int
     simulated: int
+    recorded: Recorded | None = None
 
     @property
     def makespan(self) -> int:
         """When the last GPU ends, ps."""
         return int(self.ends.max())
+
+    def port_use(self, machine: Machine) -> F64:
+        """[gpus, ports] share of the whole run in which each port's way out is busy, 0 to 1."""
+        busy: I64 = self.port_packets @ np.array([machine.port_data, machine.port_control])
+        return busy / max(1, self.makespan)
+
+    def channel_use(self, machine: Machine) -> F64:
+        """[gpus, channels] share of the whole run in which the L2 of each channel is busy, 0 to 1."""
+        return self.channel_requests * machine.channel / max(1, self.makespan)
 
     @property
     def total_requests(self) -> int:

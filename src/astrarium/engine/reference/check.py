@@ -262,6 +262,9 @@ def _check_phase(plan: Plan, phase: Phase, custom: bool, heaviest: float) -> Non
     if phase.schedule is not None:
         check_schedule(phase.schedule)
         require(not astra and phase.schedule.n == phase.n, "schedule of another size")
+        messages = phase.schedule.send_peer.size + phase.schedule.recv_peer.size
+        require(whole(phase.lasts) and phase.lasts >= 0 and not (phase.lasts and messages),
+                "a phase of given time with messages")
         _check_switches(plan, phase, phase.schedule.switches)
         return _heavy(float(widest(phase.schedule)) * phase.block_size, heaviest)
     require(astra and phase.algorithm in tuple(Algorithm)[1:], "algorithm out of range")

@@ -44,10 +44,11 @@ Early = dict[tuple[int, int, int], list[tuple[int, int]]]  # (position, chunk, p
 class Board:
     """What the participants of one meeting know of each other: who walks, and messages that came before their phase."""
 
-    __slots__ = ("early", "switches", "waiting", "walks")
+    __slots__ = ("early", "phases", "switches", "waiting", "walks")
 
     def __init__(self) -> None:
         self.switches: dict[tuple[int, int, int, int], SwitchStay] = {}
+        self.phases: dict[tuple[int, int, int], list[Stay]] = {}
         self.waiting: list[tuple[Key, Event]] = []
         self.walks: dict[int, Walk] = {}
         self.early: Early = {}
@@ -58,6 +59,14 @@ class Board:
         if len(self.waiting) == members:
             for each, over in self.waiting:
                 clock.at(clock.now + lasts, DONE, each, over)
+
+    def meet(self, stay: Stay, where: tuple[int, int, int], phase: Phase) -> None:
+        """One more participant inside a phase of given time; `where`: chunk, phase, first place of its circle."""
+        here = self.phases.setdefault(where, [])
+        here.append(stay)
+        if len(here) == phase.n:
+            for each in here:
+                each.ends_after(phase.lasts)
 
     def deliver(self, position: int, chunk: int, phase: int, receive: int, size: int) -> None:
         """A message for the participant at `position` is there."""
@@ -168,6 +177,9 @@ class Stay:
     def enter(self) -> None:
         """Post what needs nothing, take what has come early; without messages leave at once."""
         walk, clock, sends = self._walk, self._walk.run.clock, self._sends()
+        if self._phase.lasts:
+            walk.board.meet(self, (self.chunk, self.number, self._first), self._phase)
+            return
         if sends and sends[0].needs == 0:
             start = clock.now + walk.run.policy.endpoint_delay
             clock.at(start, DONE, (walk.rank, walk.node, self.chunk, 0), self._release)
@@ -176,6 +188,11 @@ class Stay:
         for receive, size in walk.board.early.pop((walk.position, self.chunk, self.number), ()):
             self.received(receive, size)
         self._leave()
+
+    def ends_after(self, lasts: int) -> None:
+        """The phase lasts so long from now."""
+        walk, clock = self._walk, self._walk.run.clock
+        clock.at(clock.now + lasts, DONE, (walk.rank, walk.node, self.chunk, 0), self._leave)
 
     def _tag(self, number: int) -> int:
         step = self.chunk * self._walk.phase_count + self.number

@@ -34,9 +34,9 @@ class Ways(Protocol):
 class Chip:
     """One GPU's stations: when each is free next."""
 
-    def __init__(self, launch: Launch, ways: Ways):
+    def __init__(self, launch: Launch, ways: Ways, record: int):
         m = launch.machine
-        self.machine, self.ways, self.gpus = m, ways, launch.gpus
+        self.machine, self.ways, self.gpus, self.record = m, ways, launch.gpus, record
         _, self.flagged, self.in_hbm, self.semaphores = layout(launch.buffers)
         self.l2, self.hbm = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.outward, self.inward = [0] * len(m.port_router), [0] * len(m.port_router)
@@ -50,6 +50,7 @@ class Chip:
         self.polls: dict[int, list[tuple[int, Packet]]] = {}        # by semaphore
         self.channel_requests = [0] * len(m.channel_router)
         self.port_packets = [[0, 0] for _ in m.port_router]
+        self.port_busy: list[list[int]] = [[] for _ in m.port_router]       # recorded, by port and bin
 
     # -- network on the chip
 
@@ -106,6 +107,10 @@ class Chip:
             start = max(start, self.credits[port].popleft())
             self.credits[port].append(start + service + 2 * m.link_latency)
         self.outward[port] = start + service
+        if self.record:
+            bins, at = self.port_busy[port], start // self.record
+            bins.extend([0] * (at + 1 - len(bins)))
+            bins[at] += service
         self.port_packets[port][not data] += 1
         arrives = start + m.link_latency + (0 if m.switched else service)
         if not origin and distance == self.gpus:

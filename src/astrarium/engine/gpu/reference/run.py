@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from astrarium.engine.gpu.recorded import bins_of
 from astrarium.engine.gpu.reference.chip import Chip
 from astrarium.engine.gpu.reference.units import Packet, Stage, Units, Wavefront
 from astrarium.engine.gpu.stall import stalled
-from astrarium.engine.gpu.values import ON_ROOM, ON_SEMAPHORE, Finished, Launch, Wait
+from astrarium.engine.gpu.values import ON_ROOM, ON_SEMAPHORE, Finished, Launch, Recorded, Wait
 
 __all__ = ["run"]
 
 Way = tuple[int, int, int]
 
 
-def run(launch: Launch, *, fold: bool = True) -> Finished:
+def run(launch: Launch, *, fold: bool = True, record: int = 0) -> Finished:
     """Run a launch to its end. `fold`: where all GPUs do the same, simulate one. Raises StallError."""
-    return _Run(launch, fold and launch.symmetric).finish()
+    return _Run(launch, fold and launch.symmetric, record).finish()
 
 
 class _Gpu:
@@ -28,7 +29,7 @@ class _Gpu:
 
     def __init__(self, run: _Run, number: int):
         self.run, self.number = run, number
-        self.units, self.chip = Units(run.launch, number, self), Chip(run.launch, self)
+        self.units, self.chip = Units(run.launch, number, self), Chip(run.launch, self, run.record)
 
     @property
     def now(self) -> int:
@@ -62,8 +63,8 @@ class _Gpu:
 
 
 class _Run:
-    def __init__(self, launch: Launch, folded: bool):
-        self.launch, self.folded, self.now, self.events = launch, folded, 0, 0
+    def __init__(self, launch: Launch, folded: bool, record: int):
+        self.launch, self.folded, self.record, self.now, self.events = launch, folded, record, 0, 0
         self.heap: list[tuple[int, int, int, tuple[int, int, Any, Way | None]]] = []
         self.gpus = [_Gpu(self, i) for i in range(1 if folded else launch.gpus)]
 
@@ -98,7 +99,14 @@ class _Run:
         return Finished(rows([each.end for each in units]), works("start"), works("end"),
                         rows([each.requests for each in units]), rows([each.outstanding for each in units]),
                         rows([each.latency for each in units]), rows([gpu.chip.channel_requests for gpu in self.gpus]),
-                        rows([gpu.chip.port_packets for gpu in self.gpus]), self.events, len(self.gpus))
+                        rows([gpu.chip.port_packets for gpu in self.gpus]), self.events, len(self.gpus),
+                        self._recorded() if self.record else None)
+
+    def _recorded(self) -> Recorded:
+        works = [gpu.units.works for gpu in self.gpus]
+        return Recorded(self.record, [[w.over for w in each] for each in works],
+                        [[w.unit.number for w in each] for each in works],
+                        bins_of([gpu.chip.port_busy for gpu in self.gpus], len(self.launch.machine.port_router)))
 
 
 def _key(stage: int, origin: int, wavefront: Wavefront, serial: int) -> int:

@@ -57,14 +57,15 @@ class Wavefront:
 class Work:
     """A workgroup."""
 
-    __slots__ = ("arrived", "blocked", "end", "fencing", "left", "number", "operations", "out", "start", "unit",
-                 "wavefronts")
+    __slots__ = ("arrived", "blocked", "end", "fencing", "left", "number", "operations", "out", "over",
+                 "start", "unit", "wavefronts")
 
     def __init__(self, number: int, operations: tuple[Operation, ...], wavefronts: int):
         self.number, self.operations, self.left = number, operations, wavefronts
         self.wavefronts = [Wavefront(self, i) for i in range(wavefronts)]
         self.out, self.arrived, self.fencing, self.start, self.end = 0, 0, False, -1, -1
         self.blocked: list[Wavefront] = []
+        self.over = [-1] * len(operations)
         self.unit: Unit
 
 
@@ -154,6 +155,7 @@ class Units:
         return self._end_if_over(work)
 
     def _next(self, f: Wavefront) -> None:
+        f.work.over[f.pc] = self.events.now
         f.pc, f.at = f.pc + 1, f.index
 
     def _phase(self, f: Wavefront, phase: str, places: tuple[object, ...]) -> None:

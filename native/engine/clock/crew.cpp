@@ -1,6 +1,6 @@
-#include "media/packets/crew.hpp"
+#include "clock/crew.hpp"
 
-namespace astrarium::packets {
+namespace astrarium {
 
 Crew::Crew(std::size_t size) : thrown_(size) {
     for (std::size_t k = 1; k < size; ++k) threads_.emplace_back([this, k] { serve(k); });
@@ -48,4 +48,4 @@ void Crew::work(std::size_t number) {
     } catch (...) { thrown_[number] = std::current_exception(); }
 }
 
-}  // namespace astrarium::packets
+}  // namespace astrarium

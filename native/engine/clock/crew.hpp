@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace astrarium::packets {
+namespace astrarium {
 
 class Crew {
 public:
@@ -34,4 +34,4 @@ private:
     std::atomic<bool> over_{false};
 };
 
-}  // namespace astrarium::packets
+}  // namespace astrarium
