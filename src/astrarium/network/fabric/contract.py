@@ -138,7 +138,7 @@ def _on_ways(source: I64, target: I64, is_npu: Bools) -> Bools:
 
 
 def _peeled(ends: I64, is_npu: Bools) -> Bools:
-    """[neighbours] those of nodes that go. `ends` [2, neighbours]: each two nodes once. A step costs what goes there."""
+    """[neighbours] those of nodes that go. `ends` [2, neighbours]: each two nodes once. Steps cost what goes."""
     gone = np.zeros(ends.shape[1], np.bool_)
     degree = np.bincount(ends.reshape(-1), minlength=is_npu.size)
     left = np.zeros(is_npu.size, np.int64)      # exclusive or of the numbers of neighbours: of one, its number
