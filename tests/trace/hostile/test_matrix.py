@@ -22,7 +22,7 @@ from astrarium.trace.node import Node
 
 from .bad import BAD, BESIDE, FOLDER, file_of, good
 
-PARTS = 6               # of the verbs
+PARTS = 9               # of the verbs
 SECONDS = 60            # of the processor, for one verb on one trace; the slowest takes a few
 VERBS = {
     "check": ("check", "{prefix}"),
@@ -161,7 +161,7 @@ def attempt(verb: str, arguments: Sequence[str], words: Mapping[str, str], tmp_p
 @pytest.mark.parametrize("part", ["some", pytest.param("all", marks=pytest.mark.exam)])
 def test_every_verb_on_every_bad_trace(part: str, bad: str, tmp_path: Path,
                                        capfd: pytest.CaptureFixture[str]) -> None:
-    """`some`: each verb meets every sixth bad trace, each bad trace every sixth verb."""
+    """`some`: each verb meets every ninth bad trace, each bad trace every ninth verb."""
     first = list(BAD).index(bad) % PARTS
     names = {"prefix": "t", "file": "t.0.et", "good": "good.et", "design": "design.yaml"}
     words = {key: str(tmp_path / name) for key, name in names.items()}
