@@ -53,7 +53,7 @@ def test_beats_random(agent: str, problem: str) -> None:
 def test_beats_random_on_a_real_space() -> None:
     problem = real_problem()
     for agent in OWN:
-        exam = sit(agent_options(agent), problem, 100, range(10))
+        exam = sit(agent_options(agent), problem, 100, range(draws(6).max_examples))
         assert exam.gain > 1, (agent, exam)
 
 
