@@ -18,6 +18,9 @@ from tests.loading import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# As the command line has it. Nothing here has imported NumPy yet: threads of linear algebra wait on the processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # `default` is what `make test` runs: the same examples each time; no deadline, because a busy machine is not a bug.
 # `exam` searches much longer; `roaming` (`make roam`) with a new seed each time.
 COMMON = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -48,7 +48,8 @@ def test_eight_gigabytes_on_two_dims() -> None:
     assert ar.simulate(design()).makespan_ps <= 31_200_000_000
 
 
-@pytest.mark.parametrize("number", [*range(1, 4), *range(6, 13)])
+@pytest.mark.parametrize("number", [
+    1, 2, 3, 6, 7, *(pytest.param(each, marks=pytest.mark.exam) for each in range(8, 13))])
 def test_the_choice_is_within_two_percent_of_all_candidates(number: int) -> None:
     """A small version of benchmarks/collective_choice.py: draws of another seed, with two dims at most."""
     case = next(case for case in (draw(100 + number, each) for each in range(100)) if len(case.network.flat) < 3)

@@ -77,7 +77,7 @@ def mean_rate(share: float, forget: bool, seconds: float = 1.0) -> float:
     return sent / (end - begin) * 1000
 
 
-@pytest.mark.parametrize("flows", [4, 8])
+@pytest.mark.parametrize("flows", [4, pytest.param(8, marks=pytest.mark.exam)])
 def test_cnps_that_are_put_off_make_the_fixed_point(flows: int) -> None:
     """With the fixed point's marks a flow has its part of the link; where the destination forgets the marks that come
     within the interval after a CNP, it has more."""

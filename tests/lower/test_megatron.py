@@ -59,7 +59,11 @@ def test_every_ranks_wait_comes_back_on_a_network(prefix: Path) -> None:
     result = ar.simulate(on_a_network(prefix))
     assert result.makespan_ps / 1e9 == pytest.approx(MEASURED_MS, rel=1e-4)      # 651.94
     assert in_collectives(result) == pytest.approx(recorded(prefix), rel=0.005)
-    pure = ar.simulate(on_a_network(prefix), pure=True)
+
+
+@pytest.mark.exam
+def test_the_pure_engine_says_the_same(prefix: Path) -> None:
+    result, pure = (ar.simulate(on_a_network(prefix), pure=pure) for pure in (False, True))
     assert np.array_equal(pure.outcome.end, result.outcome.end)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium import engine
@@ -69,8 +70,8 @@ class RandomProgram(Struct, frozen=True, eq=False):
 
 
 def wanted(usual: int) -> int:
-    """How many programs a test draws: ASTRARIUM_PROGRAMS, or as many as usual."""
-    return int(os.environ.get("ASTRARIUM_PROGRAMS") or usual)
+    """How many programs a test draws: ASTRARIUM_PROGRAMS, or as many as usual (in `make roam` four times)."""
+    return int(os.environ.get("ASTRARIUM_PROGRAMS") or draws(usual).max_examples)
 
 
 def random_case(rng: random.Random, backends: Sequence[str] = CASES.backends) -> Case:

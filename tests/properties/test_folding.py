@@ -20,7 +20,7 @@ from astrarium.errors import AstrariumError, StallError
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
-PROGRAMS = wanted(500)
+PROGRAMS = wanted(280)
 LEAST_SHARE = 0.25   # of the programs that run to their end; about 0.6 (compat) and 0.45 (native) fold
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium.errors import AstrariumError
@@ -54,7 +55,7 @@ def node_times(outcome, rank):
     return outcome.start[part], outcome.end[part]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(draws(25), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(designs())
 def test_every_node_of_every_rank_has_the_same_times(design):
     try:

@@ -20,7 +20,7 @@ from astrarium.errors import AstrariumError
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core counts periods")
 
-PROGRAMS = wanted(300)
+PROGRAMS = wanted(120)
 LAYERS = (8, 13, 40, 100)
 LEAST_SHARE = 0.1    # of the programs in which something is counted; about 0.3 are
 

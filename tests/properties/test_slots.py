@@ -22,7 +22,7 @@ from astrarium.result import Result
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
-PROGRAMS = wanted(150)
+PROGRAMS = wanted(80)
 PURE = 4    # of the programs one in so many runs in the pure-Python engine, too
 
 

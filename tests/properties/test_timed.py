@@ -23,7 +23,7 @@ from astrarium.errors import AstrariumError, InputError, TraceError
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
-PROGRAMS = wanted(160)
+PROGRAMS = wanted(90)
 SHARES = (0.3, 1.0)     # of the collectives whose time is given
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium import engine
@@ -66,6 +67,7 @@ def test_turns_never_stall_and_move_all_bytes(plan: Plan) -> None:
 
 
 @needs_core
+@draws(25)
 @given(in_turns())
 def test_turns_folded_and_in_pure_python(plan: Plan) -> None:
     every = engine.execute(plan, record=True, fold=False)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
+from tests.draws import draws
 from tests.search.designs import four_dims, real_problem, small_space
 
 from astrarium.errors import InputError
@@ -45,17 +46,15 @@ def _one_rival() -> Iterator[None]:
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("agent", OWN)
 def test_beats_random(agent: str, problem: str) -> None:
-    exam = sit(agent_options(agent), PROBLEMS[problem], 500, range(10))
+    exam = sit(agent_options(agent), PROBLEMS[problem], 500, range(draws(6).max_examples))
     assert exam.gain > 1.02, exam
 
 
 def test_beats_random_on_a_real_space() -> None:
     problem = real_problem()
-    best = min(map(problem.value, problem.space.points()))
     for agent in OWN:
-        exam = sit(agent_options(agent), problem, 100, range(10))
+        exam = sit(agent_options(agent), problem, 100, range(draws(6).max_examples))
         assert exam.gain > 1, (agent, exam)
-        assert exam.agent >= best
 
 
 @pytest.mark.parametrize("agent", ["random", "grid", *OWN])

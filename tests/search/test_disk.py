@@ -23,7 +23,7 @@ from astrarium.search.stored import load_study
 from astrarium.search.study import Plan, Progress, Study, conduct
 from astrarium.search.workers import Workers
 
-TRIALS, PAGE = 300, 4096
+TRIALS, PAGE = 192, 4096
 
 
 def study(path: Path, trials: int = TRIALS) -> Study:
@@ -58,12 +58,12 @@ def test_a_full_disk_stops_a_study_that_goes_on_later(whole: Path, tmp_path: Pat
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of 512 kB; skips where mounting one is not allowed."""
+    """A file system of 256 kB; skips where mounting one is not allowed."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder], check=False,
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], check=False,
                              capture_output=True) if sys.platform == "linux" else None
     if mounted is None or mounted.returncode:
-        pytest.skip("no right to mount a file system of 512 kB here")
+        pytest.skip("no right to mount a file system of 256 kB here")
     try:
         yield folder
     finally:
@@ -85,7 +85,7 @@ def test_the_command_line_on_a_full_disk(tmp_path: Path) -> None:
     space.write_text(SPACE)
 
     def command(path: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "astrarium", "search", space, "--study", path, "--trials", "1500"],
+        return subprocess.run([sys.executable, "-m", "astrarium", "search", space, "--study", path, "--trials", "700"],
                               capture_output=True, text=True, timeout=120, check=False)
     with small_disk(tmp_path / "disk") as disk:
         said = command(disk / "s.study")
@@ -95,7 +95,7 @@ def test_the_command_line_on_a_full_disk(tmp_path: Path) -> None:
         assert len(lines) == 1
         assert "disk is full" in said.stderr
         kept = rows(disk / "s.study")
-        assert 0 < len(kept) < 1500
+        assert 0 < len(kept) < 700
         subprocess.run(["mount", "-o", "remount,size=16m", disk], check=True)
         assert command(disk / "s.study").returncode == 0
         found = rows(disk / "s.study")

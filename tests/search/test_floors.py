@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from tests.draws import draws
 from tests.search.designs import few_trainings, trainings
 
 import astrarium as ar
@@ -29,7 +30,7 @@ def test_no_run_falls_below_its_floor(backend: str) -> None:
     heads, evaluator = heads_of(Judge(space, goal), None), Evaluator(space, goal)
     trees = {tuple(sorted(head.choice.items())): head for head in heads.open(math.inf)}
     seen = 0
-    while seen < 80:
+    while seen < draws(30 if backend == "closed_form" else 15).max_examples:
         point = space.sample(rng)
         verdict = evaluator(point)
         if verdict.values is None:
@@ -41,7 +42,7 @@ def test_no_run_falls_below_its_floor(backend: str) -> None:
         assert quick * SAFE <= verdict.values[0], space.values(point)
         assert floor * SAFE <= verdict.values[0], space.values(point)
         close += floor > 0.99 * verdict.values[0]
-    assert close > 5 or backend == "contention"
+    assert close > 2 or backend == "contention"
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "reduce_scatter", "all_gather"])

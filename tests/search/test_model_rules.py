@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium.errors import InputError
@@ -46,19 +47,19 @@ def legal(space: Space, point: Any) -> bool:
 
 def test_no_point_that_the_workload_refuses_is_drawn() -> None:
     space, rng = Space(base(), CHOICES, (), DP), random.Random(0)
-    assert all(legal(space, space.sample(rng)) for _ in range(500))
+    assert all(legal(space, space.sample(rng)) for _ in range(200))
     assert 0 < space.count < space.nominal // 4
 
 
 def test_no_legal_point_is_cut() -> None:
     """Every combination of the values, drawn without a rule: feasible in the space where the configuration takes it."""
     space, rng, counts = Space(base(), CHOICES, (), DP), random.Random(1), {True: 0, False: 0}
-    for _ in range(1500):
+    for _ in range(400):
         point = tuple(rng.randrange(axis.size) for axis in space.axes)
         good = legal(space, point)
         counts[good] += 1
         assert (space.number(point) >= 0) == good, space.values(point)
-    assert min(counts.values()) > 100
+    assert min(counts.values()) > 30
 
 
 @pytest.mark.parametrize(("more", "choices"), [
@@ -136,5 +137,6 @@ def test_contradictions_name_the_rule() -> None:
 
 def test_a_search_refuses_nothing() -> None:
     space = Space(base(), {**TP_PP_CP, "workload.attention": ["flash", "unfused"]}, (), DP)
-    study = search(space, "makespan", agent="grid", trials=space.count)
-    assert (study.trials, study.problem) == (space.count, "")
+    trials = min(space.count, draws(100).max_examples)
+    study = search(space, "makespan", agent="grid", trials=trials)
+    assert (study.trials, study.problem) == (trials, "")

@@ -70,7 +70,7 @@ def test_any_combination_holds_together(case: dict[str, object]) -> None:
     assert list(generated.names) == [str(n + 1) for n in range(len(generated.groups))]
 
 
-@pytest.mark.parametrize("pattern", [(1,), (1, 3), (1, 1, 3)])
+@pytest.mark.parametrize("pattern", [(1,), (1, 3), pytest.param((1, 1, 3), marks=pytest.mark.exam)])
 @pytest.mark.parametrize("zero", range(4))
 @pytest.mark.parametrize("schedule", ["1f1b", "zero_bubble"])
 def test_blocks_repeated_by_columns_are_those_made_one_by_one(schedule: str, zero: int,

@@ -80,12 +80,12 @@ def floor_of(job: Job, layout: Layout, costs: Costs, wires: Wires) -> Floor:
     at = np.array(cuts(job.layers, job.with_ends(parts), parts, costs.first, costs.last))
     batches = job.global_batch // layout.dp // layout.micro_batch
     gradients = _gradients(layout, costs, wires, mesh)
-    forward = _parts(np.diff(costs.forward), gradients.gather, at, layout.zero)
+    forward = _parts(_steps(costs.forward), gradients.gather, at, layout.zero)
     ahead_of = np.where(np.arange(costs.blocks) < costs.first, 0.0, gradients.gather)     # an embedding's is not needed
     last = costs.blocks - at[::-1]
-    backward = _parts(np.diff(costs.backward)[::-1], ahead_of[::-1], last, layout.zero)[::-1]
-    reduce, gather, step = (np.diff(_sums(each)[at]) for each in (gradients.reduce, gradients.gather, gradients.step))
-    busy, sent, saved = (np.diff(each[at]) for each in (costs.busy, costs.sent, costs.saved))
+    backward = _parts(_steps(costs.backward)[::-1], ahead_of[::-1], last, layout.zero)[::-1]
+    reduce, gather, step = (_steps(_sums(each)[at]) for each in (gradients.reduce, gradients.gather, gradients.step))
+    busy, sent, saved = (_steps(each[at]) for each in (costs.busy, costs.sent, costs.saved))
     before, behind = np.cumsum(forward) - forward, np.cumsum(backward) - backward
     work = np.maximum(_by_stage(forward + backward, pp), _by_stage(busy, pp)) * batches
     gathered = gather if layout.zero == 3 else np.zeros(parts)
@@ -94,7 +94,7 @@ def floor_of(job: Job, layout: Layout, costs: Costs, wires: Wires) -> Floor:
     ports = [sent] if layout.zero < 2 else [sent, _both(wires, reduce, 2 * gathered)]
     moved = max(_by_stage(each, pp).max() for each in ports) * batches
     flight = (ahead(pp, virtual, batches) * saved.reshape(virtual, pp).T).sum(axis=1)
-    held = np.diff(_sums(_held(layout, costs, mesh))[at])
+    held = _steps(_sums(_held(layout, costs, mesh))[at])
     return Floor(max(float(time), float(moved)) * SAFE, float((_by_stage(held, pp) + flight).max()),
                  float(_by_stage(busy, pp).mean()) * batches * SAFE)
 
@@ -106,18 +106,25 @@ def _both(wires: Wires, reduce: F64, gather: F64) -> F64:
 
 
 def _sums(values: F64) -> F64:
-    return np.concatenate([[0.0], np.cumsum(values)])
+    found = np.zeros(len(values) + 1)
+    np.cumsum(values, out=found[1:])
+    return found
+
+
+def _steps(values: F64) -> F64:
+    """`np.diff` of a row, in a fifth of the time."""
+    return values[1:] - values[:-1]
 
 
 def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64], zero: int) -> F64:
     """ns of a unit of every part: the chains of its blocks. Under ZeRO 3 the weights of its first block are gathered
     when it starts, and those of every other one while the block before it runs."""
     if zero < 3:
-        return np.diff(_sums(chain)[at])
+        return _steps(_sums(chain)[at])
     ends = at[1:] - 1
     both = np.maximum(chain, np.append(gather[1:], 0.0))
     both[ends] = chain[ends]
-    return np.diff(_sums(both)[at]) + gather[at[:-1]]
+    return _steps(_sums(both)[at]) + gather[at[:-1]]
 
 
 def _by_stage(of_parts: F64, stages: int) -> F64:

@@ -18,6 +18,8 @@ KINDS = {f"{scalar}_{form}": 3 + 2 * i + j
 _NAMES = {number: kind for kind, number in KINDS.items()}
 _WIRE = {"double": FIXED64, "fixed64": FIXED64, "sfixed64": FIXED64, "float": FIXED32, "fixed32": FIXED32,
          "sfixed32": FIXED32, "string": DELIMITED, "bytes": DELIMITED}
+_WRITTEN = {f"{scalar}_{form}": (varint(KINDS[f"{scalar}_{form}"] << 3 | wire), scalar, form == "list")
+            for scalar in _SCALARS for form, wire in (("val", _WIRE.get(scalar, VARINT)), ("list", DELIMITED))}
 _STRUCT = {"double": "<d", "float": "<f", "fixed64": "<Q", "sfixed64": "<q", "fixed32": "<I", "sfixed32": "<i"}
 _RANGE = {"int32": (-1 << 31, 1 << 31), "sint32": (-1 << 31, 1 << 31), "sfixed32": (-1 << 31, 1 << 31),
           "int64": (-1 << 63, 1 << 63), "sint64": (-1 << 63, 1 << 63), "sfixed64": (-1 << 63, 1 << 63),
@@ -50,11 +52,9 @@ def _scalar_kind(name: str, value: Any) -> str:
 
 def encode_value(name: str, kind: str, value: Any) -> bytes:
     """Tag and content of one oneof field. InputError where the value does not fit the kind."""
-    scalar, form = kind.rsplit("_", 1)
+    tag, scalar, is_list = _WRITTEN[kind]
     try:
-        if form == "val":
-            return tagged(KINDS[kind], _WIRE.get(scalar, VARINT), _scalar(scalar, value))
-        return tagged(KINDS[kind], DELIMITED, delimited(_list(scalar, value)))
+        return tag + (delimited(_list(scalar, value)) if is_list else _scalar(scalar, value))
     except (TypeError, ValueError, AttributeError, struct.error, OverflowError):
         raise InputError(f"attribute {name!r}", f"value {value!r} does not fit {kind}") from None
 

@@ -14,10 +14,13 @@ __all__ = ["DELIMITED", "END_GROUP", "FIXED32", "FIXED64", "GROUP", "MAX_GROUP_D
 VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
 MAX_GROUP_DEPTH = 64
 _U64 = (1 << 64) - 1
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
 def varint(value: int) -> bytes:
     """The shortest varint of `value` taken modulo 2^64 (a negative number takes ten bytes, as in protobuf)."""
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
     value &= _U64
     out = bytearray()
     while value >= 0x80:

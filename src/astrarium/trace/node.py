@@ -6,6 +6,7 @@ Reading at scale goes through columns (`read_traces`); this is the form of a sin
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -114,7 +115,13 @@ def _info(info: IOInfo) -> bytes:
 
 def _attribute(attr: Attribute) -> bytes:
     value = b"" if attr.kind is None else encode_value(attr.name, attr.kind, attr.value)
-    return _text(1, attr.name) + _text(2, attr.doc) + value + attr.unknown
+    return _label(attr.name) + _text(2, attr.doc) + value + attr.unknown
+
+
+@lru_cache(256)
+def _label(name: str) -> bytes:
+    """The name of an attribute: files repeat a few of them at every node."""
+    return _text(1, name)
 
 
 # ------------------------------------------------------------ reading

@@ -63,12 +63,18 @@ def _with_behind(piece: Piece, change: Callable[[Step], tuple[Step, Step | None]
     steps: list[Step] = []
     place: list[int] = []
     for step in piece.steps:
-        made, behind = change(step._replace(after=tuple(place[other] for other in step.after)))
+        made, behind = change(_moved(step, place))
         steps.append(made)
         if behind is not None:
             steps.append(behind._replace(after=(len(steps) - 1,)))
         place.append(len(steps) - 1)
     return Piece(tuple(steps), place[piece.exit] if piece.exit >= 0 else -1)
+
+
+def _moved(step: Step, place: Sequence[int]) -> Step:
+    """The step, which waits for the steps that it waits for where they stand now."""
+    after = tuple([place[other] for other in step.after])
+    return step if after == step.after else step._replace(after=after)
 
 
 def _with_front(piece: Piece) -> Piece:
@@ -120,11 +126,13 @@ def _parted(piece: Piece, share: float) -> Piece:
     steps: list[Step] = []
     place: list[int] = []
     for old in piece.steps:
-        step = old._replace(after=tuple(place[other] for other in old.after))
-        beside = step._replace(name=step.name + HIDDEN, bytes=step.bytes * share)
+        step = _moved(old, place)
         if step.kind != NodeKind.COMM_COLL or step.axes != ("tp",) or step.op not in GATHERS + REDUCES:
             steps.append(step)
-        elif share >= 1:
+            place.append(len(steps) - 1)
+            continue
+        beside = step._replace(name=step.name + HIDDEN, bytes=step.bytes * share)
+        if share >= 1:
             steps.append(beside)
         elif step.op in GATHERS:
             steps += [step._replace(bytes=step.bytes * (1 - share)), beside._replace(after=(len(steps),))]

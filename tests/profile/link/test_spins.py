@@ -106,8 +106,8 @@ def test_deepseeks_host_polls_the_gpu(shared: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", ["sglang_decode_bs32", "resnet50_v100_a", "megatron_tp8_kineto_0",
-                                  "megatron_tp8_kineto_6"])
+@pytest.mark.parametrize("name", ["sglang_decode_bs32", *(pytest.param(name, marks=pytest.mark.exam) for name in (
+    "resnet50_v100_a", "megatron_tp8_kineto_0", "megatron_tp8_kineto_6"))])
 def test_other_recordings_have_no_polls(shared: Path, tmp_path: Path, name: str) -> None:
     found = link(None, shared / "traces" / "real" / f"{name}.json.gz").report
     assert found.host_spins == 0

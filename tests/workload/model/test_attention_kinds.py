@@ -46,7 +46,7 @@ def design(work: Any) -> ar.Design:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("more", [
-    {"tp": 2}, {"tp": 2, "tp_sequence": True}, {"pp": 2}, {"pp": 2, "schedule": "zero_bubble"}, {"recompute": "full"},
+    {"tp": 2, "tp_sequence": True}, {"pp": 2, "schedule": "zero_bubble"}, {"recompute": "full"},
     {"attention": "unfused", "recompute": "selective"}, {"zero": 3, "dp": 2}, {"cp": 2}, {"sp": 2}])
 def test_training_runs_and_does_the_same_products(kind: str, more: dict[str, Any]) -> None:
     if kind == "delta" and more.keys() & {"cp", "sp"}:
