@@ -20,7 +20,7 @@ public:
 
     void ask(MessageId id, Tick now) override {
         Flight& flight = run_.flight(id);
-        if (flight.at == flight.destination) run_.delivered(id, now);
+        if (flight.at == flight.destination) run_.arrived(id);
         else run_.ask_again(id, leave(flight, reserve(flight, now)));
     }
 
