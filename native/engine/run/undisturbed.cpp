@@ -184,8 +184,8 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
     }
 }
 
-// Ends a run that will not pay: hardly anything comes twice, or nearly all meet others. That is counted each time that twice as many are
-// timed.
+// Ends a run that will not pay: hardly anything comes twice, or most collectives meet others. These are counted each time that twice as many
+// are timed.
 void Undisturbed::check_gain() {
     const std::uint64_t measured = measured_ - before_, run = events_ + clock_->handled;
     if (measured > std::max(first_gain, all_ / 8) && 2 * measured > events_) throw Disturbed{};
