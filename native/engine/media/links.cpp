@@ -20,14 +20,35 @@ public:
 
     void ask(MessageId id, Tick now) override {
         Flight& flight = run_.flight(id);
-        if (flight.at == flight.destination) run_.delivered(id, now);
-        else run_.ask_again(id, leave(flight, reserve(flight, now)));
+        if (flight.at == flight.destination) run_.arrived(id);
+        else run_.ask_again(id, pass(flight, now));
     }
 
     void wake(std::uint32_t, Tick) override {}
 
-    Turn reserve(const Flight& f, Tick now) override {
+    Turn reserve(const Flight& f, Tick now) override { return take(fabric_.next(f), f, now); }
+
+    std::size_t first_link(const Flight& flight) const override { return fabric_.next(flight).number; }
+
+    Tick leave(Flight& f, const Turn& turn) override { return cross(fabric_.next(f), f, turn); }
+
+    void watch(LinkHolds& holds) override { holds_ = &holds; }
+    Traffic* traffic() override { return &traffic_; }
+    std::vector<const std::vector<Tick>*> free_times() const override { return {&free_}; }
+    std::vector<std::string> waits(Tick, std::uint64_t) const override {
+        return links_that_stand(fabric_, rates_, [this](std::size_t number) { return free_[number] == never; });
+    }
+
+private:
+    static Tick later(Tick time, Tick by) { return time == never ? never : add(time, by); }
+
+    // One link further, in its turn: when the message is at the next device.
+    Tick pass(Flight& f, Tick now) {
         const Hop hop = fabric_.next(f);
+        return cross(hop, f, take(hop, f, now));
+    }
+
+    Turn take(const Hop& hop, const Flight& f, Tick now) {
         const Tick work = ticks(static_cast<double>(f.size) / fabric_.bandwidth(hop), false);
         Tick& free = free_[hop.number];
         const Tick start = std::max(now, free);
@@ -40,26 +61,13 @@ public:
         return {hop.number, start, serial};
     }
 
-    std::size_t first_link(const Flight& flight) const override { return fabric_.next(flight).number; }
-
-    Tick leave(Flight& f, const Turn& turn) override {
-        const Hop hop = fabric_.next(f);
+    Tick cross(const Hop& hop, Flight& f, const Turn& turn) const {
         const Tick latency = ticks(fabric_.latency(hop), false), end = add(turn.start, turn.serial);
         f.at = hop.landing, f.at_switch = hop.to_switch;
         if (!cut_through_) return later(end, latency);
         f.tail = later(std::max(end, f.tail), latency);
         return f.at == f.destination ? f.tail : later(turn.start, latency);
     }
-
-    void watch(LinkHolds& holds) override { holds_ = &holds; }
-    Traffic* traffic() override { return &traffic_; }
-    std::vector<const std::vector<Tick>*> free_times() const override { return {&free_}; }
-    std::vector<std::string> waits(Tick, std::uint64_t) const override {
-        return links_that_stand(fabric_, rates_, [this](std::size_t number) { return free_[number] == never; });
-    }
-
-private:
-    static Tick later(Tick time, Tick by) { return time == never ? never : add(time, by); }
 
     const bool cut_through_;
     Carried& run_;

@@ -33,6 +33,7 @@ public:
     virtual Flight& flight(MessageId id) = 0;
     virtual void ask_again(MessageId id, Tick when) = 0;  // among what arrives in that instant
     virtual void delivered(MessageId id, Tick when) = 0;
+    virtual void arrived(MessageId id) = 0;  // at its destination: it is delivered now, among what arrives in this instant
     // The medium itself is called in that instant: before or after all else that ends, or once all has begun.
     enum class Turn { before, after, end };
     virtual void wake(std::uint32_t what, Tick when, Turn turn) = 0;

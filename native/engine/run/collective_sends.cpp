@@ -94,19 +94,21 @@ void Collectives::release_in_turn(const Sender& from, ChunkState& s) {
 }
 
 // The receiver's chunk waits for the message: the sender needs no event; nor does the receiver where no send of its waits for a receive:
-// then both are over with the last message.
+// then both are over with the last message. What is complete in this instant needs none either.
 void Collectives::deliver(MessageId id, Tick when) {
     const Message& m = messages_[id];
     Instance& i = instances_[m.instance];
     ChunkState &sender = i.chunks[m.source_state], &receiver = i.chunks[m.state];
-    const std::uint32_t instance = m.instance, from = m.source_state, to = m.state;
-    const Tick complete = add(when, receive_delay(i, receiver, m.receive));
+    const std::uint32_t instance = m.instance, from = m.source_state, to = m.state, last = m.receive, first = last + 1 - m.together;
+    const Tick complete = add(when, receive_delay(i, receiver, last));
+    const bool waits = receiver.next_send < receiver.sends, now = complete == clock_.now;
     sender.undelivered -= m.together, sender.over = std::max(sender.over, when);
-    if (receiver.next_send == receiver.sends) receiver.complete += m.together, receiver.over = std::max(receiver.over, complete);
-    else receives_over(instance, to, m.receive + 1 - m.together, m.receive, complete);
+    if (!waits) receiver.complete += m.together, receiver.over = std::max(receiver.over, complete);
+    else if (!now) receives_over(instance, to, first, last, complete);
     messages_.free(id);
     try_leave(instance, from);
-    if (to != from) try_leave(instance, to);
+    if (waits && now) receive_complete(instance, to, first, last);
+    else if (to != from) try_leave(instance, to);
 }
 
 void Collectives::delivered(const Message& m) {

@@ -98,6 +98,7 @@ private:
         if (when > clock_.now) return ends_.deliver(id, when);  // known beforehand: often no event of its own
         clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0});
     }
+    void arrived(MessageId id) override { ends_.deliver(id, clock_.now); }
     void wake(std::uint32_t what, Tick when, Turn turn) override {
         const bool after = turn == Turn::after;
         clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done,

@@ -14,6 +14,7 @@ constexpr std::uint32_t most_members = 4096;
 constexpr std::size_t most_words = 1 << 24;  // of collectives that are kept
 constexpr int most_runs = 8;
 constexpr std::uint64_t first_gain = 1 << 22;  // events: about half a second
+constexpr std::uint64_t first_look = 1 << 20;  // events, timed and handled, after which a run says how many of them were left out
 
 // A member of a collective by itself: node 0 ends as it comes.
 class OneCollective {
@@ -126,7 +127,7 @@ void Undisturbed::place(std::uint32_t group) {
 }
 
 void Undisturbed::begin(BatchClock& clock, Traffic& traffic) {
-    clock_ = &clock, traffic_ = &traffic, events_ = 0, before_ = measured_, ++runs_;
+    clock_ = &clock, traffic_ = &traffic, events_ = 0, before_ = measured_, next_look_ = 0, ++runs_;
     holds_.reset(2 * traffic.ports()), held_.clear();
     for (Group& g : groups_) g.open.clear();
 }
@@ -183,10 +184,22 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
     }
 }
 
-// Ends a run that will not pay: hardly anything comes twice.
-void Undisturbed::check_gain() const {
-    const std::uint64_t measured = measured_ - before_;
+// Ends a run that will not pay: hardly anything comes twice, or most collectives meet others. These are counted each time that twice as many
+// are timed.
+void Undisturbed::check_gain() {
+    const std::uint64_t measured = measured_ - before_, run = events_ + clock_->handled;
     if (measured > std::max(first_gain, all_ / 8) && 2 * measured > events_) throw Disturbed{};
+    if (held_.size() < next_look_ || (measured < first_look && run < std::max(first_look, all_ / 32))) return;
+    next_look_ = 2 * held_.size();
+    if (4 * left_out() < run) throw Disturbed{};
+}
+
+// Events of the timed collectives that have met no others.
+std::uint64_t Undisturbed::left_out() const {
+    std::uint64_t out = 0;
+    for (std::size_t holder = 0; holder < held_.size(); ++holder)
+        if (!holds_.met()[holder]) out += held_[holder].events;
+    return out;
 }
 
 const Undisturbed::Timed& Undisturbed::timed(std::uint32_t group, const Gathering& all, Tick first) {
@@ -257,18 +270,14 @@ bool Undisturbed::exact() const {
 }
 
 bool Undisturbed::worth_another(std::uint64_t handled) {
-    std::uint64_t left_out = 0;
     for (std::size_t holder = 0; holder < held_.size(); ++holder) {
+        if (!holds_.met()[holder]) continue;
         const Held& held = held_[holder];
-        if (!holds_.met()[holder]) {
-            left_out += held.events;
-            continue;
-        }
         auto& all = groups_[held.group].met;
         if (all.size() <= held.serial) all.resize(held.serial + std::size_t{1}, false);
         all[held.serial] = true;
     }
-    return runs_ < most_runs && 2 * left_out >= events_ + handled;
+    return runs_ < most_runs && 2 * left_out() >= events_ + handled;
 }
 
 }  // namespace astrarium

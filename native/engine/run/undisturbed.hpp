@@ -102,7 +102,8 @@ private:
     std::size_t link(const Group& group, const LinkUse& use) const;
     void over(std::uint32_t group, const Gathering& all);
     const Timed& timed(std::uint32_t group, const Gathering& all, Tick first);
-    void check_gain() const;
+    void check_gain();
+    std::uint64_t left_out() const;
     Timed measure(const Places& places, const Collective& collective, const std::vector<Coming>& comings) const;
 
     const Plan& plan_;
@@ -121,6 +122,7 @@ private:
     std::size_t kept_ = 0;                              // words of it
     std::uint64_t events_ = 0, measured_ = 0;           // left out of this run; run to measure
     std::uint64_t before_ = 0, all_ = 0;                // measured before this run; of a run of messages, about
+    std::size_t next_look_ = 0;                         // collectives timed in this run as check_gain counts
     int runs_ = 0;
 };
 
