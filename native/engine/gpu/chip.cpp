@@ -109,7 +109,7 @@ void Chip::out(Event event) {
     if (!origin && distance == launch_.gpus) {  // the switch copies it; the own GPU is at distance `gpus`
         for (std::uint32_t each = 0; each < launch_.gpus; ++each) {
             event.set_origin(launch_.gpus - each);
-            crossings.push_back({each, event});
+            boxes.send(each, event);
         }
         return;
     }

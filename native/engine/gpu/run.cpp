@@ -129,7 +129,7 @@ private:
     void some(bool asks) {
         for (std::size_t i; (i = taken_.fetch_add(1, std::memory_order_relaxed)) < gpus_.size();) {
             Gpu& gpu = *gpus_[i];
-            for (std::uint32_t d = 1; d < launch_.gpus; ++d) {
+            for (std::uint32_t d = 0; d < launch_.gpus; ++d) {  // 0: copies of the switch for this GPU
                 Gpu& from = *gpus_[gpus_.size() == 1 ? 0 : (i + launch_.gpus - d) % launch_.gpus];
                 gpu.chip.boxes.take(from.chip.boxes, d, [&](const Event& event) { gpu.queue.push(event); });
             }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "media/packets/crew.hpp"
+#include "clock/crew.hpp"
 #include "media/packets/dcqcn.hpp"
 #include "media/packets/events.hpp"
 #include "media/packets/net.hpp"
