@@ -115,7 +115,7 @@ void Chip::out(Event event) {
     }
     event.set_origin(origin ? 0 : launch_.gpus - distance);
     event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
-    boxes.send(distance, event);
+    boxes.send(distance % launch_.gpus, event);
 }
 
 // Records that a port serves a packet: in the bin in which that begins.
