@@ -200,7 +200,7 @@ def _moved(dim: Dim, at: I64) -> I64:
 
 
 def _copy(plan: Plan, outcome: Outcome, ranks: I64, others: I64) -> Outcome:
-    """The Outcome of `ranks` as that of `others`, an equal set, whose events did not run: with the ends of its links."""
+    """The Outcome of `ranks` as that of `others`, an equal set: with the ends of its links. Its events did not run."""
     number, stride = np.zeros(plan.npus, np.int32), 1
     for dim in plan.network.dims:
         here, there = (_moved(dim, plan.npu_of[each].astype(np.int64) // stride % dim.npus) for each in (ranks, others))
