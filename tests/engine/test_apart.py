@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import astrarium as ar
+from astrarium.engine import execute
 from astrarium.engine.apart import run_apart, sets_of_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
@@ -52,8 +53,6 @@ def test_equal_jobs_run_once() -> None:
     ran: list[int] = []
 
     def run(part: Plan) -> Outcome:
-        from astrarium.engine import execute
-
         ran.append(int(part.npu_of[0]))
         return execute(part, record=True)
     outcome = run_apart(plan, first, run)
@@ -62,3 +61,29 @@ def test_equal_jobs_run_once() -> None:
     assert np.array_equal(rows[0], rows[1])
     assert np.array_equal(rows[0], rows[3])
     assert rows[2].min() > rows[0].max()
+
+
+@pytest.mark.parametrize("shape", [ar.Ring, ar.Mesh, ar.Switch, ar.FullyConnected, ar.Hypercube])
+def test_equal_sets_run_once_on_contention(shape: type) -> None:
+    """Two jobs that share links, and the same at another place: rows and links are those of a run of all."""
+    places = [[0, 1, 2], [1 + 8, 2 + 8, 3 + 8]]
+    copies = [[npu + 4 for npu in each] for each in places]
+    dims = [shape(8, **LINK), ar.Switch(2, **LINK)]
+    work = [ar.SingleCollective("all_reduce", size) for size in ("1 MB", "3 MB")]
+    jobs = [ar.Job(each, npus) for npus, each in zip([*places, *copies], work * 2, strict=True)]
+    plan, first = plan_of(ar.Design(workload=ar.Jobs(jobs), network=ar.Network(dims, "contention")))
+    ran: list[int] = []
+
+    def run(part: Plan) -> Outcome:
+        ran.append(int(part.npu_of[0]))
+        return execute(part, record=True)
+    outcome, joined = run_apart(plan, first, run), execute(plan, record=True)
+    assert ran == sorted(set(ran))
+    assert len(ran) == len(sets_of_jobs(plan, first)) // 2
+    assert links(outcome) == links(joined)
+    assert outcome.finish[outcome.row].tolist() == joined.finish[joined.row].tolist()
+
+
+def links(outcome: Outcome) -> list[tuple[int, ...]]:
+    columns = (getattr(outcome, f"link_{name}").tolist() for name in ("dim", "from", "to", "bytes", "busy"))
+    return sorted(zip(*columns, strict=True))

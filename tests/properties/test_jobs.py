@@ -192,8 +192,12 @@ def test_jobs_that_run_apart_equal_the_joined_run(seed: int) -> None:
         known[str(number), ranks] = case.traces
         jobs.append(ar.Job(ar.Trace(str(number)), npus, start=f"{rng.choice(STARTS)} ns"))
     base = cases[0].design
-    design = ar.Design(workload=ar.Jobs(jobs), network=ar.Network(shapes, backend), compute=base.compute,
-                       memory=base.memory)
+    check_apart(ar.Design(workload=ar.Jobs(jobs), network=ar.Network(shapes, backend), compute=base.compute,
+                          memory=base.memory), known)
+
+
+def check_apart(design: ar.Design, known: dict[tuple[str, int], Traces]) -> None:
+    """The run of sets apart, which equals that of all together."""
     apart, joined = (run(design, cache=known, fold=fold) for fold in ("auto", "off"))
     assert finish(apart) == finish(joined)
     for mine, row in zip(apart.outcome.row.tolist(), joined.outcome.row.tolist(), strict=True):
@@ -206,3 +210,32 @@ def test_jobs_that_run_apart_equal_the_joined_run(seed: int) -> None:
     if not apart.outcome.folded:
         assert all(np.array_equal(getattr(apart.links, name), getattr(joined.links, name))
                    for name in ("dim", "source", "target", "size", "busy"))
+
+
+@given(SEEDS)
+@settings(max_examples=12, deadline=None)
+def test_equal_sets_of_jobs_equal_the_joined_run(seed: int) -> None:
+    """One or two jobs in a corner of one dim, and the same once or twice more, moved there and along other dims."""
+    rng = random.Random(seed)
+    cases = [random_case(rng, ("contention",)) for _ in range(rng.choice((1, 2)))]
+    kinds = (ar.Ring, ar.Switch, ar.FullyConnected, ar.Mesh, ar.Hypercube)
+    shapes = [rng.choice(kinds)(8 if dim == 2 else 4, bandwidth="7 GB/s", latency="30 ns") for dim in range(3)]
+    corner = rng.sample(range(32), 32)      # of which coordinate 2 is 0 or 1
+    places = [[corner.pop() for _ in range(case.traces.ranks)] for case in cases]
+    starts = [f"{rng.choice(STARTS)} ns" for _ in cases]
+    jobs = []
+    for copy in range(rng.choice((2, 3))):
+        moves = [moved(rng, shape) for shape in shapes[:2]] if copy else [list(range(4))] * 2
+        for number, npus in enumerate(places):
+            there = [moves[0][npu % 4] + 4 * moves[1][npu // 4 % 4] + 16 * (npu // 16 + 2 * copy) for npu in npus]
+            jobs.append(ar.Job(ar.Trace(str(number)), there, start=starts[number]))
+    base = cases[0].design
+    known = {(str(number), case.traces.ranks): case.traces for number, case in enumerate(cases)}
+    check_apart(ar.Design(workload=ar.Jobs(jobs), network=ar.Network(shapes, "contention"), compute=base.compute,
+                          memory=base.memory), known)
+
+
+def moved(rng: random.Random, shape: Any) -> list[int]:
+    """Where each of four places of a dim goes, so that messages go equal ways."""
+    by = 0 if isinstance(shape, ar.Mesh) else rng.randrange(4)
+    return [(at + by) % 4 if isinstance(shape, ar.Ring) else at ^ by for at in range(4)]

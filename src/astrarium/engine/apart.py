@@ -1,4 +1,4 @@
-"""Jobs that share nothing run by themselves: one run per set of jobs that may meet, and equal jobs once.
+"""Jobs that share nothing run by themselves: one run per set of jobs that may meet, and equal sets once.
 
 Which links a job's messages may take follows from its plan: a phase of a collective sends along its dim between the
 members of a group, a phase over a whole group (dim -1) and a message between nodes from NPU to NPU, dim after dim. Jobs
@@ -38,23 +38,27 @@ def execute_apart(plan: Plan, first: Sequence[int], execute: Callable[..., Outco
 def run_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan], Outcome]) -> Outcome:
     """The Outcome of a plan of several jobs, of which job j has the ranks `first[j]` to `first[j + 1] - 1`.
 
-    Each set of jobs that may meet is one `run`; of jobs that are alone, equal ones are one (their ranks have common
-    rows). Raises what `run` raises, which then counts ranks in a part of the plan.
+    Each set of jobs that may meet is one `run`, and equal sets are one. On `closed_form` their ranks have common rows;
+    elsewhere each set has rows and links of its own. Raises what `run` raises, which then counts ranks in a part of the
+    plan.
     """
     sets = sets_of_jobs(plan, first)
     if len(sets) < 2:
         return run(plan)
-    parts: dict[object, Part] = {}
-    for number, jobs in enumerate(sets):
+    parts: dict[object, list[Part]] = {}
+    for jobs in sets:
         ranks = np.concatenate([np.arange(first[job], first[job + 1]) for job in jobs])
         part = part_of(plan, ranks)
-        key = _content(part) if plan.network.backend == Backend.PORTS and len(jobs) == 1 else number
-        if key in parts:
-            others, outcome, copies = parts[key]
-            parts[key] = np.concatenate([others, ranks]), outcome, copies + 1
+        equal = parts.setdefault(_content(part), [])
+        if not equal:
+            equal.append((ranks, run(part), 1))
+        elif plan.network.backend == Backend.PORTS:
+            others, outcome, copies = equal[0]
+            equal[0] = np.concatenate([others, ranks]), outcome, copies + 1
         else:
-            parts[key] = ranks, run(part), 1
-    return _merged(plan, list(parts.values()))
+            others, outcome, _ = equal[0]
+            equal.append((ranks, _copy(plan, outcome, others, ranks), 1))
+    return _merged(plan, [part for equal in parts.values() for part in equal])
 
 
 def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
@@ -167,28 +171,44 @@ def _hops(dim: Dim, npu: I64, at: I64, to: I64, stride: int) -> Iterator[tuple[I
         npu, at = npu + (following - at) * stride, following
 
 
-# ------------------------------------------------------------ equal jobs
+# ------------------------------------------------------------ equal sets
 def _content(part: Plan) -> object:
     """Equal for plans that are one another's images: the same work on NPUs moved along dims."""
     npus = part.npu_of.astype(np.int64)
     rates = part.reduce_bandwidth[npus].tobytes() if part.reduce_bandwidth.size else b""
-    shared = part.remote.kind in (RemoteKind.PER_NODE, RemoteKind.POOL)
+    shared = part.attached or part.remote.kind in (RemoteKind.PER_NODE, RemoteKind.POOL)
     places, rest = [npus.tobytes() if shared else b""], npus
     for dim in part.network.dims:
         rest, at = np.divmod(rest, dim.npus)
-        places.append(_moved(dim, at).tobytes())
+        places.append(_moved(dim, at)[at].tobytes())
     return (*map(id, part.programs), *places, rates, *[each.tobytes() for each in part.groups],
             *[each.tobytes() for each in (part.program_of, part.slot_a, part.slot_b, part.slot_c)])
 
 
 def _moved(dim: Dim, at: I64) -> I64:
-    """The places moved so that the first one is 0; all NPUs of a switch are alike, so there in order of appearance."""
+    """[places of the dim] where each is once the first of `at` is at 0, of a mesh the lowest; all NPUs of a switch are
+    alike, so there in order of appearance, and the others follow."""
+    places = np.arange(dim.npus)
     if dim.shape in (Shape.SWITCH, Shape.FULLY_CONNECTED):
-        _, begin, of = np.unique(at, return_index=True, return_inverse=True)
-        found: I64 = np.argsort(np.argsort(begin))[of.reshape(-1)]
+        _, begin = np.unique(np.concatenate([at, places]), return_index=True)
+        found: I64 = np.argsort(np.argsort(begin))
+    elif dim.shape == Shape.HYPERCUBE:
+        found = places ^ at[0]
     else:
-        found = at ^ at[0] if dim.shape == Shape.HYPERCUBE else (at - at[0]) % dim.npus
+        found = (places - (at.min() if dim.shape == Shape.MESH else at[0])) % dim.npus
     return found
+
+
+def _copy(plan: Plan, outcome: Outcome, ranks: I64, others: I64) -> Outcome:
+    """The Outcome of `ranks` as that of `others`, an equal set: with the ends of its links. Its events did not run."""
+    number, stride = np.zeros(plan.npus, np.int32), 1
+    for dim in plan.network.dims:
+        here, there = (_moved(dim, plan.npu_of[each].astype(np.int64) // stride % dim.npus) for each in (ranks, others))
+        place = np.argsort(there)[here]
+        number += (place[np.arange(plan.npus) // stride % dim.npus] * stride).astype(np.int32)
+        stride *= dim.npus
+    ends = (np.where(each < 0, each, number[each]).astype(np.int32) for each in (outcome.link_from, outcome.link_to))
+    return replace(outcome, link_from=next(ends), link_to=next(ends), events=0, counted=0)
 
 
 # ------------------------------------------------------------ one Outcome
