@@ -148,8 +148,11 @@ def test_a_kernel_from_a_file(tmp_path: Path) -> None:
 
 def test_kernels_of_many_shapes_survive_both_ways(tmp_path: Path) -> None:
     """Odd sizes, workgroups and GPUs: the same proof."""
-    for n, workgroups, payload, protocol in itertools.product((2, 5), (1, 4), (100, 3000), ("simple", "ll")):
+    for n, workgroups, protocol in itertools.product((2, 5), (1, 4), ("simple", "ll")):
         kernels = Kernels(protocol=protocol, workgroups=workgroups)
         (tmp_path / "p.json").write_bytes(mscclpp_plan(CommOp.ALL_REDUCE, n, kernels).encode())
-        assert run_launch(mscclpp_launch(read_mscclpp(tmp_path / "p.json"), payload, GPU)).makespan > 0
-        msccl_launch(parse_msccl(algo_xml(kernel_algo(CommOp.ALL_REDUCE, n, kernels))), payload, GPU)
+        plan = read_mscclpp(tmp_path / "p.json")
+        program = parse_msccl(algo_xml(kernel_algo(CommOp.ALL_REDUCE, n, kernels)))
+        for payload in (100, 3000):
+            assert run_launch(mscclpp_launch(plan, payload, GPU)).makespan > 0
+            msccl_launch(program, payload, GPU)

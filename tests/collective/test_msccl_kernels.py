@@ -165,7 +165,7 @@ WORDS = ["-1", "0", "1", "2", "3", "99", "2147483647", "1e9", "", "s", "r", "rrc
 
 
 @given(st.sampled_from(SEEDS), st.integers(0, 10_000), st.sampled_from(WORDS))
-@draws(100)
+@draws(60)
 def test_damaged_programs_are_refused_or_run(text: str, where: int, what: str) -> None:
     """Whatever stands as any attribute: an error of ours, or a launch that is proved and ends."""
     spots = list(re.finditer(r'"[^"]*"', text))

@@ -23,9 +23,9 @@ from astrarium.vocab import CommOp
 SHAPES = {"ring": ar.Ring, "switch": ar.Switch, "fully_connected": ar.FullyConnected}
 
 
-@pytest.mark.parametrize("backend", ["closed_form", "contention"])
-def test_no_run_falls_below_its_floor(backend: str) -> None:
-    space, rng, close = trainings(**{"network.backend": [backend]}), random.Random(7), 0
+@pytest.mark.parametrize(("backend", "zero"), [("closed_form", [0, 3]), ("contention", [3])])
+def test_no_run_falls_below_its_floor(backend: str, zero: list[int]) -> None:
+    space, rng, close = trainings(**{"network.backend": [backend], "workload.zero": zero}), random.Random(7), 0
     goal = goal_of("makespan * network_bandwidth")
     heads, evaluator = heads_of(Judge(space, goal), None), Evaluator(space, goal)
     trees = {tuple(sorted(head.choice.items())): head for head in heads.open(math.inf)}

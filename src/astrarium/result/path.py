@@ -100,15 +100,19 @@ class _Walk:
     def _before(self, at: int, seen: set[int]) -> int:
         """The node that `at` waited for: a parent or a node of its lane that ended when it was issued, else the parent
         that ended last; -1 where there is none."""
-        row, node, begin = self.row[at], self.node[at], self.start[at]
+        begin = self.start[at]
         if begin == 0:
             return -1
+        row, node, end = self.row[at], self.node[at], self.end
         base = self.pointer[row]
-        pointer, parent = self._parents(self.program_of[self.rows[row]])
-        mine = [place for place in (base + each for each in parent[pointer[node]:pointer[node + 1]])
-                if place not in seen]
-        latest = max(mine, key=self.end.__getitem__, default=-1)
-        if latest >= 0 and self.end[latest] == begin:
+        program = self.program_of[self.rows[row]]
+        pointer, parent = self.parents.get(program) or self._parents(program)
+        latest, ended = -1, -1
+        for each in parent[pointer[node]:pointer[node + 1]]:
+            place = base + each
+            if end[place] > ended and place not in seen:
+                latest, ended = place, end[place]
+        if ended == begin:
             return latest
         mate = self._mate(row, base, self.lane[at], begin, seen)
         return mate if mate >= 0 else latest
@@ -128,13 +132,12 @@ class _Walk:
 
     def _parents(self, program: int) -> tuple[memoryview, memoryview]:
         """(pointer [nodes + 1], parents) of a program."""
-        if program not in self.parents:
-            p = self.plan.programs[program]
-            owner = np.repeat(np.arange(len(p.node_id), dtype=np.int32), np.diff(p.child_ptr))
-            pointer = np.zeros(len(p.node_id) + 1, np.int64)
-            np.cumsum(np.bincount(p.child, minlength=len(p.node_id)), out=pointer[1:])
-            self.parents[program] = pointer.data, owner[np.argsort(p.child, kind="stable")].data
-        return self.parents[program]
+        p = self.plan.programs[program]
+        owner = np.repeat(np.arange(len(p.node_id), dtype=np.int32), np.diff(p.child_ptr))
+        pointer = np.zeros(len(p.node_id) + 1, np.int64)
+        np.cumsum(np.bincount(p.child, minlength=len(p.node_id)), out=pointer[1:])
+        self.parents[program] = found = pointer.data, owner[np.argsort(p.child, kind="stable")].data
+        return found
 
 
 def _causes(comm: Comm, messages: Messages) -> I64:
