@@ -93,13 +93,13 @@ void Chip::leaves(Event& event, std::uint32_t unit, std::uint32_t peer) {
 // A packet is at a port out: a request of this GPU, or the answer to another one.
 void Chip::out(Event event) {
     if (arbiters_.empty()) return sent(event);
-    waits(event.port, event.origin() ? 1 : 0, event);
+    waits(event.port, event);
 }
 
 // A packet waits for its source's turn, and the station takes those whose turns come before.
-void Chip::waits(std::size_t station, std::uint32_t source, const Event& event) {
+void Chip::waits(std::size_t station, const Event& event) {
     serve(station, event.time);
-    arbiters_[station].put(source, event);
+    arbiters_[station].put(event.origin(), event);
 }
 
 // When a station takes its next packet.
@@ -168,11 +168,11 @@ void Chip::used(std::uint32_t port, Tick start, Tick service) {
     bins[bin] += service;
 }
 
-// A packet from another GPU: of a switch, it queues for this GPU's port. Its source is the GPU that sent it.
+// A packet from another GPU: of a switch, it queues for this GPU's port.
 void Chip::into(Event event) {
     if (multimem_ && !event.origin() && flights_[event.instruction].peer == launch_.gpus && !joined(event)) return;
     if (arbiters_.empty() || !m_.switched) return entered(event);
-    waits(outward_.size() + event.port, event.origin() ? event.origin() : flights_[event.instruction].peer, event);
+    waits(outward_.size() + event.port, event);
 }
 
 void Chip::entered(Event event) {

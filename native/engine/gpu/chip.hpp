@@ -82,7 +82,7 @@ private:
     Tick& credit(std::uint32_t port) { return credits_[port * static_cast<std::size_t>(m_.credits) + credit_at_[port]]; }
     void sent(Event event);
     void entered(Event event);
-    void waits(std::size_t station, std::uint32_t source, const Event& event);
+    void waits(std::size_t station, const Event& event);
     Tick turn(std::size_t station);
     void serve(std::size_t station, Tick end);
     void landed(std::uint32_t line);

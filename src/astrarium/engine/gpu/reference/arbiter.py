@@ -23,11 +23,11 @@ class Arbiter(Generic[T]):
         """A packet comes. A source that had none waiting has its turn after all others."""
         self.lanes.setdefault(source, deque()).append(packet)
 
-    def take(self) -> T:
-        """The first packet of the source whose turn it is; its next turn comes after all others."""
+    def take(self) -> tuple[int, T]:
+        """(source, packet): the first packet of the source whose turn it is; its next turn comes after all others."""
         source = next(iter(self.lanes))
         lane = self.lanes.pop(source)
         packet = lane.popleft()
         if lane:
             self.lanes[source] = lane
-        return packet
+        return source, packet

@@ -45,7 +45,7 @@ class Chip:
         self.l2, self.hbm = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.outward, self.inward = [0] * len(m.port_router), [0] * len(m.port_router)
         self.credits: list[deque[int]] = [deque([0] * m.credits) for _ in m.port_router]
-        self.arbiters = {(stage, port): Arbiter[tuple[int, Packet]]() for stage in (Stage.OUT, Stage.IN)
+        self.arbiters = {(stage, port): Arbiter[Packet]() for stage in (Stage.OUT, Stage.IN)
                          for port in range(len(m.port_router))}
         self.links: dict[tuple[int, int], int] = {}
         self.unit_in = [0] * len(m.unit_router)
@@ -108,15 +108,15 @@ class Chip:
         """A packet is at a port out: a request of this GPU, or the answer to another one."""
         port = self._port(packet.line, origin or packet.instruction.peer)
         if self.machine.round_robin:
-            return self._waits(Stage.OUT, port, min(origin, 1), (origin, packet))
+            return self._waits(Stage.OUT, port, origin, packet)
         return self._sent(port, origin, packet)
 
-    def _waits(self, stage: int, port: int, source: int, packet: tuple[int, Packet]) -> None:
-        """A packet waits for its source's turn."""
+    def _waits(self, stage: int, port: int, origin: int, packet: Packet) -> None:
+        """A packet waits for its turn."""
         arbiter = self.arbiters[stage, port]
         if not arbiter:
             self.ways.picks(max(self._free(stage, port), self.ways.now), stage, port)
-        arbiter.put(source, packet)
+        arbiter.put(origin, packet)
 
     def _free(self, stage: int, port: int) -> int:
         """When a port can take a packet."""
@@ -151,13 +151,12 @@ class Chip:
         self.ways.crosses(arrives, distance, 0 if origin else self.gpus - distance, packet)
 
     def into(self, origin: int, packet: Packet) -> None:
-        """A packet from another GPU: of a switch, it queues for this GPU's port. Its source is the GPU that sent it."""
+        """A packet from another GPU: of a switch, it queues for this GPU's port."""
         if not origin and packet.instruction.peer == self.gpus and not self._joined(packet):
             return None
-        sender = origin or packet.instruction.peer
-        port = self._port(packet.line, sender)
+        port = self._port(packet.line, origin or packet.instruction.peer)
         if self.machine.switched and self.machine.round_robin:
-            return self._waits(Stage.IN, port, sender, (origin, packet))
+            return self._waits(Stage.IN, port, origin, packet)
         return self._entered(port, origin, packet)
 
     def _entered(self, port: int, origin: int, packet: Packet) -> None:
