@@ -65,8 +65,8 @@ def mscclpp_plan(op: CommOp, gpus: int, kernels: Kernels | None = None, *, threa
     writer = write_kernel(op, gpus, kernels.workgroups, kernels, path=path)
     if any(place.peer == gpus for group in writer.groups for each in group.operations
            for place in (*each.sources, *each.targets)):
-        raise UnsupportedError(path, f"{kernels.name}, in which the switch adds and copies", expected="a kernel without "
-                               "multimem: plans are written for memory channels alone")
+        raise UnsupportedError(path, f"{kernels.name}, in which the switch adds and copies", expected="a kernel "
+                               "without multimem: plans are written for memory channels alone")
     made = _Plan(writer, whole=kernel_algorithm(kernels.algorithm).whole, path=path)
     words = {each: word for word, each in COLLECTIVES.items()}
     document = {"name": kernels.name, "collective": words[op], "protocol": PROTOCOLS[kernels.protocol],
