@@ -67,15 +67,19 @@ def fences() -> Iterator[str]:
         yield f"  {waits:30} {found[0]:9} {found[1]:7}    512 to 2048"
 
 
-def directions() -> Iterator[str]:
-    """Reading from peers or writing to them."""
-    yield "put or get, us (16 MiB)"
-    yield "  collective       GPUs  workgroups      put      get   paper"
+def directions(sizes: Sequence[int] = (16, 128)) -> Iterator[str]:
+    """Reading from peers or writing to them, at ports that serve in order of arrival, or GPUs in turn. `sizes`: MiB."""
+    yield "put or get, us"
+    yield "  collective       GPUs  workgroups   MiB  arbitration      put      get   gap   paper"
     for op, gpus, workgroups, paper in ((CommOp.REDUCE_SCATTER, 32, 32, "get better"),
                                         (CommOp.ALL_GATHER, 16, 60, "put better")):
-        put, get = (us(op, 16 * MIB, gpus, GPU, Kernels(direction=direction, workgroups=workgroups, wavefronts=4))
-                    for direction in ("put", "get"))
-        yield f"  {op.name.lower():15} {gpus:5} {workgroups:11} {put:8.1f} {get:8.1f}   {paper}"
+        for size in sizes:
+            for arbitration in ("fifo", "round_robin"):
+                put, get = (us(op, size * MIB, gpus, replace(GPU, arbitration=arbitration), Kernels(
+                    direction=direction, workgroups=workgroups, wavefronts=4)) for direction in ("put", "get"))
+                gap = 100 * (max(put, get) / min(put, get) - 1)
+                yield (f"  {op.name.lower():15} {gpus:5} {workgroups:11} {size:5}  {arbitration:11} {put:8.1f} "
+                       f"{get:8.1f} {gap:4.0f}%   {paper if arbitration == 'fifo' else 'narrower gap'}")
 
 
 def saturation() -> Iterator[str]:

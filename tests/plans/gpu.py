@@ -36,7 +36,7 @@ def one(kind: OpKind, size: int, *, gpus: int = 1, peer: int = 0, hbm: bool = Fa
 
 
 def random_machine(random: Random, gpus: int) -> Machine:
-    """Any machine: crossbar or mesh, switch or direct links, with and without credits."""
+    """Any machine: crossbar or mesh, switch or direct links, with and without credits, any arbitration."""
     rows, columns = random.choice([(1, 1), (1, 3), (2, 3)])
 
     def routers(count: int) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def random_machine(random: Random, gpus: int) -> Machine:
                    port_router=routers(ports), wavefronts_per_unit=random.randint(4, 9), instruction=instruction,
                    limit_wavefront=limits[0], limit_workgroup=limits[1], limit_unit=limits[2], rows=rows,
                    columns=columns, mesh_data=mesh, mesh_control=mesh and random.randint(1, mesh), switched=switched,
-                   credits=random.choice([0, 1, 3]), **few, **times, **free)
+                   credits=random.choice([0, 1, 3]), round_robin=random.random() < 0.5, **few, **times, **free)
 
 
 def random_launch(random: Random) -> Launch:

@@ -56,7 +56,7 @@ gpu::Machine machine_of(nb::handle from) {
                                                              {"port_control", &m.port_control},
                                                              {"link_latency", &m.link_latency}};
     for (const auto& [name, into] : numbers) *into = field<std::int64_t>(from, name);
-    m.switched = field<bool>(from, "switched");
+    m.switched = field<bool>(from, "switched"), m.round_robin = field<bool>(from, "round_robin");
     return m;
 }
 

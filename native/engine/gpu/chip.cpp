@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace astrarium::gpu {
 namespace {
@@ -21,6 +22,7 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
       credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
       counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
+    if (m_.round_robin) arbiters_.resize(2 * port_group_);
     for (const Grid& grid : launch.grids)
         for (const Place& place : grid.places) multimem_ |= place.peer == launch.gpus;
     if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
@@ -88,15 +90,54 @@ void Chip::leaves(Event& event, std::uint32_t unit, std::uint32_t peer) {
     travel(event, m_.unit_router[unit], peer ? Stage::out : Stage::channel);
 }
 
-// A packet leaves by a port: a request of this GPU, or the answer to another one.
+// A packet is at a port out: a request of this GPU, or the answer to another one.
 void Chip::out(Event event) {
+    if (arbiters_.empty()) return sent(event);
+    waits(event.port, event);
+}
+
+// A packet waits for its source's turn, and the station takes those whose turns come before.
+void Chip::waits(std::size_t station, const Event& event) {
+    serve(station, event.time);
+    arbiters_[station].put(event.origin(), event);
+}
+
+// When a station takes its next packet.
+Tick Chip::turn(std::size_t station) {
+    const Arbiter& arbiter = arbiters_[station];
+    if (arbiter.empty()) return never;
+    const auto port = static_cast<std::uint32_t>(station % outward_.size());
+    if (station >= outward_.size()) return std::max(arbiter.since, inward_[port]);
+    return std::max({arbiter.since, outward_[port], m_.credits ? credit(port) : 0});
+}
+
+// What a station takes before `end`.
+void Chip::serve(std::size_t station, Tick end) {
+    for (Tick when = turn(station); when < end; when = turn(station), ++turns_) {
+        now = when;
+        const Event event = arbiters_[station].take();
+        if (station < outward_.size()) sent(event);
+        else entered(event);
+    }
+}
+
+std::uint64_t Chip::take_turns(Tick end) {
+    next_turn = never;
+    for (std::size_t station = 0; station < arbiters_.size(); ++station) {
+        serve(station, end);
+        next_turn = std::min(next_turn, turn(station));
+    }
+    return std::exchange(turns_, 0);
+}
+
+void Chip::sent(Event event) {
     const std::uint32_t origin = event.origin(), distance = origin ? origin : flights_[event.instruction].peer;
     const std::uint32_t port = event.port;
     const bool data = carries_data(event.kind);
     const Tick service = data ? m_.port_data : m_.port_control;
     Tick start = std::max(outward_[port], now);
     if (m_.credits) {  // a ring of the times at which the last packets' credits are back
-        Tick& back = credits_[static_cast<std::size_t>(port) * static_cast<std::size_t>(m_.credits) + credit_at_[port]];
+        Tick& back = credit(port);
         start = std::max(start, back);
         back = start + service + 2 * m_.link_latency;
         if (++credit_at_[port] == static_cast<std::uint32_t>(m_.credits)) credit_at_[port] = 0;
@@ -130,6 +171,11 @@ void Chip::used(std::uint32_t port, Tick start, Tick service) {
 // A packet from another GPU: of a switch, it queues for this GPU's port.
 void Chip::into(Event event) {
     if (multimem_ && !event.origin() && flights_[event.instruction].peer == launch_.gpus && !joined(event)) return;
+    if (arbiters_.empty() || !m_.switched) return entered(event);
+    waits(outward_.size() + event.port, event);
+}
+
+void Chip::entered(Event event) {
     if (m_.switched) {
         const Tick service = carries_data(event.kind) ? m_.port_data : m_.port_control;
         event.time = inward_[event.port] = std::max(inward_[event.port], now) + service;

@@ -1,10 +1,12 @@
-// What packets pass on one GPU: routers, channels of memory, ports. Stations are FIFO servers, asked when the packet is there.
+// What packets pass on one GPU: routers, channels of memory, ports. Stations are FIFO servers, asked when the packet is there; ports that
+// take turns among sources ask an arbiter at the end of each service.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
+#include "gpu/arbiter.hpp"
 #include "gpu/boxes.hpp"
 #include "gpu/instructions.hpp"
 #include "gpu/launch.hpp"
@@ -36,6 +38,9 @@ public:
     void into(Event event);
     void unit(const Event& event);
     void hop(Event event);
+    // Ports that take turns: all packets that they take before `end`, once all packets of the window before it have come; how many.
+    std::uint64_t take_turns(Tick end);
+    Tick next_turn = never;  // when the next one of these takes a packet
 
     std::uint32_t count(std::uint32_t semaphore) const { return counts_[semaphore]; }
     // Loads that wait for a flagged line: visit(event).
@@ -55,6 +60,8 @@ private:
     Instructions& flights_;
     std::vector<Tick> l2_, hbm_, outward_, inward_, unit_in_, credits_;
     std::vector<std::uint32_t> credit_at_;
+    std::vector<Arbiter> arbiters_;                                  // of ports out, then of ports in; none: first come, first served
+    std::uint64_t turns_ = 0;                                        // packets taken since they were last counted
     std::vector<Spot> spots_;                                        // of routers
     std::vector<std::array<Tick, 4>> links_;                         // of routers: east, west, south, north
     std::vector<bool> landed_;                                       // flagged lines that were stored
@@ -72,6 +79,12 @@ private:
     void reached(Event& event, Stage stage);
     void access(Event event);
     bool joined(const Event& event);
+    Tick& credit(std::uint32_t port) { return credits_[port * static_cast<std::size_t>(m_.credits) + credit_at_[port]]; }
+    void sent(Event event);
+    void entered(Event event);
+    void waits(std::size_t station, const Event& event);
+    Tick turn(std::size_t station);
+    void serve(std::size_t station, Tick end);
     void landed(std::uint32_t line);
     void used(std::uint32_t port, Tick start, Tick service);
     void signalled(std::uint32_t semaphore);

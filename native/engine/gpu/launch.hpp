@@ -16,7 +16,7 @@ struct Machine {
     std::int64_t interleave, port_interleave, columns, credits;
     Tick unit_data, unit_control, reduce, dispatch, barrier, fence, enter, hop, mesh_data, mesh_control;
     Tick channel, channel_latency, hbm, hbm_latency, port_data, port_control, link_latency;
-    bool switched;
+    bool switched, round_robin;
 };
 
 struct Buffer {

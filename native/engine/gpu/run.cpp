@@ -35,12 +35,12 @@ public:
     // The first window in which something happens here, or at a GPU to which this one sent in the last window of a link.
     std::int64_t next() const {
         const Tick soonest = chip.boxes.soonest;
-        return std::min(queue.next(), soonest == never ? Queue::nothing : queue.window_of(soonest));
+        return std::min(coming(), soonest == never ? Queue::nothing : queue.window_of(soonest));
     }
 
     // All events of windows before `until`. `asks`: whether the run may be interrupted here.
     void run(std::int64_t until, bool asks) {
-        for (std::int64_t window = queue.next(); window < until; window = queue.next()) {
+        for (std::int64_t window = coming(); window < until; window = coming()) {
             if (asks && (handled ^ asked_) >> 16) asked_ = handled, stop_if_interrupted();
             queue.open(window);
             handled += batch(Stage::channel, [this](const Event& event) { chip.channel(event); });
@@ -48,6 +48,7 @@ public:
             handled += batch(Stage::in, [this](const Event& event) { chip.into(event); });
             handled += batch(Stage::hop, [this](const Event& event) { chip.hop(event); });
             handled += batch(Stage::unit, [this](const Event& event) { chip.unit(event); });
+            handled += chip.take_turns(queue.begin_of(window + 1));
             for (Event event; queue.pop(event); ++handled) {
                 chip.now = event.time;
                 work(event);
@@ -60,6 +61,11 @@ public:
 private:
     std::uint32_t number_;
     std::uint64_t asked_ = 0;
+
+    // The next window in which an event or a turn of a port is.
+    std::int64_t coming() const {
+        return std::min(queue.next(), chip.next_turn == never ? Queue::nothing : queue.window_of(chip.next_turn));
+    }
 
     template <class Handle>
     std::size_t batch(Stage stage, Handle&& handle) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
@@ -73,6 +73,9 @@ class Gpu(Config, frozen=True, kw_only=True):
     link_latency: Annotated[Time, Knob("From a port to the other GPU, switch included.", gt=0)]
     credits: Annotated[int, Knob("Packets that a port has out in a round trip of its link; 0: any number.", ge=0)] = 0
     switched: Annotated[bool, Knob("Ports lead to a switch; else they are dealt to the peers.")] = True
+    arbitration: Annotated[Literal["fifo", "round_robin"], Knob(
+        "Which packet a port, or a switch's queue for it, takes next. fifo: the one that came first. round_robin: one "
+        "of each GPU whose kernel asked (its requests, and the answers to them), in turn.")] = "fifo"
     proxy_latency: Annotated[Time | None, Knob("From a thread block's request on a port channel of an MSCCL++ plan "
                                                "until its proxy acts; none: such plans are refused.", gt=0)] = None
 
@@ -105,7 +108,7 @@ class Gpu(Config, frozen=True, kw_only=True):
             hbm=at(line * self.channels, self.hbm_bandwidth), hbm_latency=ps(self.hbm_latency),
             port_interleave=round(float(self.port_interleave) / line), port_data=at(line + head, self.port_bandwidth),
             port_control=at(control, self.port_bandwidth), link_latency=ps(self.link_latency), credits=self.credits,
-            switched=self.switched)
+            switched=self.switched, round_robin=self.arbitration == "round_robin")
 
 
 def _edges(count: int, places: int, step: int, far: int) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
-"""What packets pass on one GPU: the network of routers, channels of memory, ports. Stations are FIFO servers, and each
-is asked when the packet is there."""
+"""What packets pass on one GPU: the network of routers, channels of memory, ports. Stations are FIFO servers (ports, if
+the machine says so, take turns among sources), and each is asked when the packet is there."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Protocol
 
+from astrarium.engine.gpu.reference.arbiter import Arbiter
 from astrarium.engine.gpu.reference.units import Packet, Stage, Wavefront
 from astrarium.engine.gpu.values import Launch, layout, skewed
 
@@ -27,6 +28,9 @@ class Ways(Protocol):
     def crosses(self, when: int, distance: int, origin: int, packet: Packet) -> None:
         """A packet arrives at the GPU at `distance`; there its origin is at distance `origin`."""
 
+    def picks(self, when: int, stage: int, port: int) -> None:
+        """A port takes its next packet, once all of that instant have come."""
+
     def back(self, packet: Packet, when: int) -> None:
         """A request of this GPU is back."""
 
@@ -41,6 +45,8 @@ class Chip:
         self.l2, self.hbm = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.outward, self.inward = [0] * len(m.port_router), [0] * len(m.port_router)
         self.credits: list[deque[int]] = [deque([0] * m.credits) for _ in m.port_router]
+        self.arbiters = {(stage, port): Arbiter[Packet]() for stage in (Stage.OUT, Stage.IN)
+                         for port in range(len(m.port_router))}
         self.links: dict[tuple[int, int], int] = {}
         self.unit_in = [0] * len(m.unit_router)
         self.landed: set[int] = set()                               # flagged lines that were stored
@@ -99,9 +105,34 @@ class Chip:
             self.travel(when, 0, packet, here, m.channel_router[self._channel(packet.line)], Stage.CHANNEL)
 
     def out(self, origin: int, packet: Packet) -> None:
-        """A packet leaves by a port: a request of this GPU, or the answer to another one."""
-        m, distance = self.machine, origin or packet.instruction.peer
-        port, data = self._port(packet.line, distance), packet.kind in CARRY_DATA
+        """A packet is at a port out: a request of this GPU, or the answer to another one."""
+        port = self._port(packet.line, origin or packet.instruction.peer)
+        if self.machine.round_robin:
+            return self._waits(Stage.OUT, port, origin, packet)
+        return self._sent(port, origin, packet)
+
+    def _waits(self, stage: int, port: int, origin: int, packet: Packet) -> None:
+        """A packet waits for its turn."""
+        arbiter = self.arbiters[stage, port]
+        if not arbiter:
+            self.ways.picks(max(self._free(stage, port), self.ways.now), stage, port)
+        arbiter.put(origin, packet)
+
+    def _free(self, stage: int, port: int) -> int:
+        """When a port can take a packet."""
+        if stage == Stage.IN:
+            return self.inward[port]
+        return max(self.outward[port], self.credits[port][0]) if self.machine.credits else self.outward[port]
+
+    def pick(self, stage: int, port: int) -> None:
+        """A port takes the packet whose turn it is."""
+        arbiter = self.arbiters[stage, port]
+        (self._sent if stage == Stage.OUT else self._entered)(port, *arbiter.take())
+        if arbiter:
+            self.ways.picks(self._free(stage, port), stage, port)
+
+    def _sent(self, port: int, origin: int, packet: Packet) -> None:
+        m, distance, data = self.machine, origin or packet.instruction.peer, packet.kind in CARRY_DATA
         start, service = max(self.outward[port], self.ways.now), m.port_data if data else m.port_control
         if m.credits:
             start = max(start, self.credits[port].popleft())
@@ -121,10 +152,15 @@ class Chip:
 
     def into(self, origin: int, packet: Packet) -> None:
         """A packet from another GPU: of a switch, it queues for this GPU's port."""
-        m, when = self.machine, self.ways.now
         if not origin and packet.instruction.peer == self.gpus and not self._joined(packet):
-            return
+            return None
         port = self._port(packet.line, origin or packet.instruction.peer)
+        if self.machine.switched and self.machine.round_robin:
+            return self._waits(Stage.IN, port, origin, packet)
+        return self._entered(port, origin, packet)
+
+    def _entered(self, port: int, origin: int, packet: Packet) -> None:
+        m, when = self.machine, self.ways.now
         if m.switched:
             service = m.port_data if packet.kind in CARRY_DATA else m.port_control
             when = self.inward[port] = max(self.inward[port], when) + service

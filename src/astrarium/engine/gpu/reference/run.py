@@ -48,6 +48,9 @@ class _Gpu:
     def crosses(self, when: int, distance: int, origin: int, packet: Packet) -> None:
         self.run.there(self, distance).at(when, Stage.IN, origin, packet)
 
+    def picks(self, when: int, stage: int, port: int) -> None:
+        self.run.push(when, Stage.PICK << 60 | stage << 50 | port, self, (Stage.PICK, stage, port, None))
+
     def back(self, packet: Packet, when: int) -> None:
         self.units.arrived(packet.instruction, when)
 
@@ -55,6 +58,8 @@ class _Gpu:
         units, chip = self.units, self.chip
         if stage == Stage.HOP and way is not None:
             return chip.hop(origin, what, way)
+        if stage == Stage.PICK:
+            return chip.pick(origin, what)
         own: dict[int, Callable[[Any], None]] = {Stage.DONE: units.done, Stage.TIMER: units.timer,
                                                  Stage.START: units.start, Stage.UNIT: chip.unit}
         if stage in own:

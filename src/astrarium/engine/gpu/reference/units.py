@@ -16,7 +16,7 @@ DATA_OPS = (OpKind.LOAD, OpKind.STORE, OpKind.MEMCPY, OpKind.REDUCE)
 class Stage:
     """What an event is, and which goes first in an instant."""
 
-    DONE, TIMER, START, CHANNEL, OUT, IN, UNIT, HOP = range(8)
+    DONE, TIMER, START, CHANNEL, OUT, IN, UNIT, HOP, PICK = range(9)
 
 
 class Packet:
