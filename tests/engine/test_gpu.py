@@ -187,6 +187,19 @@ def test_ports_that_take_turns_give_equal_shares(few: int) -> None:
     assert turned - first == few * 5760
 
 
+@needs_core
+@pytest.mark.parametrize("kind", [OpKind.LOAD, OpKind.STORE])
+def test_copies_of_the_switch_take_turns_alike_in_both_engines(kind: OpKind) -> None:
+    """Services are far longer than windows, and far shorter."""
+    for data, control, latency in ((5760, 640, 7), (3, 2, 500_000)):
+        on = machine(round_robin=True, port_data=data, port_control=control, link_latency=latency, credits=3)
+        launch = one(kind, 9, gpus=3, peer=3, on=on, workgroups=2, wavefronts=2)
+        folded, whole, twin = (outcome(launch, pure=pure, fold=fold) for pure, fold in (
+            (False, True), (False, False), (True, True)))
+        same(folded, whole)
+        same(folded, twin)
+
+
 def test_a_mesh_with_a_rate_takes_hops_and_one_service() -> None:
     far = {"rows": 2, "columns": 2, "unit_router": (0,), "channel_router": (3,), "hop": 7000}
     latency = time_of(one(OpKind.LOAD, 1, on=machine(**far)))
