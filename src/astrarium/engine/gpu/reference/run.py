@@ -70,11 +70,13 @@ class _Gpu:
 class _Run:
     def __init__(self, launch: Launch, folded: bool, record: int):
         self.launch, self.folded, self.record, self.now, self.events = launch, folded, record, 0, 0
-        self.heap: list[tuple[int, int, int, tuple[int, int, Any, Way | None]]] = []
+        self.heap: list[tuple[int, int, int, int, tuple[int, int, Any, Way | None]]] = []
+        self.pushed = 0      # orders what is alike: answers of several GPUs to one multimem load in one instant
         self.gpus = [_Gpu(self, i) for i in range(1 if folded else launch.gpus)]
 
     def push(self, when: int, key: int, gpu: _Gpu, what: tuple[int, int, Any, Way | None]) -> None:
-        heapq.heappush(self.heap, (when, key, gpu.number, what))
+        self.pushed += 1
+        heapq.heappush(self.heap, (when, key, gpu.number, self.pushed, what))
 
     def there(self, here: _Gpu, distance: int) -> _Gpu:
         """The GPU at a distance; of a folded run, the one."""
@@ -84,7 +86,7 @@ class _Run:
         for gpu in self.gpus:
             gpu.units.begin(self.launch.start(gpu.number))
         while self.heap:
-            self.now, _, number, (stage, origin, what, way) = heapq.heappop(self.heap)
+            self.now, _, number, _, (stage, origin, what, way) = heapq.heappop(self.heap)
             self.events += 1
             self.gpus[number].handle(stage, origin, what, way)
         if waits := _waits(self.gpus):
