@@ -33,7 +33,7 @@ test roam: export PYTHONDONTWRITEBYTECODE :=
 run: $(VENV)/.installed  ## install into .venv and run the quick start: a table, and a timeline for ui.perfetto.dev
 	$(BIN)/astrarium run examples/quickstart/design.yaml --timeline examples/quickstart/timeline.json
 
-test: $(VENV)/.test  ## install into .venv and run the tests (about 8 minutes on 2 cores)
+test: $(VENV)/.test  ## install into .venv and run the tests (about 5 minutes on 2 cores)
 	$(BIN)/python -m pytest -q $(AT_ONCE) $(PYTEST_ARGS)
 
 roam: $(VENV)/.test  ## the same tests, whose random cases are drawn from a new seed; prints it, and SEED=... repeats it

@@ -14,7 +14,7 @@ from tests.commands import Run
     (["show", "DESIGN", "--nodes"], "--nodes", "a trace"),
     (["show", "DESIGN", "--rank", "0"], "--rank", "a trace and --nodes"),
     (["show", "PREFIX", "--rank", "0"], "--rank", "--nodes beside it"),
-    (["show", "PREFIX", "--set", "fold=off"], "--set", "a design file"),
+    (["show", "PREFIX", "--set", "fold=off"], "--set", "a design or a fabric"),
     (["check", "DESIGN", "--groups", "groups.json"], "--groups", "traces; a design file names its groups"),
     (["convert", "--to", "jsonl", "PREFIX.0.et", "--gzip"], "--gzip", "--to et"),
 ])
