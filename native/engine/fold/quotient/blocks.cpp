@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "media/distance.hpp"
@@ -36,10 +37,11 @@ public:
             for (const std::int32_t member : group) places.insert(place(static_cast<std::size_t>(member), d));
             add(places);
         }
-        std::vector<std::set<int>> of_part(plan_.ranks());
+        std::unordered_map<std::size_t, std::set<int>> of_part;  // by one of its ranks; of one rank alone: none
         Parts parts = who_send(d);
-        for (std::size_t r = 0; r < plan_.ranks(); ++r) of_part[parts.of(r)].insert(place(r, d));
-        for (const std::set<int>& part : of_part) add(part);
+        for (std::size_t r = 0; r < plan_.ranks(); ++r)
+            if (const std::size_t part = parts.of(r); part != r) of_part[part].insert({place(r, d), place(part, d)});
+        for (const auto& [rank, part] : of_part) add(part);
         return found_;
     }
 
