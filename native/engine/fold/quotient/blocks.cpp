@@ -1,8 +1,8 @@
 #include "fold/quotient/blocks.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "media/distance.hpp"
@@ -37,16 +37,21 @@ public:
             for (const std::int32_t member : group) places.insert(place(static_cast<std::size_t>(member), d));
             add(places);
         }
-        std::unordered_map<std::size_t, std::set<int>> of_part;  // by one of its ranks; of one rank alone: none
+        if (!anybody_sends()) return found_;
+        std::vector<std::set<int>> of_part(plan_.ranks());
         Parts parts = who_send(d);
-        for (std::size_t r = 0; r < plan_.ranks(); ++r)
-            if (const std::size_t part = parts.of(r); part != r) of_part[part].insert({place(r, d), place(part, d)});
-        for (const auto& [rank, part] : of_part) add(part);
+        for (std::size_t r = 0; r < plan_.ranks(); ++r) of_part[parts.of(r)].insert(place(r, d));
+        for (const std::set<int>& part : of_part) add(part);
         return found_;
     }
 
 private:
     int place(std::size_t rank, std::size_t d) const { return geometry_.coordinate(plan_.npu_of[rank], d); }
+
+    bool anybody_sends() const {
+        const auto sends = [](const SlotUse& use) { return use.kind == Kind::send; };
+        return std::any_of(uses_.begin(), uses_.end(), [&](const auto& uses) { return std::any_of(uses.begin(), uses.end(), sends); });
+    }
 
     // Places that are equally far apart, and more than one, are a block.
     void add(const std::set<int>& places) {
