@@ -130,6 +130,17 @@ def test_both_engines_record_the_same_and_recording_changes_nothing(launch: Laun
     assert (ours.channel_use(m) <= 1).all()
 
 
+@pytest.mark.parametrize("pure", [True, pytest.param(False, marks=needs_core)])
+def test_bins_that_are_too_short_are_refused(pure: bool) -> None:
+    launch = random_launch(Random(0))
+    longest = run_launch(launch, pure=pure).makespan
+    shortest = longest // 65_536 + 1
+    assert shortest > 1
+    assert run_launch(launch, pure=pure, record=shortest).recorded is not None
+    with pytest.raises(InputError, match=rf"^record: {shortest - 1} ps; expected at least {shortest} ps: the run takes"):
+        run_launch(launch, pure=pure, record=shortest - 1)
+
+
 # -- closed forms
 
 

@@ -7,6 +7,8 @@
 namespace astrarium::gpu {
 namespace {
 
+constexpr std::size_t most_bins = 1 << 16;  // as MOST_BINS
+
 // Which of `count` channels or ports has a block: every row of blocks is shifted by one.
 std::uint32_t skewed(std::uint32_t block, std::uint32_t count) {
     const std::uint32_t row = block / count;
@@ -159,11 +161,12 @@ void Chip::sent(Event event) {
     boxes.send(distance % launch_.gpus, event);
 }
 
-// Records that a port serves a packet: in the bin in which that begins.
+// Records that a port serves a packet: in the bin in which that begins. A run with more bins is refused at its end.
 void Chip::used(std::uint32_t port, Tick start, Tick service) {
     port_busy.resize(m_.port_router.size());
     std::vector<Tick>& bins = port_busy[port];
     const auto bin = static_cast<std::size_t>(start / launch_.record);
+    if (bin >= most_bins) return;
     if (bins.size() <= bin) bins.resize(bin + 1);
     bins[bin] += service;
 }

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bins_of", "split"]
+__all__ = ["MOST_BINS", "bins_of", "split"]
+
+MOST_BINS = 1 << 16     # of a recorded run; later use of ports is left out in both engines, and the run refused
 
 
 def split(row: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:

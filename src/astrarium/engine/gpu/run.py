@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from astrarium.engine.gpu._native import have_core, run_compiled
 from astrarium.engine.gpu.check import MOST_PS, check
+from astrarium.engine.gpu.recorded import MOST_BINS
 from astrarium.engine.gpu.values import Finished, Launch
 from astrarium.errors import InputError
 
@@ -18,14 +19,22 @@ def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads
 
     `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads`: of the
     compiled core; they share the GPUs that are simulated, and change no integer. `record`: keep when operations ended,
-    and the use of ports in bins of so many ps (`Finished.recorded`); 0: nothing. Raises InputError for a launch that is
-    broken, StallError when workgroups wait for ever.
+    and the use of ports in bins of so many ps (`Finished.recorded`), of which a run may have 65,536; 0: nothing. Raises
+    InputError for a launch that is broken and for bins that are too short, StallError when workgroups wait for ever.
     """
     check(launch)
     if not 1 <= threads <= MOST_THREADS:
         raise InputError("threads", str(threads), expected=f"1 to {MOST_THREADS}")
     if not 0 <= record <= MOST_PS:
         raise InputError("record", str(record), expected=f"0 to {MOST_PS} ps")
+    finished = _run(launch, fold, pure, threads, record)
+    if record and finished.makespan // record >= MOST_BINS:
+        raise InputError("record", f"{record} ps", expected=f"at least {finished.makespan // MOST_BINS + 1} ps: the run "
+                         f"takes {finished.makespan} ps, and {MOST_BINS:,} bins are kept")
+    return finished
+
+
+def _run(launch: Launch, fold: bool, pure: bool, threads: int, record: int) -> Finished:
     if have_core() and not pure:
         return run_compiled(launch, fold=fold, threads=threads, record=record)
     from astrarium.engine.gpu.reference import run

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
+from astrarium.engine.gpu.recorded import MOST_BINS
 from astrarium.engine.gpu.reference.arbiter import Arbiter
 from astrarium.engine.gpu.reference.units import Packet, Stage, Wavefront
 from astrarium.engine.gpu.values import Launch, layout, skewed
@@ -140,8 +141,9 @@ class Chip:
         self.outward[port] = start + service
         if self.record:
             bins, at = self.port_busy[port], start // self.record
-            bins.extend([0] * (at + 1 - len(bins)))
-            bins[at] += service
+            if at < MOST_BINS:
+                bins.extend([0] * (at + 1 - len(bins)))
+                bins[at] += service
         self.port_packets[port][not data] += 1
         arrives = start + m.link_latency + (0 if m.switched else service)
         if not origin and distance == self.gpus:
