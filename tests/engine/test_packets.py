@@ -41,9 +41,11 @@ def run(plan: Plan, pure: bool, record: bool = True) -> Outcome:
 
 
 def told(plan: Plan, pure: bool) -> Outcome | str:
-    """The outcome, or the words of the refusal or the stall."""
+    """The outcome, or the words of the refusal, or the links of a stall: each engine has its own words for ranks."""
     try:
         return run(plan, pure)
+    except StallError as error:
+        return "\n".join(line for line in str(error).splitlines() if line.startswith("  link"))
     except AstrariumError as error:
         return str(error)
 

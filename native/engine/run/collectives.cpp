@@ -226,6 +226,7 @@ void Collectives::explain(std::vector<std::string>& why) const {
             std::string absent;
             for (std::uint32_t p = 0; p < i.members.size() && absent.empty(); ++p)
                 if (i.members[p].node == nothing) absent = " waits for rank " + std::to_string(membership_.rank(group, p));
+            if (absent.empty()) absent = " has all its members, but not all its messages can move";
             for (const Member& m : i.members)
                 if (m.node != nothing && m.chunks_left) why[m.rank] += " " + nodes_.describe(m.rank, m.node) + absent;
         }
