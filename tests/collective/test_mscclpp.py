@@ -217,21 +217,26 @@ def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(found for key, value in inside for found in places(value, (*path, key)))]
 
 
+def damaged(document: Any, where: int, what: Any) -> Any:
+    """A copy in which `what` stands at one of its places."""
+    copied = copy.deepcopy(document)
+    spots = places(copied)[1:]
+    *way, last = spots[where % len(spots)]
+    holder: Any = copied
+    for key in way:
+        holder = holder[key]
+    holder[last] = what
+    return copied
+
+
 @given(st.sampled_from(sorted(PLANS)), st.integers(0, 10_000), st.sampled_from(
     [None, -1, 0, 1, 2, 99, 1 << 40, True, "s", "wait", "port", [], {}, 1.5]))
 @draws(100)
 def test_damaged_plans_are_refused_or_run(tmp_path_factory: pytest.TempPathFactory, name: str, where: int,
                                           what: Any) -> None:
     """Whatever stands anywhere: an error of ours, or a launch that is proved and ends."""
-    damaged = copy.deepcopy(PLANS[name])
-    spots = places(damaged)[1:]
-    *way, last = spots[where % len(spots)]
-    holder: Any = damaged
-    for key in way:
-        holder = holder[key]
-    holder[last] = what
     try:
-        launch = launched(damaged, tmp_path_factory.getbasetemp(), 400)
+        launch = launched(damaged(PLANS[name], where, what), tmp_path_factory.getbasetemp(), 400)
     except InputError:
         return
     assert run_launch(launch).makespan > 0

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.collective.test_kernels import GPU
-from tests.collective.test_mscclpp import Json, data, far, places, plan, spot, sync
+from tests.collective.test_mscclpp import Json, damaged, data, far, plan, spot, sync
 from tests.draws import draws
 
 from astrarium.collective.kernels import mscclpp_launch, read_mscclpp
@@ -161,15 +161,8 @@ def test_huge_files_and_numbers_cost_no_memory(tmp_path: Path) -> None:
 def test_damaged_plans_are_refused_or_run(tmp_path_factory: pytest.TempPathFactory, name: str, where: int,
                                           what: Any) -> None:
     """Whatever stands anywhere: an error of ours, or a launch that is proved and ends."""
-    damaged = copy.deepcopy(PLANS[name])
-    spots = places(damaged)[1:]
-    *way, last = spots[where % len(spots)]
-    holder: Any = damaged
-    for key in way:
-        holder = holder[key]
-    holder[last] = what
     try:
-        launch = launched(damaged, tmp_path_factory.getbasetemp(), 400)
+        launch = launched(damaged(PLANS[name], where, what), tmp_path_factory.getbasetemp(), 400)
     except InputError:
         return
     assert run_launch(launch).makespan > 0

@@ -137,7 +137,7 @@ def test_bins_that_are_too_short_are_refused(pure: bool) -> None:
     shortest = longest // 65_536 + 1
     assert shortest > 1
     assert run_launch(launch, pure=pure, record=shortest).recorded is not None
-    with pytest.raises(InputError, match=rf"^record: {shortest - 1} ps; expected at least {shortest} ps: the run takes"):
+    with pytest.raises(InputError, match=rf"^record: {shortest - 1} ps; expected at least {shortest} ps"):
         run_launch(launch, pure=pure, record=shortest - 1)
 
 

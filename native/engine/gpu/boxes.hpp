@@ -1,5 +1,5 @@
 // Packets on their way from one GPU to others, by distance: those of the window that is run, and those of the window before, which the
-// others take. Blocks belong to whoever has them: a GPU reuses those that it emptied, so that memory is what is on its way.
+// others take. A GPU sends in blocks that it emptied before, so memory is needed only for the packets that are on their way.
 #pragma once
 #include <array>
 #include <cstddef>

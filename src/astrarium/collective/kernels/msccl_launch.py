@@ -39,8 +39,9 @@ def msccl_launch(algo: Algo, payload: float, gpu: Gpu, *, wavefronts: int = 8, u
     (`examine_msccl`), and the launch.
 
     A connection holds all its messages: that a sender waits for room is not modelled. Chunks are rounded up to whole
-    requests. `folded`: chunks are placed by distance where all GPUs then do alike, so that one is simulated. Raises
-    InputError that names GPU, thread block and step, UnsupportedError for what is beyond this model.
+    requests. `folded`: where all GPUs do alike, number chunks by their distance from each GPU, so that one GPU can be
+    simulated for all. Raises InputError that names GPU, thread block and step, UnsupportedError for what is beyond
+    this model.
     """
     if algo.protocol not in ("Simple", "LL"):
         raise UnsupportedError(path, f"proto={algo.protocol[:40]!r}", expected="Simple or LL")

@@ -45,9 +45,10 @@ def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: in
 
     With LL it is not proved that nobody overwrites what others may still read: flags order that line by line, which
     the exam's clocks do not see. Chunks are rounded up to whole requests; a thread block has threads x 16 B /
-    `gpu.instruction` wavefronts. `folded`: chunks are placed by distance where all GPUs then do alike, so that one is
-    simulated. Raises InputError that names rank, thread block and operation for a plan that does not do what its
-    collective promises, UnsupportedError for port channels on a `gpu` without `proxy_latency`.
+    `gpu.instruction` wavefronts. `folded`: where all GPUs do alike, number chunks by their distance from each
+    GPU, so that one GPU can be simulated for all. Raises InputError that names rank, thread block and operation for a
+    plan that does not do what its collective promises, UnsupportedError for port channels on a `gpu` without
+    `proxy_latency`.
     """
     builder = _Builder(plan, payload, gpu)
     grids = tuple(builder.grid(rank) for rank in range(len(plan.gpus)))

@@ -19,7 +19,7 @@ def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads
 
     `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads`: of the
     compiled core; they share the GPUs that are simulated, and change no integer. `record`: keep when operations ended,
-    and the use of ports in bins of so many ps (`Finished.recorded`), of which a run may have 65,536; 0: nothing. Raises
+    and the use of ports in bins of so many ps (`Finished.recorded`), 65,536 bins at most; 0: nothing. Raises
     InputError for a launch that is broken and for bins that are too short, StallError when workgroups wait for ever.
     """
     check(launch)
@@ -29,8 +29,8 @@ def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads
         raise InputError("record", str(record), expected=f"0 to {MOST_PS} ps")
     finished = _run(launch, fold, pure, threads, record)
     if record and finished.makespan // record >= MOST_BINS:
-        raise InputError("record", f"{record} ps", expected=f"at least {finished.makespan // MOST_BINS + 1} ps: the run "
-                         f"takes {finished.makespan} ps, and {MOST_BINS:,} bins are kept")
+        raise InputError("record", f"{record} ps", expected=f"at least {finished.makespan // MOST_BINS + 1} ps: the "
+                         f"run takes {finished.makespan} ps, and {MOST_BINS:,} bins are kept")
     return finished
 
 

@@ -71,7 +71,7 @@ class _Run:
     def __init__(self, launch: Launch, folded: bool, record: int):
         self.launch, self.folded, self.record, self.now, self.events = launch, folded, record, 0, 0
         self.heap: list[tuple[int, int, int, int, tuple[int, int, Any, Way | None]]] = []
-        self.pushed = 0      # orders what is alike: answers of several GPUs to one multimem load in one instant
+        self.pushed = 0      # the last key of the heap: answers to one multimem load may come in one instant
         self.gpus = [_Gpu(self, i) for i in range(1 if folded else launch.gpus)]
 
     def push(self, when: int, key: int, gpu: _Gpu, what: tuple[int, int, Any, Way | None]) -> None:
