@@ -11,13 +11,14 @@ from astrarium.engine.apart import run_apart, sets_of_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.lower import Kept, first_ranks, lower, plugins_of, read_work
+from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 
 LINK = {"bandwidth": "10 GB/s", "latency": "1 us"}
 
 
-def plan_of(design: ar.Design) -> tuple[Plan, tuple[int, ...]]:
+def plan_of(design: ar.Design, known: dict[tuple[str, int], Traces] | None = None) -> tuple[Plan, tuple[int, ...]]:
     kept = Kept()
-    plan = lower(design, read_work(design, {}, kept), plugins_of(design, None), kept=kept)
+    plan = lower(design, read_work(design, known or {}, kept), plugins_of(design, None), kept=kept)
     return plan, first_ranks(design)
 
 
@@ -44,6 +45,31 @@ MIXED = [[0, 2, 4], [1, 3, 5]]
 def test_jobs_that_share_no_link_are_apart(shape: type, backend: str, places: list[list[int]],
                                            sets: list[list[int]]) -> None:
     assert sets_of_jobs(*plan_of(design_of([shape(8, **LINK)], places, backend))) == sets
+
+
+@pytest.mark.parametrize("backend", ["closed_form", "contention"])
+@pytest.mark.parametrize(("dim", "total", "places", "sets"), [
+    (0, 10, [[0, 1], [2, 3]], [[0, 1]]),
+    (0, 10, [[0, 1, 2, 3], [4, 5, 6, 7]], [[0], [1]]),      # another switch, with a link of its own
+    (1, 40, [[0, 1], [4, 5]], [[0, 1]]),
+    (1, 40, [[0, 4], [1, 5]], [[0], [1]]),
+    (0, 20, [[0, 2], [1, 3]], [[0], [1]]),                  # two links to each switch, which NPUs take in turn
+    (0, 20, [[0, 1], [2, 3]], [[0, 1]]),
+])
+def test_jobs_that_share_a_link_to_a_memory_at_switches_are_together(
+        dim: int, total: int, places: list[list[int]], sets: list[list[int]], backend: str) -> None:
+    trace = TraceBuilder()
+    trace.memory("load", 1_000_000, tier="pool")
+    known = {(str(at), len(npus)): traces_of_bytes([trace.encode()] * len(npus)) for at, npus in enumerate(places)}
+    tier = ar.Tier("pool", capacity="1 TB", bandwidth="10 GB/s", npus=(4, 8)[dim], total=f"{total} GB/s",
+                   over="network", dim=dim)
+    design = ar.Design(workload=ar.Jobs([ar.Job(ar.Trace(str(at)), npus) for at, npus in enumerate(places)]),
+                       network=ar.Network([ar.Switch(4, **LINK), ar.Switch(2, **LINK)], backend),
+                       memory=ar.Memory(tiers=[tier]))
+    assert sets_of_jobs(*plan_of(design, known)) == sets
+    apart, joined = (ar.simulate(design, cache=known, fold=fold) for fold in ("auto", "off"))
+    assert [job.makespan_ps for job in apart.jobs] == [job.makespan_ps for job in joined.jobs]
+    assert [job.slowdown > 1 for job in apart.jobs] == [False, len(sets) == 1]
 
 
 def test_equal_jobs_run_once() -> None:

@@ -18,7 +18,7 @@ import astrarium as ar
 from astrarium.errors import InputError, StallError, TraceError
 from astrarium.result import Result
 from astrarium.simulate import simulate
-from astrarium.trace import Traces
+from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.trace.transform.files import Job as Files
 from astrarium.trace.transform.files import write_job
 from astrarium.trace.transform.merge import merge
@@ -239,3 +239,30 @@ def moved(rng: random.Random, shape: Any) -> list[int]:
     """Where each of four places of a dim goes, so that messages go equal ways."""
     by = 0 if isinstance(shape, ar.Mesh) else rng.randrange(4)
     return [(at + by) % 4 if isinstance(shape, ar.Ring) else at ^ by for at in range(4)]
+
+
+@given(SEEDS)
+@settings(max_examples=12, deadline=None)
+def test_jobs_with_memories_at_switches_equal_the_joined_run(seed: int) -> None:
+    """Two jobs at random places of which each moves bytes from and to two memories, beside collectives."""
+    rng = random.Random(seed)
+    inner = rng.choice((ar.Ring, ar.Switch, ar.Mesh))(4, bandwidth="10 GB/s", latency="30 ns")
+    network = ar.Network([inner, ar.Switch(4, bandwidth="10 GB/s", latency="30 ns")],
+                         rng.choice(("closed_form", "contention")))
+    tiers = [ar.Tier(name, capacity="1 TB", bandwidth="10 GB/s", npus=16, over="network", dim=1,
+                     total=f"{rng.choice((7, 40, 90))} GB/s") for name in ("a", "b")]
+    free, jobs, known = rng.sample(range(16), 16), [], {}
+    for number in range(2):
+        ranks, made = rng.randint(1, 8), []
+        kinds = [rng.choice(("sum", "a", "b")) for _ in range(rng.randint(2, 4))]
+        for _ in range(ranks):
+            trace = TraceBuilder()
+            for kind in kinds:
+                if kind == "sum":
+                    trace.coll("sum", CommOp.ALL_REDUCE, 60_000)
+                else:
+                    trace.memory("move", rng.randint(0, 200_000), tier=kind, store=rng.random() < 0.5)
+            made.append(trace.encode())
+        known[str(number), ranks] = traces_of_bytes(made)
+        jobs.append(ar.Job(ar.Trace(str(number)), [free.pop() for _ in range(ranks)], start=f"{rng.choice((0, 9))} us"))
+    check_apart(ar.Design(workload=ar.Jobs(jobs), network=network, memory=ar.Memory(tiers=tiers)), known)

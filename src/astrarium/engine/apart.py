@@ -3,11 +3,12 @@
 Which links a job's messages may take follows from its plan: a phase of a collective sends along its dim between the
 members of a group, a phase over a whole group (dim -1) and a message between nodes from NPU to NPU, dim after dim. Jobs
 whose links have none in common, and that use no memory and no adder of a switch together, cannot meet: a joined run
-gives each the integers that it has alone (`engine.jobs`). Where that does not follow from the plan, jobs stay together.
+gives each the integers that it has alone (`engine.jobs`). A memory at switches has links of its own at each of them. Where that does not follow from the plan, jobs stay together.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -77,6 +78,7 @@ def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
             shared.append(-1)
         if _in_switches(plan, ranks):
             shared.append(-2)
+        shared += _of_memories(plan, ranks)
         for other in {owner.setdefault(link, job) for link in shared}:
             old, new = sorted((together[other], together[job]), reverse=True)
             together = [new if each == old else each for each in together]
@@ -85,6 +87,26 @@ def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
 
 def _remote(plan: Plan, ranks: I64) -> bool:
     return any((plan.programs[kind].kind == Kind.REMOTE).any() for kind in np.unique(plan.program_of[ranks]).tolist())
+
+
+def _of_memories(plan: Plan, ranks: I64) -> list[int]:
+    """Numbers of the links to memories at switches that the ranks use, -3 and below; and on `contention` of the NPUs'
+    own links to those switches, which messages of other NPUs pass."""
+    found: set[int] = set()
+    dims, memories = plan.network.dims, len(plan.attached)
+    ports = 2 * max(dim.npus for dim in dims)
+    for kind in np.unique(plan.program_of[ranks]).tolist() if memories else ():
+        program, npus = plan.programs[kind], plan.npu_of[ranks[plan.program_of[ranks] == kind]].astype(np.int64)
+        for code in np.unique(program.slot[(program.kind == Kind.REMOTE) & (program.slot < -1)]).tolist():
+            memory, store = divmod(-2 - code, 2)
+            at = plan.attached[memory]
+            stride = math.prod(dim.npus for dim in dims[:at.dim])
+            place = npus // stride % dims[at.dim].npus
+            switch = (npus - place * stride) * memories + memory
+            found.update((-3 - (switch * dims[at.dim].npus + place % at.links)).tolist())
+            if plan.network.backend != Backend.PORTS:
+                found.update(((npus * ports + 1 - store) * len(dims) + at.dim).tolist())
+    return sorted(found)
 
 
 def _in_switches(plan: Plan, ranks: I64) -> bool:
