@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import astrarium as ar
 from astrarium.cluster.provision import Budget, dollars_per_bandwidth, provision, with_bandwidths
+from astrarium.cluster.provision.barrier import Feasible
 from astrarium.cluster.provision.floors import floor_of
+from astrarium.cluster.provision.refine import refine
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import Kept
 from astrarium.network.cost import network_cost
@@ -156,3 +158,12 @@ def test_designs_without_an_answer(changes: dict[str, Any], path: str) -> None:
 def test_workloads_on_unlike_networks() -> None:
     with pytest.raises(InputError, match=r"^workloads\[1\]: has other network dims"):
         provision([one_collective(), one_collective(**{"network.dims[0].npus": 2})], Budget(money=1e5))
+
+
+def test_the_refinement_ends_at_the_last_digits() -> None:
+    """Of designs that a seed drew (`benchmarks/provision_search.py --drawn`) agents found better ones by 5e-6 while its
+    last step was a thousandth."""
+    feasible = Feasible(np.ones((1, 2)), np.array([10.0]), np.full(2, 0.1), np.full(2, np.inf))
+    best, count = refine(lambda at: max(3 / float(at[0]), 1 / float(at[1])), np.array([5.0, 5.0]), feasible, True, 200)
+    assert best == pytest.approx([7.5, 2.5], rel=1e-5)
+    assert count <= 200

@@ -19,7 +19,7 @@ from astrarium.cluster.provision.barrier import Feasible
 __all__ = ["fitted", "refine"]
 
 F64 = npt.NDArray[np.float64]
-FIRST, LAST = 0.08, 0.001       # share of a dim's bandwidth that a move changes
+FIRST, LAST = 0.08, 1e-6       # share of a dim's bandwidth that a move changes
 
 
 def fitted(bandwidths: F64, feasible: Feasible, spend: bool) -> F64:
