@@ -127,6 +127,12 @@ def test_a_roofline_refuses_what_does_not_fit() -> None:
         ar.Roofline(peak="1 TFLOP/s", scaling=scaling())
     with pytest.raises(ar.InputError, match=r"scaling.power_cap: is less than what the lowest clock draws"):
         ar.Roofline(peak="1 TFLOP/s", power="300 W", scaling=scaling(power_cap="30 W"))
+    with pytest.raises(ar.InputError, match=r"Roofline.idle_power: is more than the 300 W that it draws while it comp"):
+        ar.Roofline(peak="1 TFLOP/s", power="300 W", idle_power="301 W")
+    with pytest.raises(ar.InputError, match=r"Roofline.idle_power: is more than the 150 W"):
+        ar.Roofline(peak="1 TFLOP/s", power="300 W", idle_power="160 W", scaling=scaling(power_cap="150 W"))
+    with pytest.raises(ar.InputError, match=r"Measured.idle_power: is more than the 50 W"):
+        ar.Measured(device="h100_sxm", power="50 W", idle_power="80 W")
     with pytest.raises(ar.InputError, match=r"compute.scaling: does not exist under compat: astra_sim"):
         replace_all(design(), {"compat": "astra_sim", "compute.scaling.clock": "1 GHz"})
     assert math.isclose(ar.Roofline(peak="1 TFLOP/s").running_peak, 1000)

@@ -104,6 +104,7 @@ def test_more_hosts_never_cost_less(hosts: int, more: int) -> None:
     ({"network.dims[0].npus": 4}, r"cost.inside: the 1 dims inside a host hold 4 NPUs, a h100_node_2024_08 8"),
     ({"cost.inside": 3}, r"cost.inside: 3 dims are inside a host, of 2"),
     ({"network.dims[1].bandwidth_per_npu": "100 GB/s"}, r"cost.host: .* has a card of 50 GB/s for every NPU"),
+    ({"compute": {"model": "measured", "device": "h200_sxm"}}, r"cost.host: h100_node_2024_08 is a price of h100_sxm"),
     ({"cost.host": None, "cost.rental": "aws_h100_2025_03"}, r"cost.rental: aws_h100_2025_03 is rented")])
 def test_what_is_missing_or_does_not_fit_is_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):

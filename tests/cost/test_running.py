@@ -89,6 +89,12 @@ def test_rented_npus_cost_their_rent() -> None:
     assert figure("training_cost", rented) == pytest.approx(14.8 * figure("cost_per_tera_tokens", rented))
 
 
+def test_a_rent_is_of_the_device_that_runs() -> None:
+    of_a_tpu = step(cost={"rental": "gcp_tpu_v4_2025_03"}, compute={"model": "measured", "device": "h100_sxm"})
+    with pytest.raises(InputError, match=r"cost.rental: gcp_tpu_v4_2025_03 is a price of tpu_v4"):
+        cost_per_hour(of_a_tpu, RUN)
+
+
 def test_a_host_draws_more_than_its_devices(tmp_path: Path) -> None:
     row = """
 [parts.cold_host]

@@ -96,6 +96,8 @@ def test_a_plan_within_a_budget() -> None:
     ({"budget": "$1e15"}, r"budget: pays for more than 1,048,576 hosts; expected less, or --gpus"),
     ({"power": "$5"}, r"power: .*is not a power"), ({}, r"gpus: is missing; expected how many NPUs, or a budget"),
     ({"budget": "$6M", "cost": "deepseek_v3"}, r"cost.host: is missing"),
+    ({"gpus": 8, "cost": {"rental": "gcp_tpu_v4_2025_03"}}, r"cost.rental: gcp_tpu_v4_2025_03 is a price of tpu_v4"),
+    ({"gpus": 8, "cost": {"host": "dgx_b200_2024_12"}}, r"cost.host: dgx_b200_2024_12 is a price of b200"),
     ({"budget": "$6M", "cost": {"pue": 0.5}}, r"cost.pue: 0.5 is impossible"),
     ({"budget": "$6M", "cost": {"compute.price": 3}}, r"cost: compute.price: is no figure of cost")])
 def test_refused(arguments: dict[str, Any], said: str) -> None:
@@ -106,8 +108,10 @@ def test_refused(arguments: dict[str, Any], said: str) -> None:
 def test_a_device_without_prices_is_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"cost: the catalog has no whole section of prices of mi300x"):
         plan(DENSE, "mi300x", 8, seq=2048, global_batch=16, objective="cost")
+    own = {"like": "us_h100_2024", "host": "server_epoch_2024", "device": "h200_sxm_2025_01",
+           "nic": "nic_400g_libra_2021"}
     with pytest.raises(InputError, match=r"objective energy: is not known without compute.idle_power"):
-        plan(DENSE, "h200_sxm", 8, seq=2048, global_batch=16, objective="energy", cost="us_h100_2024")
+        plan(DENSE, "h200_sxm", 8, seq=2048, global_batch=16, objective="energy", cost=own)
     assert math.isfinite(priced(machine(8), QUICK.job).network.npus)
 
 

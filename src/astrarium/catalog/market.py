@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from astrarium.catalog import row_of
 from astrarium.catalog.files import VARIABLE
+from astrarium.errors import InputError
 from astrarium.units import Bandwidth, CarbonIntensity, CarbonMass, EnergyPrice, HourlyPrice, Money, Power, Quantity
 
-__all__ = ["Part", "carbon_of", "part", "pue_of", "tariff_of"]
+__all__ = ["Part", "carbon_of", "check_device", "part", "pue_of", "tariff_of"]
 
 
 class Part(Struct, frozen=True):
@@ -60,6 +61,15 @@ def _part(name: str, files: str) -> Part:
                 of(Money, "price"), row.get("share"), of(HourlyPrice, "rent"), of(Bandwidth, "nic"),
                 of(Bandwidth, "port"), of(Bandwidth, "rate"), of(Power, "power"), row.get("power_share"),
                 of(CarbonMass, "embodied"))
+
+
+def check_device(path: str, name: str | None, device: str | None) -> None:
+    """Refuses a part, which the field `path` names, that is priced for another device than `device`. Rows that say no
+    device are of any."""
+    other = part(name).device if name is not None else ""
+    if device is not None and other and other != device:
+        raise InputError(path, f"{name} is a price of {other}, and the NPUs are {device}",
+                         expected=f"a part of {device} (`astrarium list part`), or a row without a device")
 
 
 def pue_of(name: str) -> float:

@@ -39,7 +39,7 @@ class Analytic(Predicted, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "analytic"
     memory_bound: ClassVar[bool] = True
-    rules = (_limited,)
+    rules = (*Predicted.rules, _limited)
     peak: Annotated[FlopRate, Knob("Dense bf16 peak of the data sheet.", gt=0)]
     fp8_peak: Annotated[OptionalFlopRate, Knob("Dense fp8 peak; left out: fp8 kernels are refused.")] = default(None)
     fp4_peak: Annotated[OptionalFlopRate, Knob("Dense fp4 peak; left out: fp4 kernels are refused.")] = default(None)

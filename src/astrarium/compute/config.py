@@ -35,9 +35,17 @@ def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str,
     return {key: value for key, value in found.items() if key not in gone or key in beside}
 
 
+def _idle(compute: Compute) -> Iterable[Problem]:
+    active = compute.active_power
+    if active is not None and compute.idle_power is not None and compute.idle_power > active:
+        yield Problem("idle_power", f"is more than the {Power.of(active)} that it draws while it computes",
+                      "at most that")
+
+
 class Compute(Config, frozen=True, kw_only=True):
     """How long a compute node takes."""
 
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_idle,)
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
     shorthand: ClassVar[Shorthand | None] = Shorthand(
@@ -108,7 +116,7 @@ class Roofline(Compute, frozen=True):
 
     tag: ClassVar[str] = "roofline"
     memory_bound: ClassVar[bool] = True
-    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_scaled,)
+    rules = (*Compute.rules, _scaled)
     peak: Annotated[FlopRate, Knob("Peak compute rate of one NPU, at the precision of the workload.", gt=0)]
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)

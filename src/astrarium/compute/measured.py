@@ -31,7 +31,7 @@ class Measured(Predicted, frozen=True, kw_only=True):
     """Kernels take what a model fitted on measured rows of the device predicts."""
 
     tag: ClassVar[str] = "measured"
-    rules = (_known,)
+    rules = (*Predicted.rules, _known)
     device: Annotated[str, Knob("A device with measured kernels, such as h100_sxm (all: docs/background/kernels.md).")]
     framework: Annotated[str | None, Knob("Whose kernels: trtllm, vllm or sglang, or one version (trtllm/1.3.0rc20); "
                                           "left out: the device's default for each class of kernels.")] = None

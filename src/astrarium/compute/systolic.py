@@ -77,7 +77,7 @@ class Systolic(Compute, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "systolic"
     memory_bound: ClassVar[bool] = True
-    rules = (_known,)
+    rules = (*Compute.rules, _known)
     device: Annotated[str | None, Knob("A device of the catalog whose arrays are known (tpu_v6e): what is left out "
                                        "below is its own.")] = None
     rows: Annotated[int | None, Knob("Rows of an array.", ge=1)] = None

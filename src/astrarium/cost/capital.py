@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from astrarium.catalog.market import Part, part
+from astrarium.catalog.market import Part, check_device, part
 from astrarium.cost.counts import Counts, counts, needed
 from astrarium.cost.figure import Figure, refuse_without
 from astrarium.design import Design
@@ -30,8 +30,11 @@ class Line(Struct, frozen=True):
 
 
 def bill(design: Design) -> tuple[Line, ...]:
-    """The pieces that a design is bought as. Raises InputError that names every missing path of the `cost` section."""
+    """The pieces that a design is bought as. Raises InputError that names every missing path of the `cost` section, and
+    for parts of another device than `compute.device`."""
     _one_type(design)
+    for name in ("host", "device"):
+        check_device(f"cost.{name}", getattr(design.cost, name), getattr(design.compute, "device", None))
     refuse_without("capital_cost", list(_missing(design)), "parts of the catalog (`astrarium list part`), or a whole "
                    "section (`astrarium list cost`)")
     found = counts(design)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astrarium.catalog.market import part
+from astrarium.catalog.market import check_device, part
 from astrarium.design import Design, npu_types
 from astrarium.lower.native import placement_of
 
@@ -12,10 +12,13 @@ __all__ = ["rent_per_hour"]
 
 
 def rent_per_hour(design: Design) -> float | None:
-    """US dollars of an hour of all NPUs with a rank, where they are rented (`compute.hourly_price`, `cost.rental`)."""
+    """US dollars of an hour of all NPUs with a rank, where they are rented (`compute.hourly_price`, `cost.rental`).
+    Raises InputError for a rent of another device than `compute.device`."""
     kinds, types = npu_types(design)
     counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
     if design.cost.rental is not None:
+        for compute, _ in types:
+            check_device("cost.rental", design.cost.rental, getattr(compute, "device", None))
         return int(counts.sum()) * (part(design.cost.rental).rent or 0.0)
     prices = [compute.hourly_price for compute, _ in types]
     if any(price is None for price in prices):

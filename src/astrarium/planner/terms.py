@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from astrarium import catalog
-from astrarium.catalog.market import part
+from astrarium.catalog.market import check_device, part
 from astrarium.config.base import ConfigError, decode_into
 from astrarium.config.named import LIKE
 from astrarium.config.spec import Problem
@@ -75,7 +75,8 @@ def usual_cost(device: str) -> str:
 
 
 def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
-    """The `cost` section of a device's machines; adds to `assumed` what the caller left open. Raises InputError."""
+    """The `cost` section of a device's machines; adds to `assumed` what the caller left open. Raises InputError, also
+    for prices of another device."""
     given = dict(terms.cost)
     if not given:
         given = {LIKE: usual_cost(device)}
@@ -85,6 +86,8 @@ def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
     if problems:
         raise ConfigError(problems)
     assert isinstance(found, Cost)
+    for name in ("host", "device", "rental"):
+        check_device(f"cost.{name}", getattr(found, name), device)
     assumed += assumptions(found)
     return found
 
