@@ -50,7 +50,7 @@ def test_rows_are_the_trials(stored: StoredStudy) -> None:
             assert row["figure:makespan"] == row["objective:makespan"] == trial.verdict.values[0]
             assert row["slack:network_bandwidth <= 300"] == 300 - row["figure:network_bandwidth"] >= 0
         else:
-            assert row["problem"] == "a requirement is not met"
+            assert row["problem"] == "requirement network_bandwidth <= 300 is not met"
     assert {row["feasible"] for row in found} == {True, False}
 
 

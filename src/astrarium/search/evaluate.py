@@ -165,8 +165,9 @@ class Evaluator:
         row.extend(figures)
         if self._early:
             slacks = [each.slack(row) if each.early else 0.0 for each in self._conditions]
-            if min(slacks) < 0:
-                return Verdict(None, tuple(figures), tuple(slacks), "a requirement is not met")
+            unmet = next((text for text, slack in zip(self.goal.requirements, slacks) if slack < 0), None)
+            if unmet is not None:
+                return Verdict(None, tuple(figures), tuple(slacks), f"requirement {unmet} is not met")
         trial.row, trial.figures = row, figures
         trial.runs = [(weight, design, self._prepared(design)) for weight, design in designs]
         return None
