@@ -71,7 +71,8 @@ def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False
         from astrarium.engine.apart import execute_apart
 
         run = partial(run, kept=Measurements() if kept is None else kept)
-        return run_in_order(plan, lambda each, hurried: execute_apart(each, jobs, partial(run, hurried=hurried)))
+        return run_in_order(plan, lambda each, hurried: execute_apart(each, jobs, partial(run, hurried=hurried),
+                                                                      hurried))
     return run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
 
 

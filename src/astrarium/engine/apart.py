@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from astrarium.engine.jobs import of_collectives, part_of
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Dim, Kind, Order, Plan, RemoteKind, Shape
-from astrarium.errors import AstrariumError
+from astrarium.errors import AstrariumError, StallError, TraceError
 
 __all__ = ["execute_apart", "run_apart", "sets_of_jobs"]
 
@@ -29,10 +29,18 @@ I64 = npt.NDArray[np.int64]
 Part = tuple[I64, Outcome, int]     # ranks of the plan [copies * ranks of the run], its Outcome, copies
 
 
-def execute_apart(plan: Plan, first: Sequence[int], execute: Callable[..., Outcome]) -> Outcome:
-    """`run_apart` with `execute`. An error counts ranks as `plan` does."""
+def execute_apart(plan: Plan, first: Sequence[int], execute: Callable[[Plan], Outcome], hurried: bool) -> Outcome:
+    """`run_apart` with `execute`. An error counts ranks as `plan` does.
+
+    `hurried`: a StallError or TraceError of one set of jobs comes at once, since all jobs together end in the same way;
+    it counts ranks in that set.
+    """
     try:
         return run_apart(plan, first, execute)
+    except (StallError, TraceError):
+        if hurried:
+            raise
+        return execute(plan)
     except AstrariumError:
         return execute(plan)
 
