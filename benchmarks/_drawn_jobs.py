@@ -17,12 +17,13 @@ class Scale(NamedTuple):
 
 LARGE = Scale(4096, 16, (64, 128, 128, 256, 256, 256, 512, 1024), 3584, (8, 16, 32, 64),
               ("gpt2-xl", "llama3-8b", "llama2-13b", "gpt3-13b", "llama3-70b", "gpt3-175b"))
+EVEN = LARGE._replace(sizes=(256,), filled=4096)
 SMALL = Scale(256, 4, (32, 64, 64, 128), 192, (4, 8), ("gpt2-small", "gpt2-medium"))
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
 PLACEMENTS = ("packed", "spread", "rail_aligned", "random")
 BACKENDS = ("closed_form", "contention")
 
-__all__ = ["LARGE", "SMALL", "draw"]
+__all__ = ["EVEN", "LARGE", "SMALL", "draw"]
 
 
 def draw(seed: int, scale: Scale = LARGE) -> tuple[dict[str, str], Any]:

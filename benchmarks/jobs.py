@@ -1,7 +1,7 @@
 """Sixteen training jobs of 256 ranks on one fabric of 4,096 NPUs: CPU seconds by placement and back end.
 
 usage: jobs.py [--backend closed_form contention ...] [--placement packed spread random ...] [--alone]
-       jobs.py --drawn FIRST COUNT [--limit CPU_S]
+       jobs.py --drawn FIRST COUNT [--even] [--limit CPU_S]
        jobs.py --check FIRST COUNT
 
 Eight jobs train llama3-8b, eight gpt3-13b, each with tp 8 and dp 32: a step of one sequence per replica, on hosts of 8
@@ -9,10 +9,10 @@ NPUs (a switch) in a torus of 16 x 32 hosts. A line is one `simulate` in a new p
 run and its node times. `closed_form` folds; `contention` and `fluid` run every rank. `--alone` adds the sixteen runs of
 single jobs that slowdowns need. Target: 60 CPU s each.
 
-`--drawn` measures sets that nobody chose: `_drawn_jobs.py` draws each from a seed, FIRST to FIRST + COUNT - 1. Each
-runs in a process of its own, which is ended beyond `--limit` CPU seconds (its line says "over"; medians count it as the
-limit) or 4 GiB of address space. `--check` draws smaller sets (4 jobs on 256 NPUs) and compares every node and link of
-each with the run of all messages (`fold: off`).
+`--drawn` measures sets that nobody chose: `_drawn_jobs.py` draws each from a seed, FIRST to FIRST + COUNT - 1, of
+sixteen jobs of 64 to 1,024 ranks, with `--even` of 256. Each runs in a process of its own, which is ended beyond
+`--limit` CPU seconds (its line says "over"; medians count it as the limit) or 4 GiB of address space. `--check` draws
+smaller sets (4 jobs on 256 NPUs) and compares every node and link of each with the run of all messages (`fold: off`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import subprocess
 import sys
 from typing import Any
 
-from _drawn_jobs import SMALL, draw
+from _drawn_jobs import EVEN, LARGE, SMALL, draw
 from _measure import child, machine, median, process_s
 
 TARGET_S = 60.0
@@ -53,13 +53,13 @@ def measure(backend: str, placement: str, alone: bool) -> None:
                       "ms": float(result.makespan) / 1e6, "rows": len(result.outcome.finish), "slowest": slowest}))
 
 
-def measure_drawn(seed: int, limit: int) -> None:
+def measure_drawn(seed: int, limit: int, even: bool) -> None:
     """In this process: the set of a seed, as JSON."""
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     import astrarium as ar
 
-    said, design = draw(seed)
+    said, design = draw(seed, EVEN if even else LARGE)
     print(json.dumps(said), flush=True)
     before = process_s()
     result = ar.simulate(design)
@@ -68,11 +68,12 @@ def measure_drawn(seed: int, limit: int) -> None:
                       "ms": float(result.makespan) / 1e6, "rows": len(result.outcome.finish)}))
 
 
-def drawn(seeds: range, limit: int) -> None:
+def drawn(seeds: range, limit: int, even: bool) -> None:
     """A line per set, then the median and the worst."""
     spent = []
     for seed in seeds:
-        ran = subprocess.run([sys.executable, __file__, "--measure-drawn", str(seed), str(limit)],
+        ran = subprocess.run([sys.executable, __file__, "--measure-drawn", str(seed), str(limit),
+                              *["--even"] * even],
                              stdout=subprocess.PIPE, text=True, check=False)
         said, *found = map(json.loads, ran.stdout.splitlines())
         line = f"{seed:3} {said['backend']:11} {said['placement']:12} {said['ranks']} ranks, {said['dims']}: "
@@ -122,19 +123,20 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--drawn", nargs=2, type=int, metavar=("FIRST", "COUNT"))
+    parser.add_argument("--even", action="store_true", help="drawn sets have jobs of 256 ranks")
     parser.add_argument("--check", nargs=2, type=int, metavar=("FIRST", "COUNT"))
     parser.add_argument("--limit", type=int, default=120, help="CPU seconds after which a drawn set is ended")
     parser.add_argument("--measure-drawn", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure_drawn:
-        measure_drawn(*options.measure_drawn)
+        measure_drawn(*options.measure_drawn, options.even)
         return
     if options.check:
         check(range(options.check[0], sum(options.check)))
         return
     if options.drawn:
         print(machine())
-        drawn(range(options.drawn[0], sum(options.drawn)), options.limit)
+        drawn(range(options.drawn[0], sum(options.drawn)), options.limit, options.even)
         return
     if options.measure:
         measure(*options.measure, options.alone)

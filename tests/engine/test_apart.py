@@ -7,9 +7,10 @@ import pytest
 
 import astrarium as ar
 from astrarium.engine import execute
-from astrarium.engine.apart import run_apart, sets_of_jobs
+from astrarium.engine.apart import execute_apart, run_apart, sets_of_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
+from astrarium.errors import StallError
 from astrarium.lower import Kept, first_ranks, lower, plugins_of, read_work
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 
@@ -70,6 +71,20 @@ def test_jobs_that_share_a_link_to_a_memory_at_switches_are_together(
     apart, joined = (ar.simulate(design, cache=known, fold=fold) for fold in ("auto", "off"))
     assert [job.makespan_ps for job in apart.jobs] == [job.makespan_ps for job in joined.jobs]
     assert [job.slowdown > 1 for job in apart.jobs] == [False, len(sets) == 1]
+
+
+@pytest.mark.parametrize("hurried", [True, False])
+def test_a_set_that_stalls_ends_an_attempt_that_needs_no_sentences(hurried: bool) -> None:
+    """Else all jobs run together, for sentences that count ranks as the plan does."""
+    plan, first = plan_of(design_of([ar.Ring(8, **LINK)], ROW, "contention"))
+    ran: list[int] = []
+
+    def stalls(part: Plan) -> Outcome:
+        ran.append(part.npu_of.size)
+        raise StallError(["rank 0 waits"])
+    with pytest.raises(StallError):
+        execute_apart(plan, first, stalls, hurried)
+    assert ran == ([3] if hurried else [3, 6])
 
 
 def test_equal_jobs_run_once() -> None:

@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
 from tests.plans.draw import random_case
+from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 
 import astrarium as ar
 from astrarium import engine
 from astrarium.engine import Outcome, Plan, execute
+from astrarium.engine.plan import Dim, NetworkPlan, Shape
+from astrarium.engine.program_order import run_in_order
 from astrarium.errors import InputError, StallError, TraceError
 from astrarium.lower import Kept, lower, read_work
+from astrarium.vocab import CommOp
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 COLUMNS = ("finish", "busy", "node_ptr", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy",
@@ -50,17 +54,39 @@ def test_random_programs_over_links(seed: int) -> None:
 def test_random_places(seed: int) -> None:
     """Collectives of a job whose ranks are anywhere: on ports, along meshes, and over links."""
     rng = random.Random(seed)
-    shapes = [rng.choice((ar.Ring, ar.Mesh, ar.Mesh, ar.Switch, ar.FullyConnected)) for _ in range(3)]
-    dims = [shape(4, bandwidth="40 GB/s", latency="1 us") for shape in shapes]
     tp = rng.choice((1, 2, 4))
     work = ar.Transformer("gpt2-small", tp=tp, dp=48 // tp, global_batch=96 // tp, micro_batch=1, seq=512,
                           zero=rng.choice((0, 2, 3)))
-    design = ar.Design(workload=ar.Jobs([ar.Job(work, placement="random", seed=seed % 1000)]),
-                       compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),
-                       network=ar.Network(dims, rng.choice(("closed_form", "closed_form", "contention"))))
+    job = ar.Job(work, placement="random", seed=seed % 1000)
+    assert_times(rng, [job], ("closed_form", "closed_form", "contention"))
+
+
+@given(st.integers(0, 2**32 - 1))
+@draws(6)
+def test_jobs_whose_groups_share_links(seed: int) -> None:
+    """Groups of a job that share links with each other start together; two jobs share links now and then."""
+    rng = random.Random(seed)
+    jobs = []
+    for _ in range(rng.randint(1, 2)):
+        tp, pp = rng.choice((1, 2, 4)), rng.choice((1, 1, 2))
+        work = ar.Transformer("gpt2-small", tp=tp, pp=pp, dp=16 // tp // pp, global_batch=32 // tp // pp, micro_batch=1,
+                              seq=512, zero=rng.choice((0, 3)) if pp == 1 else 0)
+        placement = rng.choice(("spread", "rail_aligned", "random"))
+        jobs.append(ar.Job(work, placement=placement, seed=rng.randrange(1000) if placement == "random" else None))
+    assert_times(rng, jobs, ("contention",))
+
+
+def assert_times(rng: random.Random, jobs: list[ar.Job], backends: tuple[str, ...]) -> None:
+    shapes = [rng.choice((ar.Ring, ar.Mesh, ar.Mesh, ar.Switch, ar.FullyConnected)) for _ in range(3)]
+    dims = [shape(4, bandwidth="40 GB/s", latency="1 us") for shape in shapes]
+    design = ar.Design(workload=ar.Jobs(jobs), compute=ar.Roofline(peak="989 TFLOP/s"),
+                       memory=ar.Memory(bandwidth="3.35 TB/s"), network=ar.Network(dims, rng.choice(backends)),
+                       system=ar.System(comm_streams=rng.choice((1, 2))))
     plan = lower(design, read_work(design, {}, Kept()))
-    whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
-    assert_every_rank(found, whole)
+    _, whole = run_in_order(plan, lambda each, _: execute(each, record=True, fold=False))
+    _, found = run_in_order(plan, lambda each, _: execute(each, record=True))
+    if not found.folded:
+        assert_every_rank(found, whole)
 
 
 def test_groups_at_random_places_send_few_messages() -> None:
@@ -90,6 +116,26 @@ def test_groups_with_links_of_their_own_send_no_messages() -> None:
     whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
     assert_every_rank(found, whole)
     assert found.events * 7 < whole.events
+
+
+def test_groups_that_share_links_and_start_together_run_once() -> None:
+    """Eight ranks on a ring, four groups of opposite NPUs. A round is a pause, an all_reduce of each group, one of all
+    ranks: the four have links in common, and end alike in each of 100 rounds."""
+    ranks: list[list[Node]] = []
+    for rank in range(8):
+        nodes: list[Node] = []
+        for _ in range(100):
+            at = len(nodes)
+            nodes += [delay(50_000_000, *range(max(at - 1, 0), at)), collective(0, at, group=rank % 4),
+                      collective(1, at + 1)]
+        ranks.append(nodes)
+    plan = plan_of(ranks, NetworkPlan("contention", (Dim(Shape.RING, 8, 50.0, 500.0),)),
+                   groups=[(rank, rank + 4) for rank in range(4)],
+                   collectives=[native_collective("ring", CommOp.ALL_REDUCE, 2, 400_000, chunks=4, active=4, dim=-1),
+                                native_collective("ring", CommOp.ALL_REDUCE, 8, 8)])
+    whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
+    assert_every_rank(found, whole)
+    assert found.events * 3 < whole.events
 
 
 def test_a_group_that_meets_others_sends_messages() -> None:

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -10,7 +11,9 @@ namespace astrarium {
 
 class LinkHolds {
 public:
-    void reset(std::size_t links) { links_.assign(links, {}), met_.clear(); }
+    using Pair = std::pair<std::uint32_t, std::uint32_t>;
+
+    void reset(std::size_t links) { links_.assign(links, {}), met_.clear(), pairs_.clear(); }
     // One more collective that holds links: its number.
     std::uint32_t add_holder() {
         met_.push_back(0);
@@ -24,15 +27,16 @@ public:
         l.used_from = std::min(l.used_from, now);
         l.used_until = std::max({l.used_until, now + 1, free});
     }
-    // A collective holds a link from `first` on. Whatever else uses the link then or later is met.
+    // A collective holds a link from `first` on. Whatever else uses the link then or later is met: messages, or another holder.
     void hold(std::size_t link, Tick first, Tick until, std::uint32_t holder) {
         Link& l = links_[link];
         if (l.used_until > first) met_[holder] = 1;
-        if (l.held_until > first) met_[holder] = met_[l.holder] = 1;
+        if (l.held_until > first) pairs_.emplace_back(l.holder, holder);
         if (until > l.held_until) l.held_until = until, l.holder = holder;
     }
     void meets(std::uint32_t holder) { met_[holder] = 1; }
-    const std::vector<std::uint8_t>& met() const { return met_; }  // by holder
+    const std::vector<std::uint8_t>& met() const { return met_; }         // by holder: it meets messages
+    std::vector<Pair> take_pairs() { return std::exchange(pairs_, {}); }  // of holders that met since, per link: the earlier one first
 
     // When messages first asked for a link, and when the last is through.
     Tick used_from(std::size_t link) const { return links_[link].used_from; }
@@ -45,6 +49,7 @@ private:
     };
     std::vector<Link> links_;
     std::vector<std::uint8_t> met_;
+    std::vector<Pair> pairs_;
 };
 
 }  // namespace astrarium

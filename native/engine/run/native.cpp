@@ -28,6 +28,7 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
 Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_periods(beats); }
 
 Native::Native(const Plan& plan, bool record, Undisturbed& undisturbed) : Native(plan, record) {
+    undisturbed_ = &undisturbed;
     undisturbed.begin(clock_, *messages_.traffic());
     messages_.watch(undisturbed.holds());
     collectives_.time(undisturbed);
@@ -61,7 +62,9 @@ Outcome Native::run() {
 
 void Native::all_instants() {
     if (!plan_.network.medium->own_clock) {
-        while (!clock_.empty()) instant();
+        do {
+            while (!clock_.empty()) instant();
+        } while (!nodes_.done() && undisturbed_ && undisturbed_->part_bundles());
         return;
     }
     for (messages_.medium()->begin(); step_beside();) {}

@@ -1,36 +1,18 @@
 // Runs of every rank with a record: collectives that nothing disturbs are timed. One whose links (or ports) carry nothing else while it
-// uses them takes what it takes by itself. So it runs once by itself, on a small network of its own, and all that stand and come like it
-// end as it did, without messages. Those that meet others are noted: the run counts for nothing then, and another one has them as messages.
+// uses them takes what it takes by itself, and so do several that share links with each other only: a bundle. It runs once by itself
+// (run/alone_times), and all that stand and come like it end as it did, without messages. Those that meet others are noted: the run counts
+// for nothing then, and another one has them as bundles or as messages.
 #pragma once
+#include <algorithm>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "clock/batches.hpp"
 #include "media/link_holds.hpp"
-#include "media/traffic.hpp"
 #include "nodes/groups.hpp"
-#include "plan/run.hpp"
+#include "run/alone_times.hpp"
 
 namespace astrarium {
-
-// When a member comes; late: once the messages of that instant have arrived.
-struct Coming {
-    Tick at = 0;
-    bool late = false;
-};
-
-// A run of one collective by itself: by member, and what its links carried.
-struct AloneOnLinks {
-    std::vector<Tick> done;          // empty: it did not end
-    std::vector<std::uint8_t> late;  // messages had arrived in its last instant before it ended
-    std::vector<Step> steps;
-    Outcome traffic;
-    std::vector<Span> windows;  // by link of the traffic: when the first message asks for it, and the last is through
-    std::uint64_t events = 0;
-};
-// Each rank's node 0 ends as its member comes.
-AloneOnLinks run_alone_on_links(const Plan& plan, const std::vector<Coming>& comings);
 
 // Runs that share what they found out: collectives by content, and which met others.
 class Undisturbed {
@@ -47,82 +29,77 @@ public:
     void begin(BatchClock& clock, Traffic& traffic);
     LinkHolds& holds() { return holds_; }
     bool times(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) const {
-        const auto& met = groups_[group].met;
-        return able_[collective] && groups_[group].placed && (serial >= met.size() || !met[serial]);
+        return able_[collective] && groups_[group].placed && groups_[group].how(serial) != as_messages;
     }
     // A member has come.
     void gather(const Member& member, std::uint32_t collective, std::uint32_t serial);
+    // The run cannot go on: bundles of which only some have come, as the others wait for these, fall apart. Whether there are any.
+    bool part_bundles();
 
-    // After a run. Whether it was exact; else collectives that met others are not timed any more, and whether it is worth another run: most
-    // events are still left out.
+    // After a run. Whether it was exact; else collectives that met others are bundles, or are not timed any more, and whether it is worth
+    // another run: most events are still left out.
     bool exact() const;
     bool worth_another(std::uint64_t handled);
-    std::uint64_t measured() const { return measured_; }  // events of the runs by themselves
+    std::uint64_t measured() const { return times_.measured(); }  // events of the runs by themselves
 
 private:
+    static constexpr std::uint32_t by_itself = 0, as_messages = 1, first_bundle = 2;  // how a collective is timed
+    struct Number {                                                                   // of a collective
+        std::uint32_t group, serial;
+        auto operator<=>(const Number&) const = default;
+    };
     struct Gathering {  // who has come, and when
-        std::uint32_t serial = 0, collective = 0, arrived = 0;
+        Number number{};
+        std::uint32_t collective = 0, arrived = 0;
         std::vector<Coming> at;
         std::vector<std::uint32_t> node;
     };
-    struct LinkUse {
-        std::size_t dim = 0;
-        std::int32_t npu = 0;  // of the small network
-        int port = 0;
-        bool inward = false;
-        std::int64_t bytes = 0;
-        Tick busy = 0, from = 0, until = 0;
-    };
-    struct Timed {
-        std::vector<Tick> done;  // by position
-        std::vector<std::uint8_t> late;
-        std::vector<LinkUse> links;
-        std::vector<Step> steps;
-        std::uint64_t events = 0;
-    };
-    struct Places {                             // where the members of a group stand, in a small network of the dims in which they differ
-        std::vector<int> sizes;                 // per dim
-        std::vector<std::int32_t> npus, order;  // by position: NPU, place among the ranks
-        auto operator<=>(const Places&) const = default;
-    };
     struct Group {
         bool placed = false;
-        std::uint32_t places = 0;
-        std::vector<std::vector<int>> coordinates;  // per dim of the small network: of the machine
+        std::uint32_t party = 0;  // of ranks that share groups and messages
+        AloneTimes::Place place;
         std::vector<Gathering> open;
-        std::vector<bool> met;  // by number of the collective: it met others
+        std::vector<std::uint32_t> hows;  // by number of the collective; by_itself beyond
+        std::uint32_t how(std::uint32_t serial) const { return serial < hows.size() ? hows[serial] : by_itself; }
     };
-    struct Held {  // a timed collective of this run
-        std::uint32_t group, serial;
+    struct Bundle {
+        std::vector<Number> collectives;
+        std::vector<Gathering> complete;  // in the same order; of this run
+        std::size_t arrived = 0;
+        bool parted = false;  // in this run
+    };
+    struct Held {  // a timed collective or bundle of this run
+        std::vector<Number> collectives;
         std::uint64_t events;
+        Tick first_end;
     };
     bool able(const Collective& collective) const;
-    void place(std::uint32_t group);
-    std::vector<int> coordinates(const Dim& dim, const std::vector<int>& members) const;
-    std::size_t link(const Group& group, const LinkUse& use) const;
-    void over(std::uint32_t group, const Gathering& all);
-    const Timed& timed(std::uint32_t group, const Gathering& all, Tick first);
+    std::vector<std::uint32_t> parties(std::vector<std::uint8_t>& used) const;
+    AloneTimes::Place place_of(const std::vector<Gathering>& all);
+    void over(const std::vector<Gathering>& all, const AloneTimes::Place& place);
+    void over_alone(Gathering all);
+    void end(const std::vector<Gathering>& all, const AloneTimes::Timed& t, Tick first, std::uint32_t holder);
+    void meet_holders();
     void check_gain();
+    void bundle(const std::vector<std::uint32_t>& holders);
     std::uint64_t left_out() const;
-    Timed measure(const Places& places, const Collective& collective, const std::vector<Coming>& comings) const;
+    void set_how(const std::vector<Number>& collectives, std::uint32_t how);
 
     const Plan& plan_;
-    const Geometry geometry_;
     Membership membership_;
+    AloneTimes times_;
     BatchClock* clock_ = nullptr;
     Traffic* traffic_ = nullptr;
     LinkHolds holds_;
     std::vector<std::uint8_t> able_;  // by collective
     std::vector<Group> groups_;       // the last: all ranks
-    std::vector<Held> held_;          // by holder of links
-    std::map<Places, std::uint32_t> numbers_;
-    std::vector<const Places*> places_;
-    std::vector<const Timed*> together_;                // by places and collective: all members come at once
-    std::map<std::vector<std::int64_t>, Timed> timed_;  // by places, collective, when members come
-    std::size_t kept_ = 0;                              // words of it
-    std::uint64_t events_ = 0, measured_ = 0;           // left out of this run; run to measure
-    std::uint64_t before_ = 0, all_ = 0;                // measured before this run; of a run of messages, about
-    std::size_t next_look_ = 0;                         // collectives timed in this run as check_gain counts
+    std::vector<Bundle> bundles_;
+    std::map<std::vector<std::uint32_t>, AloneTimes::Place> places_;  // of bundles, by their groups, where these have no rank in common
+    std::vector<Held> held_;                                          // by holder of links
+    std::vector<LinkHolds::Pair> pairs_;                              // of holders that met, and can be in one bundle
+    std::uint64_t events_ = 0, before_ = 0, all_ = 0;  // left out of this run; measured before it; of a run of messages, about
+    std::uint64_t expected_ = 0;                       // to be handled by this run: all but what met no messages in the one before
+    std::size_t next_look_ = 0;                        // collectives timed in this run as check_gain counts
     int runs_ = 0;
 };
 

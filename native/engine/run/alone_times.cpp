@@ -1,0 +1,170 @@
+#include "run/alone_times.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace astrarium {
+namespace {
+
+constexpr std::size_t most_words = 1 << 24;  // of collectives that are kept
+
+// A member of a collective by itself: node 0 ends as it comes.
+class OneCollective {
+public:
+    static Program program() {
+        return {{ids, 2}, {kinds, 2}, {lanes, 2}, {zeros, 2}, {zeros, 2}, {zeros, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
+    }
+
+private:
+    static constexpr std::uint64_t ids[] = {0, 1};
+    static constexpr std::uint8_t kinds[] = {static_cast<std::uint8_t>(Kind::skip), static_cast<std::uint8_t>(Kind::collective)};
+    static constexpr std::int16_t lanes[] = {-1, lane_comm};
+    static constexpr std::int64_t zeros[] = {0, 0};
+    static constexpr std::int32_t slots[] = {-1, 0}, parents[] = {1, 1}, child_ptr[] = {0, 1, 1}, child[] = {1};
+};
+
+}  // namespace
+
+// The coordinates of the machine that a dim of the small network has, in its order: groups that are moved along dims have one place. A
+// message meets nobody outside of them; NPUs of a switch are all alike.
+std::vector<int> AloneTimes::coordinates(const Dim& dim, const std::vector<int>& members) const {
+    std::vector<int> out;
+    const bool differ = std::any_of(members.begin(), members.end(), [&](int at) { return at != members[0]; });
+    if (!differ) return {members[0]};
+    if (dim.ends.empty() && (dim.shape == Shape::switch_ || dim.shape == Shape::fully_connected)) {
+        std::vector<std::uint8_t> known(static_cast<std::size_t>(dim.npus), 0);
+        for (const int at : members)
+            if (!std::exchange(known[static_cast<std::size_t>(at)], 1)) out.push_back(at);
+        return out;
+    }
+    if (dim.shape == Shape::mesh) {
+        const auto [low, high] = std::minmax_element(members.begin(), members.end());
+        for (int at = *low; at <= *high; ++at) out.push_back(at);
+        return out;
+    }
+    const bool whole = !dim.ends.empty();
+    for (int at = 0; at < dim.npus; ++at)
+        out.push_back(whole ? at : dim.shape == Shape::hypercube ? at ^ members[0] : (at + members[0]) % dim.npus);
+    return out;
+}
+
+AloneTimes::Place AloneTimes::place(const std::vector<std::vector<Member>>& members) {
+    Layout l;
+    Place out;
+    std::vector<Member> all;
+    for (const auto& each : members) {
+        l.members.push_back(static_cast<std::uint32_t>(each.size()));
+        all.insert(all.end(), each.begin(), each.end());
+    }
+    std::vector<std::uint32_t> ascending(all.size());
+    std::iota(ascending.begin(), ascending.end(), 0);
+    std::sort(ascending.begin(), ascending.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return std::pair(all[a].rank, all[a].node) < std::pair(all[b].rank, all[b].node); });
+    l.order.resize(all.size()), l.npus.assign(all.size(), 0);
+    for (std::uint32_t i = 0; i < all.size(); ++i) l.order[ascending[i]] = static_cast<std::int32_t>(i);
+    std::int32_t inner = 1;
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        std::vector<int> at, small(static_cast<std::size_t>(plan_.network.dims[d].npus), 0);
+        for (const Member& m : all) at.push_back(geometry_.coordinate(plan_.npu_of[m.rank], d));
+        const std::vector<int> here = coordinates(plan_.network.dims[d], at);
+        for (std::size_t c = 0; c < here.size(); ++c) small[static_cast<std::size_t>(here[c])] = static_cast<int>(c);
+        for (std::size_t i = 0; i < all.size(); ++i) l.npus[i] += small[static_cast<std::size_t>(at[i])] * inner;
+        l.sizes.push_back(static_cast<int>(here.size()));
+        inner *= l.sizes.back();
+        out.coordinates.push_back(here);
+    }
+    const auto [it, fresh] = numbers_.try_emplace(std::move(l), static_cast<std::uint32_t>(layouts_.size()));
+    if (fresh) layouts_.push_back(&it->first);
+    out.number = it->second;
+    return out;
+}
+
+std::size_t AloneTimes::link(const Place& place, const LinkUse& use, const Traffic& traffic) const {
+    std::int32_t npu = 0, at = use.npu;
+    for (std::size_t d = 0; d < place.coordinates.size(); ++d) {
+        const auto size = static_cast<std::int32_t>(place.coordinates[d].size());
+        npu += place.coordinates[d][static_cast<std::size_t>(at % size)] * geometry_.stride(d);
+        at /= size;
+    }
+    const bool per_peer = plan_.network.dims[use.dim].shape == Shape::fully_connected;
+    const std::size_t port =
+        traffic.port(use.dim, npu, per_peer ? place.coordinates[use.dim][static_cast<std::size_t>(use.port)] : use.port);
+    return port + (use.inward ? traffic.ports() : 0);
+}
+
+const AloneTimes::Timed* AloneTimes::timed(const Place& place, const std::vector<std::uint32_t>& collectives,
+                                           const std::vector<Coming>& comings) {
+    const bool together =
+        collectives.size() == 1 && std::all_of(comings.begin(), comings.end(), [](const Coming& c) { return c.at == 0 && !c.late; });
+    const std::size_t number = place.number * plan_.collectives.size() + collectives[0];
+    if (together && number < together_.size() && together_[number]) return together_[number];
+    std::vector<std::int64_t> key{place.number};
+    key.insert(key.end(), collectives.begin(), collectives.end());
+    for (const Coming& c : comings) key.push_back(2 * c.at + c.late);
+    auto it = timed_.find(key);
+    if (it == timed_.end()) {
+        if (kept_ > most_words) timed_.clear(), together_.clear(), kept_ = 0;
+        Timed found = measure(*layouts_[place.number], collectives, comings);
+        if (found.done.empty()) return nullptr;
+        measured_ += found.events;
+        kept_ += 2 * key.size() + 8 * found.links.size() + 3 * found.steps.size();
+        it = timed_.emplace(std::move(key), std::move(found)).first;
+    }
+    if (together) {
+        if (number >= together_.size()) together_.resize(layouts_.size() * plan_.collectives.size(), nullptr);
+        together_[number] = &it->second;
+    }
+    return &it->second;
+}
+
+// Members as ranks in the order of rank and node, by which ties go; a group has its own order. Collectives keep their order, too.
+AloneTimes::Timed AloneTimes::measure(const Layout& layout, const std::vector<std::uint32_t>& collectives,
+                                      const std::vector<Coming>& comings) const {
+    const std::size_t size = comings.size();
+    Plan small;
+    small.network = plan_.network, small.policy = plan_.policy, small.npus = 1;
+    for (std::size_t d = 0; d < layout.sizes.size(); ++d) {
+        Dim& dim = small.network.dims[d];
+        if (dim.npus != layout.sizes[d]) dim.npus = layout.sizes[d], dim.blocks.clear();
+        small.npus *= dim.npus;
+    }
+    std::vector<std::uint32_t> kinds = collectives;
+    std::sort(kinds.begin(), kinds.end());
+    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+    for (const std::uint32_t kind : kinds) small.collectives.push_back(plan_.collectives[kind]);
+    small.programs.push_back(OneCollective::program());
+    std::vector<std::int32_t> npu_of(size), zeros(size, 0), kind_of(size), group_of(size);
+    std::vector<std::int64_t> slot_ptr(size + 1);
+    std::vector<Coming> by_rank(size);
+    std::iota(slot_ptr.begin(), slot_ptr.end(), 0);
+    std::size_t member = 0;
+    for (std::size_t g = 0; g < collectives.size(); ++g) {
+        small.groups.push_back({layout.order.data() + member, layout.members[g]});
+        const auto kind = std::lower_bound(kinds.begin(), kinds.end(), collectives[g]) - kinds.begin();
+        for (const std::size_t end = member + layout.members[g]; member < end; ++member) {
+            const auto rank = static_cast<std::size_t>(layout.order[member]);
+            by_rank[rank] = comings[member], npu_of[rank] = layout.npus[member];
+            kind_of[rank] = static_cast<std::int32_t>(kind), group_of[rank] = static_cast<std::int32_t>(g);
+        }
+    }
+    small.program_of = {zeros.data(), size}, small.npu_of = {npu_of.data(), size}, small.slot_ptr = {slot_ptr.data(), size + 1};
+    small.slot_a = {kind_of.data(), size}, small.slot_b = {group_of.data(), size}, small.slot_c = {zeros.data(), size};
+    const AloneOnLinks alone = run_alone_on_links(small, by_rank);
+    Timed out;
+    if (alone.done.empty()) return out;
+    for (const std::int32_t rank : layout.order) {
+        out.done.push_back(alone.done[static_cast<std::size_t>(rank)]);
+        out.late.push_back(alone.late[static_cast<std::size_t>(rank)]);
+    }
+    out.steps = alone.steps, out.events = alone.events;
+    const Outcome& t = alone.traffic;
+    for (std::size_t k = 0; k < t.link_dim.size(); ++k) {
+        const bool inward = t.link_from[k] < 0;
+        out.links.push_back({static_cast<std::size_t>(t.link_dim[k]), inward ? t.link_to[k] : t.link_from[k], t.link_port[k], inward,
+                             t.link_bytes[k], t.link_busy[k], alone.windows[k].from, alone.windows[k].until});
+    }
+    return out;
+}
+
+}  // namespace astrarium

@@ -1,0 +1,86 @@
+// Times of collectives by themselves: a run of one collective, or of several that share links, on a small network of the dims in which
+// their members differ. Times are kept by content: what stands and comes alike, moved along dims, ends alike.
+#pragma once
+#include <map>
+#include <vector>
+
+#include "media/traffic.hpp"
+#include "nodes/groups.hpp"
+#include "plan/run.hpp"
+
+namespace astrarium {
+
+// When a member comes; late: once the messages of that instant have arrived.
+struct Coming {
+    Tick at = 0;
+    bool late = false;
+};
+
+// A run by itself: by member, and what its links carried.
+struct AloneOnLinks {
+    std::vector<Tick> done;          // empty: it did not end
+    std::vector<std::uint8_t> late;  // messages had arrived in its last instant before it ended
+    std::vector<Step> steps;
+    Outcome traffic;
+    std::vector<Span> windows;  // by link of the traffic: when the first message asks for it, and the last is through
+    std::uint64_t events = 0;
+};
+// Each rank's node 0 ends as it comes.
+AloneOnLinks run_alone_on_links(const Plan& plan, const std::vector<Coming>& comings);
+
+class AloneTimes {
+public:
+    struct Member {  // of a collective: its rank, and the node that takes part
+        std::uint32_t rank, node;
+    };
+    struct Place {                                  // of all members of one collective or of several
+        std::uint32_t number = 0;                   // equal for those that are moved along dims
+        std::vector<std::vector<int>> coordinates;  // per dim of the small network: of the machine
+    };
+    struct LinkUse {
+        std::size_t dim = 0;
+        std::int32_t npu = 0;  // of the small network
+        int port = 0;
+        bool inward = false;
+        std::int64_t bytes = 0;
+        Tick busy = 0, from = 0, until = 0;
+    };
+    struct Timed {
+        std::vector<Tick> done;  // by member, from the first coming on
+        std::vector<std::uint8_t> late;
+        std::vector<LinkUse> links;
+        std::vector<Step> steps;
+        std::uint64_t events = 0;
+    };
+    explicit AloneTimes(const Plan& plan) : plan_(plan), geometry_(plan.network) {}
+
+    // Members by collective and position.
+    Place place(const std::vector<std::vector<Member>>& members);
+    // Of the collectives (numbers in the plan) of a place; comings of all members one after the other, the earliest at 0. Null: a run by
+    // itself does not end.
+    const Timed* timed(const Place& place, const std::vector<std::uint32_t>& collectives, const std::vector<Coming>& comings);
+    // The number that a link of the small network has on the machine.
+    std::size_t link(const Place& place, const LinkUse& use, const Traffic& traffic) const;
+    std::uint64_t measured() const { return measured_; }  // events of the runs by themselves
+
+private:
+    struct Layout {                             // ranks of the small network are members: two of one rank are two on one NPU
+        std::vector<int> sizes;                 // per dim
+        std::vector<std::int32_t> npus, order;  // by member: NPU, place among all members by rank and node
+        std::vector<std::uint32_t> members;     // by collective
+        auto operator<=>(const Layout&) const = default;
+    };
+    std::vector<int> coordinates(const Dim& dim, const std::vector<int>& members) const;
+    Timed measure(const Layout& layout, const std::vector<std::uint32_t>& collectives, const std::vector<Coming>& comings) const;
+
+    const Plan& plan_;
+    const Geometry geometry_;
+    std::map<Layout, std::uint32_t> numbers_;
+    std::vector<const Layout*> layouts_;
+    std::map<std::vector<std::int64_t>, Timed> timed_;  // by place, collectives, when members come
+    std::vector<const Timed*> together_;                // by place and collective: of one whose members come at once
+    std::size_t kept_ = 0;                              // words of it
+    std::uint64_t measured_ = 0;
+};
+
+}  // namespace astrarium
