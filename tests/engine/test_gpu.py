@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from tests.draws import draws
 from tests.plans.gpu import machine, one, random_launch
 
-from astrarium.engine.gpu import Buffer, Finished, Launch, Operation, OpKind, Place, Workgroup, run_launch
+from astrarium.engine.gpu import Buffer, Finished, Launch, Operation, OpKind, Place, Stream, Workgroup, run_launch
 from astrarium.engine.gpu._native import have_core
 from astrarium.errors import InputError, StallError
 
 launches = st.randoms(use_true_random=False).map(random_launch)
 needs_core = pytest.mark.skipif(not have_core(), reason="no compiled core here")
 COLUMNS = ("ends", "workgroup_starts", "workgroup_ends", "requests", "outstanding", "latency", "channel_requests",
-           "port_packets")
+           "hbm_requests", "port_packets")
 
 
 def outcome(launch: Launch, *, pure: bool, fold: bool = True, threads: int = 1) -> Finished | tuple[str, ...]:
@@ -184,7 +184,8 @@ def readers(many: int, few: int, start: int, *, turns: bool) -> list[int]:
     grids = tuple((Workgroup((Operation(OpKind.LOAD, size, (Place(0, 0, peer),)),) if size else ()),)
                   for size, peer in ((0, 0), (many, 2), (few, 1)))
     starts = (0, 0, start)
-    return (run_launch(Launch(on, 3, grids, (Buffer("data", 320),), (), 8, 16, starts)).ends - starts).tolist()[1:]
+    return (run_launch(Launch(on, 3, grids, (Buffer("data", 320),), (), (Stream(8, 16),),
+                              starts)).ends - starts).tolist()[1:]
 
 
 @pytest.mark.parametrize("few", [1, 80])
@@ -254,7 +255,8 @@ def test_the_trap_requests_that_reserve_their_way_early_would_block_others() -> 
     # Two GPUs store to each other while they load locally: the loads must not wait for what comes much later.
     local = one(OpKind.LOAD, 512, on=machine(link_latency=5_000_000), wavefronts=4, unroll=4)
     both = Launch(local.machine, 2, ((*local.grids[0], Workgroup((Operation(
-        OpKind.STORE, 64, (), (Place(1, 0, 1),)),))),), (*local.buffers, Buffer("far", 64)), (), 4, 4)
+        OpKind.STORE, 64, (), (Place(1, 0, 1),)),))),), (*local.buffers, Buffer("far", 64)), (),
+                  (Stream(4, 4),))
     alone, beside = run_launch(local), run_launch(both)
     assert beside.workgroup_ends[0, 0] < 1.1 * alone.workgroup_ends[0, 0] < beside.workgroup_ends[0, 1] / 4
 
@@ -264,7 +266,7 @@ def test_the_trap_requests_that_reserve_their_way_early_would_block_others() -> 
 
 def acquires(*operations: Operation, workgroups_per_unit: int = 2) -> Launch:
     return Launch(machine(workgroups_per_unit=workgroups_per_unit), 2, ((Workgroup(operations),) * 5,),
-                  (Buffer("lines", 40, flagged=True),), ("go",), 2, 1)
+                  (Buffer("lines", 40, flagged=True),), ("go",), (Stream(2),))
 
 
 @pytest.mark.parametrize("pure", [True, pytest.param(False, marks=needs_core)])

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.settings import Kernels
 from astrarium.collective.kernels.writer import KernelAlgorithm, Shape, Writer
-from astrarium.engine.gpu import Finished, Launch, run_launch
+from astrarium.engine.gpu import Finished, Launch, Stream, run_launch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.registry import load, names
 from astrarium.units import Bytes
@@ -46,7 +46,7 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))
     writer = write_kernel(op, gpus, chunk, kernels, path=path)
     return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
-                  kernels.wavefronts, kernels.unroll, (round(kernels.launch * 1000),))
+                  (Stream(kernels.wavefronts, kernels.unroll),), (round(kernels.launch * 1000),))
 
 
 def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: str = "kernels") -> Writer:

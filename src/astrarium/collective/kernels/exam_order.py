@@ -38,10 +38,13 @@ class Order:
         self.released: dict[tuple[int, int], list[Released]] = {}
         self.acquired: list[tuple[Who, int, tuple[int, int], int, list[Released]]] = []
 
+    def _wavefronts(self, who: Who) -> int:
+        return self.launch.streams[self.launch.grid(who[0])[who[1]].stream].wavefronts
+
     def _stamp(self, who: Who, size: int) -> I64:
         """[4, size]: workgroup, epoch, turn and wavefront of each request of an operation."""
         me = self.number[who]
-        wavefront = np.arange(size) // self.launch.machine.instruction % self.launch.wavefronts
+        wavefront = np.arange(size) // self.launch.machine.instruction % self._wavefronts(who)
         rows = (np.full(size, me), np.full(size, self.epoch[me]), np.full(size, self.turn[me]), wavefront)
         return np.stack(rows)
 

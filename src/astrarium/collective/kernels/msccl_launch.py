@@ -21,7 +21,7 @@ from astrarium.collective.kernels.layout import Layout, check_room, fold
 from astrarium.collective.msccl import RECEIVES, SENDS, msccl_op
 from astrarium.collective.msccl_exam import check_ranges, examine_msccl
 from astrarium.collective.msccl_xml import Algo, Block, Step
-from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
+from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Stream, Workgroup
 from astrarium.errors import UnsupportedError
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
@@ -52,8 +52,8 @@ def msccl_launch(algo: Algo, payload: float, gpu: Gpu, *, wavefronts: int = 8, u
     examine_msccl(algo, path=path)
     builder = _Builder(algo, payload, gpu, path)
     grids = tuple(builder.grid(rank) for rank in range(len(algo.gpus)))
-    launch = Launch(gpu.machine(), len(algo.gpus), grids, builder.buffers, tuple(builder.semaphores), wavefronts,
-                    unroll)
+    launch = Launch(gpu.machine(), len(algo.gpus), grids, builder.buffers, tuple(builder.semaphores),
+                    (Stream(wavefronts, unroll),))
     prove(launch, builder.promise(), path=path)
     return fold(launch, builder.layout) if folded else launch
 

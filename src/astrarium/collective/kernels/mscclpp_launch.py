@@ -26,7 +26,7 @@ from astrarium.collective.kernels.mscclpp import (
     Spot,
 )
 from astrarium.collective.kernels.mscclpp_sync import Semaphore, Signals, steps_of
-from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
+from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Stream, Workgroup
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
@@ -54,7 +54,7 @@ def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: in
     grids = tuple(builder.grid(rank) for rank in range(len(plan.gpus)))
     wavefronts = max(1, round(plan.threads * LANE / float(Bytes.of(gpu.instruction))))
     launch = Launch(gpu.machine(), len(plan.gpus), grids, builder.buffers,
-                    tuple(_NAMES[what].format(*at) for what, *at in builder.semaphores), wavefronts, unroll)
+                    tuple(_NAMES[what].format(*at) for what, *at in builder.semaphores), (Stream(wavefronts, unroll),))
     builder.check_proxies(gpu, wavefronts, grids)
     prove(launch, builder.promise(), path=plan.path)
     return fold(launch, builder.layout) if folded else launch

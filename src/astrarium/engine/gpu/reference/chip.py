@@ -55,7 +55,7 @@ class Chip:
         self.joins: dict[tuple[Wavefront, int], int] = {}           # answers to requests to all GPUs
         self.counts = [0] * len(launch.semaphores)
         self.polls: dict[int, list[tuple[int, Packet]]] = {}        # by semaphore
-        self.channel_requests = [0] * len(m.channel_router)
+        self.channel_requests, self.hbm_requests = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.port_packets = [[0, 0] for _ in m.port_router]
         self.port_busy: list[list[int]] = [[] for _ in m.port_router]       # recorded, by port and bin
 
@@ -216,6 +216,7 @@ class Chip:
         end = self.l2[channel] = max(self.l2[channel], self.ways.now) + m.channel
         loads = packet.kind in ("load", "poll")
         if self.flagged <= packet.line < self.in_hbm:
+            self.hbm_requests[channel] += 1
             end = self.hbm[channel] = max(self.hbm[channel], end) + m.hbm
             end += m.hbm_latency if loads else 0
         answer = Packet(packet.instruction, "data" if loads else "ack", packet.line, packet.serial)
@@ -227,9 +228,10 @@ class Chip:
 
     def unit(self, packet: Packet) -> None:
         """An answer with data is at its unit's way in."""
-        number = packet.instruction.wavefront.work.unit.number
+        unit = packet.instruction.wavefront.work.unit
+        number = unit.number
         if packet.kind == "data":
-            self.unit_in[number] = max(self.unit_in[number], self.ways.now) + self.machine.unit_data
+            self.unit_in[number] = max(self.unit_in[number], self.ways.now) + unit.data
             self.ways.back(packet, self.unit_in[number])
         else:
             self.ways.back(packet, self.ways.now)
