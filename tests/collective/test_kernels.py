@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
 
-from astrarium.collective.kernels import Gpu, Kernels, examine_kernels, kernel_algorithm, kernel_launch, kernel_time
+from astrarium.collective.kernels import (
+    CopyEngines,
+    Gpu,
+    Kernels,
+    examine_kernels,
+    kernel_algorithm,
+    kernel_launch,
+    kernel_time,
+)
 from astrarium.collective.kernels.build import FLAGS
 from astrarium.config import ConfigError
 from astrarium.engine.gpu import Launch, Operation, OpKind, Workgroup, run_launch
@@ -24,7 +32,8 @@ GPU = Gpu(units=8, workgroups_per_unit=2, wavefronts_per_unit=16, instruction="1
           reduce_bandwidth="112 GB/s", dispatch="1 us", barrier="20 ns", fence="300 ns", network_latency="60 ns",
           channels=16, interleave="512 B", l2_bandwidth="2 TB/s", l2_latency="100 ns", hbm_bandwidth="1 TB/s",
           hbm_latency="200 ns", ports=6, port_interleave="256 B", port_bandwidth="25 GB/s", header="16 B",
-          control="16 B", link_latency="500 ns")
+          control="16 B", link_latency="500 ns",
+          copy_engines=CopyEngines(count=2, bandwidth="100 GB/s", outstanding=256, dispatch="1 us"))
 
 
 def every_kind() -> Iterator[tuple[CommOp, Kernels]]:

@@ -57,6 +57,7 @@ gpu::Machine machine_of(nb::handle from) {
                                                              {"port_data", &m.port_data},
                                                              {"port_control", &m.port_control},
                                                              {"link_latency", &m.link_latency},
+                                                             {"write_back", &m.write_back},
                                                              {"engines", &m.engines},
                                                              {"engine_limit", &m.engine_limit},
                                                              {"engine_data", &m.engine_data},

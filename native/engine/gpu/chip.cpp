@@ -24,6 +24,7 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
       credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
       counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
+    write_back_ = m_.write_back * m_.hbm;
     computes_ = static_cast<std::uint32_t>(m_.unit_router.size()) - static_cast<std::uint32_t>(m_.engines);
     if (m_.round_robin) arbiters_.resize(2 * port_group_);
     for (const Grid& grid : launch.grids)
@@ -236,8 +237,8 @@ void Chip::access(Event event) {
     Tick end = l2_[at] = std::max(l2_[at], now) + m_.channel;
     if (event.line >= launch_.flagged && event.line < launch_.in_hbm) {
         ++hbm_requests[at];
-        end = hbm_[at] = std::max(hbm_[at], end) + m_.hbm;
-        if (read) end += m_.hbm_latency;
+        const Tick written = hbm_[at] = std::max(hbm_[at], end) + m_.hbm;
+        end = read ? written + m_.hbm_latency : std::max(end, written - write_back_);
     }
     event.kind = read ? Packet::data : Packet::ack;
     event.time = end + m_.channel_latency;

@@ -71,6 +71,7 @@ private:
     std::vector<std::vector<Event>> polls_;
     std::uint32_t port_group_;  // ports per peer
     std::uint32_t computes_;    // units before the copy engines
+    Tick write_back_;           // by which HBM may be behind L2 with stores
     bool multimem_ = false;     // a place is one of all GPUs
 
     // First port to the GPU at a distance: all ports lead to a switch.

@@ -16,7 +16,7 @@ struct Machine {
     std::int64_t interleave, port_interleave, columns, credits;
     Tick unit_data, unit_control, reduce, dispatch, barrier, fence, enter, hop, mesh_data, mesh_control;
     Tick channel, channel_latency, hbm, hbm_latency, port_data, port_control, link_latency;
-    std::int64_t engines, engine_limit;
+    std::int64_t engines, engine_limit, write_back;
     Tick engine_data, engine_control, engine_dispatch;
     bool switched, round_robin;
 };

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.settings import Kernels
 from astrarium.collective.kernels.writer import KernelAlgorithm, Shape, Writer
-from astrarium.engine.gpu import Finished, Launch, Stream, run_launch
+from astrarium.engine.gpu import Finished, Launch, Machine, Stream, run_launch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.registry import load, names
 from astrarium.units import Bytes
@@ -19,6 +19,8 @@ __all__ = ["kernel_algorithm", "kernel_launch", "kernel_time", "write_kernel"]
 
 FLAGS = {"simple": 0, "ll": 2, "ll128": 1, "lamport": 1}
 """Lines with flags that a request of payload takes, by protocol; 0: none."""
+ENGINE_STEPS = 8
+"""Steps of a copy that an engine has on their way at once: some are loaded while others are stored."""
 FLAG = 8
 """Bytes of the flag in a line of ll128."""
 
@@ -45,8 +47,23 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
     chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))
     writer = write_kernel(op, gpus, chunk, kernels, path=path)
-    return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
-                  (Stream(kernels.wavefronts, kernels.unroll),), (round(kernels.launch * 1000),))
+    machine = gpu.machine()
+    stream = Stream(kernels.wavefronts, kernels.unroll, places=min(kernels.places, machine.workgroups_per_unit))
+    if kernel_algorithm(kernels.algorithm).engines:
+        if not machine.engines:
+            raise UnsupportedError(f"{path}.algorithm", f"{kernels.algorithm} on a GPU without copy_engines",
+                                   expected="gpu.copy_engines: {count, bandwidth, outstanding, dispatch}")
+        stream = _engines(machine)
+    return Launch(machine, gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores), (stream,),
+                  (round(kernels.launch * 1000),))
+
+
+def _engines(machine: Machine) -> Stream:
+    """A workgroup per copy engine at a time, which keeps as much in flight as the engine may."""
+    wavefronts = min(ENGINE_STEPS, machine.wavefronts_per_unit)
+    unroll = machine.engine_limit // (wavefronts * machine.instruction)
+    units = tuple(range(machine.computes, len(machine.unit_router)))
+    return Stream(wavefronts, min(1 << 10, max(1, unroll)), units, machine.workgroups_per_unit)
 
 
 def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: str = "kernels") -> Writer:

@@ -13,7 +13,7 @@ from astrarium.units import Bandwidth, Bytes, Time
 if TYPE_CHECKING:
     from astrarium.engine.gpu import Machine
 
-__all__ = ["Gpu"]
+__all__ = ["CopyEngines", "Gpu"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 
@@ -30,10 +30,20 @@ def _rules(gpu: Gpu) -> Iterator[Problem]:
         yield Problem("ports", f"{gpu.ports}, half of which stand in the left column", "an even number")
 
 
+class CopyEngines(Config, frozen=True, kw_only=True):
+    """DMA engines, which copy without a compute unit. What one does is known of few devices: no field has a default."""
+
+    count: Annotated[int, Knob("Engines of a GPU that work at once.", ge=1)]
+    bandwidth: Annotated[Bandwidth, Knob("Between an engine and the chip's network, each way; reads and "
+                                         "acknowledgements (`control`) included.", gt=0)]
+    outstanding: Annotated[int, Knob("Requests that an engine may have outstanding.", ge=1)]
+    dispatch: Annotated[Time, Knob("From a command to the engine's first request.", gt=0)]
+
+
 class Gpu(Config, frozen=True, kw_only=True):
     """What GPU kernels run on. No field of time or rate has a default: say what you know of a device, and its source.
 
-    Compute units stand at routers in equal blocks; half of the channels in the top row and half in the bottom row;
+    Compute units, and copy engines, stand at routers in equal blocks; half of the channels in the top row and half in the bottom row;
     half of the ports in the left column and half in the right one.
     """
 
@@ -65,6 +75,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     l2_latency: Annotated[Time, Knob("From L2 having served a request to its answer on the network.", gt=0)]
     hbm_bandwidth: Annotated[Bandwidth, Knob("Of all channels' HBM.", gt=0)]
     hbm_latency: Annotated[Time, Knob("Added to loads that HBM serves.", gt=0)]
+    write_back: Annotated[Bytes, Knob("Data that L2, all channels, has acknowledged and not yet written to HBM, at most; 0: "
+                                      "stores to HBM are acknowledged when they are there.", ge=0)] = default("0 B")
     ports: Annotated[int, Knob("Ports to other GPUs.", ge=1)]
     port_interleave: Annotated[Bytes, Knob("Bytes in a row on one port.", gt=0)]
     port_bandwidth: Annotated[Bandwidth, Knob("Of one port, each way, headers included.", gt=0)]
@@ -76,6 +88,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     arbitration: Annotated[Literal["fifo", "round_robin"], Knob(
         "Which packet a port, or a switch's queue for it, takes next. fifo: the one that came first. round_robin: one "
         "of each GPU whose kernel asked (its requests, and the answers to them), in turn.")] = "fifo"
+    copy_engines: Annotated[CopyEngines | None, Knob("Its copy engines; none: kernels of copy engines are refused.")
+                            ] = None
     proxy_latency: Annotated[Time | None, Knob("From a thread block's request on a port channel of an MSCCL++ plan "
                                                "until its proxy acts; none: such plans are refused.", gt=0)] = None
 
@@ -91,9 +105,16 @@ class Gpu(Config, frozen=True, kw_only=True):
         def at(size: float, rate: float) -> int:
             return ps(size / rate)
 
-        mesh = self.mesh_bandwidth
+        def spread(count: int) -> tuple[int, ...]:
+            return tuple(i * self.rows * self.columns // count for i in range(count))
+
+        mesh, engines = self.mesh_bandwidth, self.copy_engines
         return Machine(
-            unit_router=tuple(i * self.rows * self.columns // self.units for i in range(self.units)),
+            unit_router=spread(self.units) + (spread(engines.count) if engines else ()),
+            **({} if engines is None else {
+                "engines": engines.count, "engine_data": at(line, engines.bandwidth),
+                "engine_control": at(control, engines.bandwidth), "engine_limit": engines.outstanding,
+                "engine_dispatch": ps(engines.dispatch)}),
             channel_router=_edges(self.channels, self.columns, 1, (self.rows - 1) * self.columns),
             port_router=_edges(self.ports, self.rows, self.columns, self.columns - 1),
             workgroups_per_unit=self.workgroups_per_unit, wavefronts_per_unit=self.wavefronts_per_unit,
@@ -106,6 +127,7 @@ class Gpu(Config, frozen=True, kw_only=True):
             mesh_control=at(control, mesh) if mesh else 0, interleave=round(float(self.interleave) / line),
             channel=at(line * self.channels, self.l2_bandwidth), channel_latency=ps(self.l2_latency),
             hbm=at(line * self.channels, self.hbm_bandwidth), hbm_latency=ps(self.hbm_latency),
+            write_back=int(float(self.write_back) / line / self.channels),
             port_interleave=round(float(self.port_interleave) / line), port_data=at(line + head, self.port_bandwidth),
             port_control=at(control, self.port_bandwidth), link_latency=ps(self.link_latency), credits=self.credits,
             switched=self.switched, round_robin=self.arbitration == "round_robin")

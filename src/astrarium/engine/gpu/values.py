@@ -66,6 +66,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     channel_latency: int
     hbm: int                        # service of one line in HBM
     hbm_latency: int
+    write_back: int = 0             # lines of a channel that L2 has acknowledged and HBM has not got yet
     port_router: tuple[int, ...]
     port_interleave: int
     port_data: int

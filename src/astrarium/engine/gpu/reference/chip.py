@@ -217,8 +217,8 @@ class Chip:
         loads = packet.kind in ("load", "poll")
         if self.flagged <= packet.line < self.in_hbm:
             self.hbm_requests[channel] += 1
-            end = self.hbm[channel] = max(self.hbm[channel], end) + m.hbm
-            end += m.hbm_latency if loads else 0
+            written = self.hbm[channel] = max(self.hbm[channel], end) + m.hbm
+            end = written + m.hbm_latency if loads else max(end, written - m.write_back * m.hbm)
         answer = Packet(packet.instruction, "data" if loads else "ack", packet.line, packet.serial)
         if origin:
             goal, stage = m.port_router[self._port(packet.line, origin)], Stage.OUT
