@@ -86,11 +86,14 @@ def test_requests_are_conserved_and_no_station_is_faster_than_its_rate(launch: L
     assert np.array_equal(ran.outstanding, ran.latency)         # Little: L = lambda W, both over the whole run
     time = ran.ends - np.array([launch.start(g) for g in range(launch.gpus)])
     window = ran.makespan - min(launch.start(g) for g in range(launch.gpus))
-    assert (ran.outstanding <= time * m.limit_unit * len(m.unit_router)).all()
+    assert (ran.outstanding <= time * (m.limit_unit * m.computes + m.engine_limit * m.engines)).all()
     assert (ran.channel_requests * m.channel <= window).all()
     assert (ran.port_packets @ np.array([m.port_data, m.port_control]) <= window).all()
-    issued = ran.requests @ np.array([m.unit_control, m.unit_data, m.unit_control])
-    assert (issued <= time * len(m.unit_router)).all()
+    control, data = min(m.unit_control, m.engine_control), min(m.unit_data, m.engine_data)
+    assert (ran.requests @ np.array([control, data, control]) <= time * len(m.unit_router)).all()
+    assert (ran.hbm_requests <= ran.channel_requests).all()
+    stored = 0 if m.write_back == 0 else m.write_back * m.hbm
+    assert (ran.hbm_requests * m.hbm <= window + stored).all()
 
 
 @given(launches)

@@ -54,11 +54,12 @@ def random_machine(random: Random, gpus: int) -> Machine:
     free = {name: random.randint(0, 900) for name in ("reduce", "channel_latency", "hbm", "hbm_latency")}
     units = random.randint(1, 4)
     engines = {name: random.randint(1, 900) for name in ("engine_data", "engine_control", "engine_dispatch")}
-    return Machine(unit_router=routers(units), engines=random.randint(0, units - 1),
-                   engine_limit=random.randint(2 * instruction, 40), **engines, channel_router=routers(random.randint(1, 5)),
+    return Machine(unit_router=routers(units), engines=random.randint(0, units - 1), **engines,
+                   engine_limit=random.randint(2 * instruction, 40), channel_router=routers(random.randint(1, 5)),
                    port_router=routers(ports), wavefronts_per_unit=random.randint(4, 9), instruction=instruction,
                    limit_wavefront=limits[0], limit_workgroup=limits[1], limit_unit=limits[2], rows=rows,
-                   columns=columns, mesh_data=mesh, mesh_control=mesh and random.randint(1, mesh), switched=switched, write_back=random.choice([0, 3]),
+                   columns=columns, mesh_data=mesh, mesh_control=mesh and random.randint(1, mesh), switched=switched,
+                   write_back=random.choice([0, 3]),
                    credits=random.choice([0, 1, 3]), round_robin=random.random() < 0.5, **few, **times, **free)
 
 

@@ -19,10 +19,10 @@ std::uint32_t skewed(std::uint32_t block, std::uint32_t count) {
 
 Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
     : boxes(launch.gpus), channel_requests(launch.machine.channel_router.size()), hbm_requests(channel_requests.size()),
-      port_packets(2 * launch.machine.port_router.size()), launch_(launch), m_(launch.machine), queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()),
-      outward_(m_.port_router.size()), inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()),
-      credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
-      counts_(launch.semaphores), polls_(launch.semaphores) {
+      port_packets(2 * launch.machine.port_router.size()), launch_(launch), m_(launch.machine), queue_(queue), flights_(flights),
+      l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()), outward_(m_.port_router.size()), inward_(m_.port_router.size()),
+      unit_in_(m_.unit_router.size()), credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)),
+      credit_at_(m_.port_router.size()), landed_(launch.flagged), counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
     write_back_ = m_.write_back * m_.hbm;
     computes_ = static_cast<std::uint32_t>(m_.unit_router.size()) - static_cast<std::uint32_t>(m_.engines);

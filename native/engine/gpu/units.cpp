@@ -6,8 +6,15 @@ namespace astrarium::gpu {
 
 Units::Units(const Launch& launch, std::uint32_t gpu, Queue& queue, Chip& chip, Instructions& flights)
     : launch_(launch), m_(launch.machine), grid_(launch.grid(gpu)), queue_(queue), chip_(chip), flights_(flights) {
-    const Unit unit{Ready(static_cast<std::size_t>(m_.wavefronts_per_unit)), m_.workgroups_per_unit, m_.wavefronts_per_unit,
-                    m_.limit_wavefront, m_.limit_workgroup, m_.limit_unit, m_.unit_data, m_.unit_control, m_.dispatch};
+    const Unit unit{Ready(static_cast<std::size_t>(m_.wavefronts_per_unit)),
+                    m_.workgroups_per_unit,
+                    m_.wavefronts_per_unit,
+                    m_.limit_wavefront,
+                    m_.limit_workgroup,
+                    m_.limit_unit,
+                    m_.unit_data,
+                    m_.unit_control,
+                    m_.dispatch};
     units_.resize(m_.unit_router.size(), unit);
     for (std::size_t i = units_.size() - static_cast<std::size_t>(m_.engines); i < units_.size(); ++i) {
         units_[i].limit_wavefront = units_[i].limit_workgroup = units_[i].limit_unit = m_.engine_limit;

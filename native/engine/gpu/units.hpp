@@ -119,9 +119,7 @@ private:
     std::uint32_t number(const Wavefront& f) const { return static_cast<std::uint32_t>(&f - wavefronts_.data()); }
     Span span(const Wavefront& f, const Operation& op, std::uint32_t j) const;
     const Stream& stream_of(const Work& work) const { return launch_.streams[work.stream]; }
-    bool fits(const Unit& unit, const Stream& stream) const {
-        return unit.places >= stream.places && unit.wavefronts >= stream.wavefronts;
-    }
+    bool fits(const Unit& unit, const Stream& stream) const { return unit.places >= stream.places && unit.wavefronts >= stream.wavefronts; }
     void deal(std::uint32_t stream, Tick when);
     void place(std::uint32_t stream, std::uint32_t unit, Tick when);
     void later(Tick when, Stage stage, const Wavefront& f, std::uint32_t serial, std::uint32_t what);

@@ -1,7 +1,7 @@
 """Kernels of copy engines: all GPUs meet, engines push chunks to their peers' memory, all meet again; no compute unit.
 
-So do NCCL's copy-engine collectives (src/ce_coll.cc, commit 5067397c, ncclCeAllGather: all ranks are ready, one copy per
-rank, all are complete).
+So do NCCL's copy-engine collectives (https://github.com/NVIDIA/nccl, src/ce_coll.cc, commit 5067397c, ncclCeAllGather:
+all ranks are ready, one copy per rank, all are complete).
 """
 
 from __future__ import annotations

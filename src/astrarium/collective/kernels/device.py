@@ -43,8 +43,8 @@ class CopyEngines(Config, frozen=True, kw_only=True):
 class Gpu(Config, frozen=True, kw_only=True):
     """What GPU kernels run on. No field of time or rate has a default: say what you know of a device, and its source.
 
-    Compute units, and copy engines, stand at routers in equal blocks; half of the channels in the top row and half in the bottom row;
-    half of the ports in the left column and half in the right one.
+    Compute units, and copy engines, stand at routers in equal blocks; half of the channels in the top row and half in
+    the bottom row; half of the ports in the left column and half in the right one.
     """
 
     rules: ClassVar[Rules] = (_rules,)
@@ -75,8 +75,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     l2_latency: Annotated[Time, Knob("From L2 having served a request to its answer on the network.", gt=0)]
     hbm_bandwidth: Annotated[Bandwidth, Knob("Of all channels' HBM.", gt=0)]
     hbm_latency: Annotated[Time, Knob("Added to loads that HBM serves.", gt=0)]
-    write_back: Annotated[Bytes, Knob("Data that L2, all channels, has acknowledged and not yet written to HBM, at most; 0: "
-                                      "stores to HBM are acknowledged when they are there.", ge=0)] = default("0 B")
+    write_back: Annotated[Bytes, Knob("Stored data that all channels' L2 may hold before HBM has them; 0: a store is "
+                                      "acknowledged when it is in HBM.", ge=0)] = default("0 B")
     ports: Annotated[int, Knob("Ports to other GPUs.", ge=1)]
     port_interleave: Annotated[Bytes, Knob("Bytes in a row on one port.", gt=0)]
     port_bandwidth: Annotated[Bandwidth, Knob("Of one port, each way, headers included.", gt=0)]

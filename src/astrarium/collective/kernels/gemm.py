@@ -1,8 +1,8 @@
 """A matrix product as workgroups: one per output tile, which loads panels of A and B, multiplies and stores its tile.
 
-Panels. A panel is as many rows of A (or columns of B) as divide both sides of a tile, with all of k, in a row in memory.
-A wavefront loads a step of the tile's panels, waits, and then the unit's matrix pipe takes the step; other wavefronts
-load meanwhile, so that their number is the number of stages of the software pipeline.
+Panels. A panel is as many rows of A (or columns of B) as divide both sides of a tile, with all of k, contiguous in
+memory. A wavefront loads a step of the tile's panels, waits, and then the unit's matrix pipe takes the step; other
+wavefronts load meanwhile, so that their number is the number of stages of the software pipeline.
 
 Which bytes go to HBM. Tiles that run at once (a wave: so many as have places on the units) read a panel from HBM once:
 the first of them in order of dispatch; the others find it in L2. Between waves nothing stays in L2. C goes to HBM once.

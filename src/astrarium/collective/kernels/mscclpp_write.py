@@ -62,7 +62,7 @@ def mscclpp_plan(op: CommOp, gpus: int, kernels: Kernels | None = None, *, threa
         raise UnsupportedError(f"{path}.protocol", kernels.protocol, expected=" or ".join(PROTOCOLS)
                                + ", which MSCCL++ plans have")
     if kernel_algorithm(kernels.algorithm).engines:
-        raise UnsupportedError(path, f"{kernels.name}, which runs on copy engines", expected="a kernel of compute units")
+        raise UnsupportedError(path, f"{kernels.name}, which runs on copy engines", expected="a kernel of units")
     ll = kernels.protocol == "ll"
     writer = write_kernel(op, gpus, kernels.workgroups, kernels, path=path)
     if any(place.peer == gpus for group in writer.groups for each in group.operations

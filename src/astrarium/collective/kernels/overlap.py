@@ -35,11 +35,14 @@ class GpuOverlap(Config, frozen=True, kw_only=True):
     payload: Annotated[Bytes, Knob("Bytes as nccl-tests counts them: of all_gather and reduce_scatter all chunks "
                                    "together, else one GPU's buffer.", gt=0)]
     kernels: Annotated[Sequence[Kernels], Knob("Kernels of the collective, one after the other.")] = (Kernels(),)
-    units: Annotated[Sequence[int], Knob("Compute units that only the collective uses, one case after the other; 0: both "
-                                           "use all. Kernels of copy engines need none.", ge=0)] = (0,)
-    first: Annotated[Literal["collective", "gemm"], Knob("Whose workgroups go first where both want a place: the stream "
-                                                         "of higher priority, or the one that came first.")] = "collective"
-    memory: Annotated[Literal["hbm", "l2"], Knob("Where the collective's data are; lines with flags are in L2.")] = "hbm"
+    units: Annotated[Sequence[int], Knob(
+        "Compute units that only the collective uses, one case after the other; 0: both use all. Kernels of copy "
+        "engines need none.", ge=0)] = (0,)
+    first: Annotated[Literal["collective", "gemm"], Knob(
+        "Whose workgroups go first where both want a place: the stream of higher priority, or the one that came first."
+    )] = "collective"
+    memory: Annotated[Literal["hbm", "l2"], Knob("Where the collective's data are; lines with flags are in L2.")
+                      ] = "hbm"
 
 
 class Overlapped(Struct, frozen=True):

@@ -15,7 +15,8 @@ _POSITIVE = ("workgroups_per_unit", "wavefronts_per_unit", "instruction", "unit_
              "fence", "dispatch", "enter", "hop", "interleave", "channel", "port_interleave", "port_data",
              "port_control", "link_latency", "columns", "rows", "engine_data", "engine_control", "engine_limit",
              "engine_dispatch")
-_AT_LEAST_0 = ("reduce", "mesh_data", "mesh_control", "channel_latency", "hbm", "hbm_latency", "credits", "engines", "write_back")
+_AT_LEAST_0 = ("reduce", "mesh_data", "mesh_control", "channel_latency", "hbm", "hbm_latency", "credits", "engines",
+               "write_back")
 
 
 def check(launch: Launch, *, path: str = "launch") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from msgspec.structs import replace
 
@@ -16,16 +17,19 @@ def together(launches: Sequence[Launch]) -> Launch:
     """One launch that runs all of them on the same GPUs, each with its own buffers, semaphores and start; where several
     have a workgroup for a place, the first launch's goes first. Its workgroups are those of the first launch, then
     those of the second, ... Raises InputError for other machines or numbers of GPUs, and where GPUs start apart."""
-    first, whole = launches[0], launches[0]
+    first = launches[0]
     for i, launch in enumerate(launches):
         if (launch.machine, launch.gpus) != (first.machine, first.gpus):
             raise InputError(f"launches[{i}]", "other GPUs", expected="the machine and number of GPUs of launches[0]")
         if len(set(launch.starts)) > 1:
             raise InputError(f"launches[{i}].starts", "GPUs that start apart", expected="one start")
-        later = tuple(replace(stream, start=stream.start + launch.starts[0]) for stream in launch.streams)
-        launch = replace(launch, streams=later, starts=(0,))
-        whole = launch if i == 0 else _both(whole, launch)
-    return whole
+    return reduce(_both, map(_from_zero, launches))
+
+
+def _from_zero(launch: Launch) -> Launch:
+    """The launch with its start in its streams."""
+    streams = tuple(replace(stream, start=stream.start + launch.starts[0]) for stream in launch.streams)
+    return replace(launch, streams=streams, starts=(0,))
 
 
 def _both(one: Launch, other: Launch) -> Launch:

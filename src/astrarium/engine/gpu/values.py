@@ -116,8 +116,8 @@ class Operation(Struct, frozen=True):
     """One operation of a workgroup. `size`: requests of payload, of each source and target. A MEMCPY copies its source
     to all targets, or each of several sources to the target of the same number. `peer`, `semaphore`: what
     a release signals (an acquire asks its own GPU's); `value`: the count that an acquire waits for. `fence`: a release
-    waits until all of the workgroup's requests are back. `time`: of a NOP, ps; of a MULTIPLY, for which the unit's matrix
-    pipe multiplies a request of each source with the others' (ps per request of payload)."""
+    waits until all of the workgroup's requests are back. `time`: of a NOP, ps; of a MULTIPLY, for which the matrix pipe
+    of the unit is busy, ps per request of payload."""
 
     kind: OpKind
     size: int = 0
@@ -141,9 +141,9 @@ Grid = tuple[Workgroup, ...]
 
 
 class Stream(Struct, frozen=True):
-    """One of the kernels that a launch runs at once. `wavefronts` per workgroup; `unroll` instructions of a wavefront in
-    a step. Its workgroups run on `units` (numbers; none: all compute units), where each takes so many of
-    the unit's `places` for workgroups. `start`: when it comes, ps after its GPU's start."""
+    """One of the kernels that a launch runs at once. `wavefronts` per workgroup; `unroll` instructions of a wavefront
+    in a step. Its workgroups run on `units` (numbers; none: all compute units), where each takes `places` of the unit's
+    places for workgroups. `start`: when it comes, ps after its GPU's start."""
 
     wavefronts: int = 1
     unroll: int = 1
@@ -213,7 +213,8 @@ class Finished(Struct, frozen=True, eq=False):
     `requests` [gpus, 3]: loads, stores, semaphores' (releases and polls), issued; `outstanding` [gpus]: requests
     outstanding, integrated over time, and `latency` [gpus]: their times from issue to return, added up, request x ps;
     `channel_requests` [gpus, channels], of which HBM serves `hbm_requests`; `port_packets` [gpus, ports, 2]: with and
-    without data, out; `events`: handled, by GPUs that were simulated (`simulated`). `recorded`: of those, if it was asked for."""
+    without data, out; `events`: handled, by GPUs that were simulated (`simulated`). `recorded`: of those, if it was
+    asked for."""
 
     ends: I64
     workgroup_starts: I64

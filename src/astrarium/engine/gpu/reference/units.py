@@ -157,8 +157,9 @@ class Units:
     def start(self, work: Work) -> None:
         """A workgroup begins; or its stream comes, of which it is the first."""
         if work.start < 0:
-            return self._deal(next(each for each in self.dealt if each.waiting and each.waiting[0] is work),
-                              self.events.now)
+            coming = next(each for each in self.dealt if each.waiting and each.waiting[0] is work)
+            self._deal(coming, self.events.now)
+            return
         for wavefront in work.wavefronts:
             self._proceed(wavefront)
         self._serve(work.unit)
