@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
+import statistics
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,6 +200,31 @@ def test_one_wave_of_tiles_becomes_two_beside_a_collective() -> None:
     assert len(gemm_launch(gemm, gpu).grids[0]) == 132
     case = case_of(gemm, gpu, Kernels("all_pairs", workgroups=24, wavefronts=16, places=32))
     assert 1.6 < case.gemm_slowdown < 2.1
+
+
+def measured(root: Path) -> dict[str, Any]:
+    return runpy.run_path(str(root / "benchmarks/gpu_gemm.py"))
+
+
+@needs_core
+def test_some_measured_products(root: Path) -> None:
+    """Nothing was fitted on them."""
+    part, shapes = measured(root), [("1024", "8192", "1024"), ("2048", "4096", "1024")]
+    for row in part["rows"]("h100_sxm"):
+        if (row["m"], row["n"], row["k"]) in shapes:
+            few, error = part["error"](row)
+            assert not few
+            assert -0.12 < error < -0.05
+
+
+@pytest.mark.exam
+@pytest.mark.parametrize(("device", "worst"), [("a100_sxm_80gb", 0.20), ("h100_sxm", 0.27)])
+def test_measured_products_that_have_tiles_for_most_units(root: Path, device: str, worst: float) -> None:
+    part = measured(root)
+    found = [abs(error) for few, error in map(part["error"], part["rows"](device)) if not few]
+    assert len(found) == 32
+    assert statistics.median(found) < 0.10
+    assert max(found) < worst
 
 
 @needs_core
