@@ -44,7 +44,18 @@ def test_both_engines_print_the_same(file: str, capsys: pytest.CaptureFixture[st
     assert [case["units"] for case in printed[0]] == [0, 1]
 
 
+def test_a_timeline_shows_what_the_units_do(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "units.json"
+    assert dispatch(["run", file, "--set", "units=[1]", "--timeline", str(path)]) == 0
+    assert "open it at" in capsys.readouterr().err
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    named = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert named >= {"unit 0", "unit 1"}
+    assert {event["name"] for event in events} >= {"multiply", "store"}
+
+
 @pytest.mark.parametrize(("more", "words"), [
+    (["--timeline", "t.json"], "--timeline: of 2 cases; expected one: --set units=[0], and one entry of kernels"),
     (["--nodes"], "--nodes: would do nothing here; expected a design"),
     (["--rank", "0"], "--rank: would do nothing here"),
     (["--set", "units=[4]"], "units: 4; expected less than the 4 units"),

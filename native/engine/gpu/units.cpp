@@ -6,7 +6,9 @@ namespace astrarium::gpu {
 
 Units::Units(const Launch& launch, std::uint32_t gpu, Queue& queue, Chip& chip, Instructions& flights)
     : launch_(launch), m_(launch.machine), grid_(launch.grid(gpu)), queue_(queue), chip_(chip), flights_(flights) {
-    const Unit unit{Ready(static_cast<std::size_t>(m_.wavefronts_per_unit)),
+    std::int64_t most = 0;  // wavefronts of the grid
+    for (const std::uint32_t stream : grid_.streams) most += launch.streams[stream].wavefronts;
+    const Unit unit{Ready(static_cast<std::size_t>(std::min(m_.wavefronts_per_unit, most))),
                     m_.workgroups_per_unit,
                     m_.wavefronts_per_unit,
                     m_.limit_wavefront,
