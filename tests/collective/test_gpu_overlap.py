@@ -25,13 +25,14 @@ from astrarium.collective.kernels import (
     gpu_overlap,
     kernel_launch,
     kernel_time,
+    mscclpp_plan,
 )
 from astrarium.collective.kernels.gemm import Tiles
 from astrarium.collective.kernels.overlap import Overlapped, overlap_launch
-from astrarium.config import decode
+from astrarium.config import ConfigError, decode
 from astrarium.engine.gpu import Operation, OpKind, Stream, Workgroup, run_launch, together
 from astrarium.engine.gpu._native import have_core
-from astrarium.errors import InputError, UnsupportedError
+from astrarium.errors import UnsupportedError
 from astrarium.vocab import CommOp
 
 needs_core = pytest.mark.skipif(not have_core(), reason="no compiled core here")
@@ -128,7 +129,7 @@ def drawn(random: Random) -> GpuOverlap:
 def test_both_engines_agree_folded_or_not_and_requests_add_up(overlap: GpuOverlap) -> None:
     for kernels in overlap.kernels:
         units = None if kernels.algorithm == "copy_engine" else overlap.units[0]
-        launch, tiles = overlap_launch(overlap, kernels, units)
+        launch, product = overlap_launch(overlap, kernels, units)
         ways = (False, True), (False, False), (True, True)
         runs = [run_launch(launch, pure=pure, fold=fold) for pure, fold in ways]
         for ran in runs[1:]:
@@ -137,7 +138,7 @@ def test_both_engines_agree_folded_or_not_and_requests_add_up(overlap: GpuOverla
         gemm = run_launch(gemm_launch(overlap.gemm, overlap.gpu, units=overlap.gpu.units - (units or 0)))
         one = kernel_time(CommOp[overlap.op.upper()], float(overlap.payload), overlap.gpus, overlap.gpu, kernels)
         assert (runs[0].requests[0] == gemm.requests[0] + one.requests[0]).all()
-        assert tiles.stop - tiles.start == len(gemm.workgroup_ends[0])
+        assert sum(group.stream == product for group in launch.grids[0]) == len(gemm.workgroup_ends[0])
         m = launch.machine
         assert (runs[0].hbm_requests * m.hbm <= runs[0].makespan + m.write_back * m.hbm).all()
 
@@ -153,6 +154,15 @@ def test_a_case_says_what_each_takes() -> None:
     assert shared.makespan == max(shared.gemm_beside, shared.collective_beside)
     assert 1 <= shared.ideal <= 2
     assert shared.of_ideal == pytest.approx((shared.speedup - 1) / (shared.ideal - 1))
+
+
+@needs_core
+def test_plans_of_others_run_beside_a_product(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(mscclpp_plan(CommOp.ALL_GATHER, 4, replace(GATHER, wavefronts=8), threads=256).encode())
+    built, plan = gpu_overlap(asked(kernels=[replace(GATHER, places=1), Kernels(program=str(path))], units=[2]))
+    assert plan.collective_alone == pytest.approx(built.collective_alone, rel=0.05)
+    assert plan.collective_beside == pytest.approx(built.collective_beside, rel=0.05)
 
 
 @needs_core
@@ -240,10 +250,10 @@ def test_small_collectives_of_copy_engines_are_slow_and_large_ones_are_not() -> 
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"units": [8]}, "units: 8; expected less than the 8 units"),
+    ({"units": [1, 8]}, r"units\[1\]: 8 of 8 units; expected some left for the product"),
     ({"op": "all_reduce", "kernels": [Kernels("copy_engine")]}, r"kernels\[0\].algorithm: copy_engine has no all_red")])
 def test_what_cannot_be_is_refused(change: dict[str, object], words: str) -> None:
-    with pytest.raises((InputError, UnsupportedError), match=words):
+    with pytest.raises((ConfigError, UnsupportedError), match=words):
         gpu_overlap(asked(**change))
     with pytest.raises(UnsupportedError, match=r"a GPU without copy_engines; expected gpu\.copy_engines"):
         kernel_launch(CommOp.ALL_GATHER, 4096, 2, replace(GPU, copy_engines=None), Kernels("copy_engine"))

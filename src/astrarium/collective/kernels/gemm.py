@@ -48,7 +48,7 @@ class Gemm(Config, frozen=True, kw_only=True):
     unroll: Annotated[int, Knob("Instructions of a wavefront in a step.", ge=1)] = 4
     places: Annotated[int | None, Knob(
         "Of a unit's places for workgroups, those that a tile's workgroup takes (its share of registers and shared "
-        "memory); none: all of them, so that nothing else runs beside it.", ge=1)] = None
+        "memory); none, or more than there are: all, so that nothing else runs beside it.", ge=1)] = None
 
     @property
     def flops(self) -> int:

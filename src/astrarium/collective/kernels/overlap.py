@@ -6,8 +6,8 @@ Reserved units run the collective alone, and the product has the others; copy en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,18 +16,24 @@ from astrarium.collective.kernels.build import kernel_algorithm, kernel_launch
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.gemm import Gemm, gemm_launch
 from astrarium.collective.kernels.settings import Kernels
-from astrarium.config import Config, Knob
+from astrarium.config import Config, Knob, Problem
 from astrarium.engine.gpu import Finished, Launch, run_launch, together
-from astrarium.errors import InputError
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
 
 __all__ = ["GpuOverlap", "Overlapped", "gpu_overlap", "overlap_launch"]
 
 
+def _rules(asked: GpuOverlap) -> Iterator[Problem]:
+    for i, units in enumerate(asked.units):
+        if units >= asked.gpu.units:
+            yield Problem(f"units[{i}]", f"{units} of {asked.gpu.units} units", "some left for the product")
+
+
 class GpuOverlap(Config, frozen=True, kw_only=True):
     """What runs on every GPU: a product, and a collective among the GPUs."""
 
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_rules,)
     gpu: Annotated[Gpu, Knob("What both run on.")]
     gpus: Annotated[int, Knob("GPUs of the collective; each has the product.", ge=2)]
     gemm: Annotated[Gemm, Knob("The product.")]
@@ -100,26 +106,25 @@ def gpu_overlap(asked: GpuOverlap, *, pure: bool = False) -> list[Overlapped]:
     return cases
 
 
-def overlap_launch(asked: GpuOverlap, kernels: Kernels, units: int | None) -> tuple[Launch, slice]:
-    """Both as one launch with `units` reserved, and which of its workgroups are the product's."""
+def overlap_launch(asked: GpuOverlap, kernels: Kernels, units: int | None) -> tuple[Launch, int]:
+    """Both as one launch with `units` reserved, and the number of the product's stream."""
     reserved = units or 0
-    if reserved >= asked.gpu.units:
-        raise InputError("units", str(reserved), expected=f"less than the {asked.gpu.units} units of the GPU")
     gemm = gemm_launch(asked.gemm, asked.gpu, asked.gpus, units=asked.gpu.units - reserved)
     collective = _collective(asked, kernels, reserved, "kernels")
     ahead = asked.first == "gemm"
     both = together((gemm, collective) if ahead else (collective, gemm))
-    tiles, first = len(gemm.grids[0]), 0 if ahead else len(collective.grids[0])
-    return both, slice(first, first + tiles)
+    return both, 0 if ahead else len(collective.streams)
 
 
 def _case(asked: GpuOverlap, kernels: Kernels, units: int | None, alone: tuple[int, int], *, pure: bool) -> Overlapped:
-    launch, tiles = overlap_launch(asked, kernels, units)
+    launch, product = overlap_launch(asked, kernels, units)
     ran = run_launch(launch, pure=pure)
-    ends = ran.workgroup_ends[0].tolist()
-    product = max(ends[tiles])
-    others = max(ends[:tiles.start] + ends[tiles.stop:])
-    return Overlapped(kernels, units, alone[0], product, alone[1], others, float(ran.hbm_use(launch.machine).mean()))
+    ends = {True: 0, False: 0}
+    for gpu in range(len(launch.grids)):        # one, or one per GPU
+        for group, end in zip(launch.grid(gpu), ran.workgroup_ends[gpu].tolist(), strict=False):
+            ends[group.stream == product] = max(ends[group.stream == product], end)
+    use = float(ran.hbm_use(launch.machine).mean())
+    return Overlapped(kernels, units, alone[0], ends[True], alone[1], ends[False], use)
 
 
 def _collective(asked: GpuOverlap, kernels: Kernels, reserved: int, path: str) -> Launch:
