@@ -75,7 +75,7 @@ class Gpu(Config, frozen=True, kw_only=True):
     switched: Annotated[bool, Knob("Ports lead to a switch; else they are dealt to the peers.")] = True
     arbitration: Annotated[Literal["fifo", "round_robin"], Knob(
         "Which packet a port, or a switch's queue for it, takes next. fifo: the one that came first. round_robin: one "
-        "of each GPU whose kernel asked (its requests, and the answers to them), in turn.")] = "fifo"
+        "with data and one without (a read, an acknowledgement, a semaphore) in turn, while both wait.")] = "fifo"
     proxy_latency: Annotated[Time | None, Knob("From a thread block's request on a port channel of an MSCCL++ plan "
                                                "until its proxy acts; none: such plans are refused.", gt=0)] = None
 
