@@ -5,7 +5,8 @@
 
 Rows: `data/gpu_collectives.csv`, from the tables of PyPI `aiconfigurator-core` 0.12.0 (NVIDIA, Apache-2.0; its
 `message_size` counts 16-bit elements) and MSCCL++'s own regression files (test/deploy/perf_ndmv4 and 5.jsonl, commit
-1f5f065d, MIT). `engine`: SGLang's all_reduce in a CUDA graph. Which rows were fitted: `tools/fit_gpus.py`. WHEEL: the
+1f5f065d, MIT). `engine`: SGLang's all_reduce in a CUDA graph. `engine_rocm`: vLLM's on MI300X, tables of two pull
+requests (ROCm/aiter 801, vllm-project/vllm 19744). Which rows were fitted: `tools/fit_gpus.py`. WHEEL: the
 wheel, or its folder `systems/data`.
 
 The error of a row is |simulated / measured - 1|. Targets on eight GPUs: median 10 %, 90th percentile 20 %; MSCCL++'s
@@ -51,18 +52,18 @@ def spread(errors: Iterable[float]) -> tuple[int, float, float]:
 
 def table(device: str, times: Sequence[tuple[Row, float]]) -> None:
     """Errors of a device."""
-    print(f"{device}\n{'library':9}{'operation':16}{'GPUs':>5}   {'fitted: n, median, p90':26}held out: n, median, p90")
+    print(f"{device}\n{'library':12}{'operation':16}{'GPUs':>5}   {'fitted: n, median, p90':26}held out: n, median, p90")
     groups = sorted({(row.library, row.op.name.lower(), row.gpus) for row, _ in times})
     lines = [(*group, [pair for pair in times if (pair[0].library, pair[0].op.name.lower(), pair[0].gpus) == group])
              for group in groups]
-    lines.append(("all", "all_reduce", 8, [pair for pair in times if pair[0].gpus == 8
-                                           and pair[0].op == CommOp.ALL_REDUCE]))
+    eight = [pair for pair in times if pair[0].gpus == 8 and pair[0].op == CommOp.ALL_REDUCE]
+    lines += [("all", "all_reduce", 8, eight)] if eight else []
     for library, op, gpus, pairs in lines:
         cells = []
         for fitted in (True, False):
             errors = [abs(time / row.us - 1) for row, time in pairs if row.fitted == fitted]
             cells.append("{:3}  {:5.1f} %  {:5.1f} %".format(*spread(errors)) if errors else "")
-        print(f"{library:9}{op:16}{gpus:5}   {cells[0]:26}{cells[1]}")
+        print(f"{library:12}{op:16}{gpus:5}   {cells[0]:26}{cells[1]}")
 
 
 def write(where: Path) -> None:
@@ -70,7 +71,7 @@ def write(where: Path) -> None:
     from fit_collectives import tables
 
     with DATA.open(encoding="utf-8") as file:
-        kept = [row for row in csv.reader(file) if row[1] in ("library", "mscclpp")]
+        kept = [row for row in csv.reader(file) if row[1] in ("library", "mscclpp", "engine_rocm")]
     found = [[device, *row] for device in FOLDERS for row in of_device(where, *FOLDERS[device], tables)]
     with DATA.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([*kept[:1], *found, *kept[1:]])
@@ -108,7 +109,7 @@ def main() -> None:
         times = [(row, simulated(row)) for row in rows() if row.device == device]
         table(device, times)
         for row, time in times if asked.rows else ():
-            print(f"{row.library:9}{row.op.name.lower():16}{row.gpus:3}{row.size:10} B {row.us:8.2f} us measured, "
+            print(f"{row.library:12}{row.op.name.lower():16}{row.gpus:3}{row.size:10} B {row.us:8.2f} us measured, "
                   f"{time:8.2f} simulated, {100 * (time / row.us - 1):+6.1f} %{'' if row.fitted else ' held out'}")
 
 

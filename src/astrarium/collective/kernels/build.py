@@ -45,7 +45,7 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
     chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))
     writer = write_kernel(op, gpus, chunk, kernels, path=path)
-    return Launch(gpu.machine(), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
+    return Launch(gpu.machine(gpus), gpus, (tuple(writer.groups),), tuple(writer.buffers), tuple(writer.semaphores),
                   kernels.wavefronts, kernels.unroll, (round(kernels.launch * 1000),))
 
 
