@@ -1,6 +1,7 @@
 """Errors of simulated GPU kernels against measured collectives: per device and library, fitted and held-out rows apart.
 
     python benchmarks/gpu_hardware.py [--device h100_sxm] [--rows]
+    python benchmarks/gpu_hardware.py --rccl              RCCL's all_reduce on eight MI300X, which is another kernel
     python benchmarks/gpu_hardware.py --tables WHEEL      write data/gpu_collectives.csv anew (needs pyarrow)
 
 Rows: `data/gpu_collectives.csv`, from the tables of PyPI `aiconfigurator-core` 0.12.0 (NVIDIA, Apache-2.0; its
@@ -29,7 +30,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 from fit_gpus import Row, rows  # noqa: E402
 
 from astrarium import catalog  # noqa: E402
-from astrarium.collective.kernels import library_time  # noqa: E402
+from astrarium.collective.kernels import Gpu, Kernels, kernel_time, library_time  # noqa: E402
+from astrarium.collective.kernels.libraries import LIBRARIES  # noqa: E402
+from astrarium.config import decode  # noqa: E402
 from astrarium.vocab import CommOp  # noqa: E402
 
 DATA = ROOT / "benchmarks/data/gpu_collectives.csv"
@@ -52,7 +55,8 @@ def spread(errors: Iterable[float]) -> tuple[int, float, float]:
 
 def table(device: str, times: Sequence[tuple[Row, float]]) -> None:
     """Errors of a device."""
-    print(f"{device}\n{'library':12}{'operation':16}{'GPUs':>5}   {'fitted: n, median, p90':26}held out: n, median, p90")
+    print(f"{device}\n{'library':12}{'operation':16}{'GPUs':>5}   {'fitted: n, median, p90':26}"
+          "held out: n, median, p90")
     groups = sorted({(row.library, row.op.name.lower(), row.gpus) for row, _ in times})
     lines = [(*group, [pair for pair in times if (pair[0].library, pair[0].op.name.lower(), pair[0].gpus) == group])
              for group in groups]
@@ -64,6 +68,21 @@ def table(device: str, times: Sequence[tuple[Row, float]]) -> None:
             errors = [abs(time / row.us - 1) for row, time in pairs if row.fitted == fitted]
             cells.append("{:3}  {:5.1f} %  {:5.1f} %".format(*spread(errors)) if errors else "")
         print(f"{library:12}{op:16}{gpus:5}   {cells[0]:26}{cells[1]}")
+
+
+def rccl() -> None:
+    """vLLM's two-shot kernel, as simulated for MI300X, beside RCCL's measured all_reduce on eight GPUs. Which kernels
+    RCCL took is not known, so this judges nothing."""
+    [settings] = LIBRARIES["engine_rocm"](CommOp.ALL_REDUCE, 8 << 20, 8)
+    launch = catalog.row_of("gpus", "mi300x")["libraries"]["engine_rocm"]["launch"]
+    kernels, gpu = decode(Kernels, {**settings, "launch": launch}), decode(Gpu, {"like": "mi300x"})
+    with (DATA.parent / "nccl_hosts.csv").open(encoding="utf-8") as file:
+        rows = [(int(row["size_B"]), float(row["time_us"])) for row in csv.DictReader(file)
+                if row["host"] == "mi300x_platform"]
+    for size, us in rows:
+        if 1 << 20 <= size <= 256 << 20:
+            time = kernel_time(CommOp.ALL_REDUCE, size, 8, gpu, kernels).makespan / 1e6
+            print(f"{size >> 20:5} MiB  RCCL {us:8.1f} us, two shots {time:8.1f} us, {100 * (time / us - 1):+5.1f} %")
 
 
 def write(where: Path) -> None:
@@ -101,11 +120,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", nargs="+", choices=list(catalog.load("gpus")), default=list(catalog.load("gpus")))
     parser.add_argument("--rows", action="store_true", help="every row")
+    parser.add_argument("--rccl", action="store_true", help="RCCL beside another kernel")
     parser.add_argument("--tables", type=Path)
     asked = parser.parse_args()
+    if asked.rccl:
+        rccl()
     if asked.tables:
         write(asked.tables)
-    for device in () if asked.tables else asked.device:
+    for device in () if asked.tables or asked.rccl else asked.device:
         times = [(row, simulated(row)) for row in rows() if row.device == device]
         table(device, times)
         for row, time in times if asked.rows else ():

@@ -6,8 +6,9 @@ TensorRT-LLM on eight GPUs; of MSCCL++ one row, for its launch. The others judge
 
 First the chip, on all_reduces of inference engines (4 and 8 GPUs; MI300X: 2 and 4) and TensorRT-LLM (2 and 4): link
 latency, fence, overhead of a packet (those that the row calls calibrated), requests outstanding in a unit, and one time
-of launch. Then, where there are rows, NCCL's all_reduce on eight GPUs, with that chip: its launch, the cost of a step of LL and of LL128 and Simple, wavefronts of LL128, unrolling of Simple. Least
-mean absolute log error; the best two of DRAWS drawn sets (seed 1), each then improved one number at a time.
+of launch. Then, where there are rows, NCCL's all_reduce on eight GPUs, with that chip: its launch, the cost of a step
+of LL and of LL128 and Simple, wavefronts of LL128, unrolling of Simple. Least mean absolute log error; the best two of
+DRAWS drawn sets (seed 1), each then improved one number at a time.
 """
 
 from __future__ import annotations
