@@ -181,25 +181,26 @@ def test_direct_links_take_as_long_as_a_switch_that_is_idle() -> None:
     assert time_of(one(OpKind.LOAD, 1, gpus=3, peer=2, on=direct)) == time_of(one(OpKind.LOAD, 1, gpus=3, peer=2))
 
 
-def readers(many: int, few: int, start: int, *, turns: bool) -> list[int]:
-    """Times of GPUs 1 and 2, ps: they read `many` and, from `start` on, `few` lines of GPU 0 over one port."""
+def readers(few: int, start: int, *, turns: bool) -> list[int]:
+    """Times of GPUs 1 and 0, ps: GPU 1 reads 320 lines of GPU 0, which from `start` on reads `few` lines of GPU 2. The
+    answers of GPU 0 and its own requests leave by one port."""
     on = machine(port_router=(0,), round_robin=turns, limit_workgroup=512)
     grids = tuple((Workgroup((Operation(OpKind.LOAD, size, (Place(0, 0, peer),)),) if size else ()),)
-                  for size, peer in ((0, 0), (many, 2), (few, 1)))
-    starts = (0, 0, start)
-    return (run_launch(Launch(on, 3, grids, (Buffer("data", 320),), (), (Stream(8, 16),),
-                              starts)).ends - starts).tolist()[1:]
+                  for size, peer in ((few, 2), (320, 2), (0, 0)))
+    starts = (start, 0, 0)
+    ends = run_launch(Launch(on, 3, grids, (Buffer("data", 320),), (), (Stream(8, 16),), starts)).ends
+    return [int(ends[1]), int(ends[0]) - start]
 
 
 @pytest.mark.parametrize("few", [1, 80])
-def test_ports_that_take_turns_give_equal_shares(few: int) -> None:
-    """GPU 0's port is busy with 320 answers to GPU 1 when GPU 2 asks. In order of arrival GPU 2 waits for what stands
-    there; in turn, each of its answers waits for one other, and GPU 1 waits for all of them."""
-    alone = readers(1, few, 10_000_000, turns=True)[1]
-    (first, behind), (turned, beside) = (readers(320, few, 600_000, turns=turns) for turns in (False, True))
+def test_ports_that_take_turns_let_control_pass_data(few: int) -> None:
+    """In order of arrival, requests wait for the answers with data that stand there; in turn, each waits for one, and
+    the answers wait for no more than the requests' own time."""
+    alone = readers(few, 10_000_000, turns=True)[1]
+    (first, behind), (turned, beside) = (readers(few, 900_000, turns=turns) for turns in (False, True))
     assert behind - alone > 100 * 5760
     assert 0 < beside - alone <= (few + 1) * 5760
-    assert turned - first == few * 5760
+    assert 0 <= turned - first <= few * 640
 
 
 @needs_core

@@ -100,10 +100,10 @@ void Chip::out(Event event) {
     waits(event.port, event);
 }
 
-// A packet waits for its source's turn, and the station takes those whose turns come before.
+// A packet waits for its class's turn, and the station takes those whose turns come before.
 void Chip::waits(std::size_t station, const Event& event) {
     serve(station, event.time);
-    arbiters_[station].put(event.origin(), event);
+    arbiters_[station].put(carries_data(event.kind), event);
 }
 
 // When a station takes its next packet.

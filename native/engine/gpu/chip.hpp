@@ -1,5 +1,5 @@
 // What packets pass on one GPU: routers, channels of memory, ports. Stations are FIFO servers, asked when the packet is there; ports that
-// take turns among sources ask an arbiter at the end of each service.
+// take turns between control and data ask an arbiter at the end of each service.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -47,7 +47,7 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
     request = float(Bytes.of(gpu.request)) - (FLAG if kernels.protocol == "ll128" else 0)
     chunk = max(1, -(-int(payload) // int(request * (1 if whole else max(1, gpus)))))
     writer = write_kernel(op, gpus, chunk, kernels, path=path)
-    machine = gpu.machine()
+    machine = gpu.machine(gpus)
     stream = Stream(kernels.wavefronts, kernels.unroll, places=min(kernels.places, machine.workgroups_per_unit))
     if kernel_algorithm(kernels.algorithm).engines:
         if not machine.engines:

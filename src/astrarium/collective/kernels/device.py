@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Shorthand
+from astrarium.errors import InputError
 from astrarium.units import Bandwidth, Bytes, Time
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ def _rules(gpu: Gpu) -> Iterator[Problem]:
     for name in ("interleave", "port_interleave"):
         if Bytes.of(getattr(gpu, name)) % Bytes.of(gpu.request):
             yield Problem(name, f"{getattr(gpu, name)} is no multiple of request", f"a multiple of {gpu.request}")
+    if gpu.peers and (gpu.switched or gpu.ports % gpu.peers):
+        yield Problem("peers", f"{gpu.peers} peers, {gpu.ports} ports" + ", switched" * gpu.switched,
+                      "ports that no switch joins, a multiple of their peers")
     if gpu.channels % 2 and gpu.rows > 1:
         yield Problem("channels", f"{gpu.channels}, half of which stand in the top row", "an even number")
     if gpu.ports % 2 and gpu.columns > 1:
@@ -85,18 +89,28 @@ class Gpu(Config, frozen=True, kw_only=True):
     link_latency: Annotated[Time, Knob("From a port to the other GPU, switch included.", gt=0)]
     credits: Annotated[int, Knob("Packets that a port has out in a round trip of its link; 0: any number.", ge=0)] = 0
     switched: Annotated[bool, Knob("Ports lead to a switch; else they are dealt to the peers.")] = True
+    peers: Annotated[int, Knob("Peers to which ports are dealt where no switch is, whether they take part or not; 0: "
+                               "those that take part.", ge=0)] = 0
     arbitration: Annotated[Literal["fifo", "round_robin"], Knob(
         "Which packet a port, or a switch's queue for it, takes next. fifo: the one that came first. round_robin: one "
-        "of each GPU whose kernel asked (its requests, and the answers to them), in turn.")] = "fifo"
+        "with data and one without (a read, an acknowledgement, a semaphore) in turn, while both wait.")] = "fifo"
     copy_engines: Annotated[CopyEngines | None, Knob("Its copy engines; none: kernels of copy engines are refused.")
                             ] = None
     proxy_latency: Annotated[Time | None, Knob("From a thread block's request on a port channel of an MSCCL++ plan "
                                                "until its proxy acts; none: such plans are refused.", gt=0)] = None
 
-    def machine(self) -> Machine:
-        """As the simulator takes it: ps and requests."""
+    def machine(self, gpus: int = 0) -> Machine:
+        """As the simulator takes it, for `gpus` GPUs that take part (0: any number): ps and requests.
+
+        Raises InputError where `peers` are too few for them.
+        """
         from astrarium.engine.gpu import Machine
 
+        ports = self.ports
+        if self.peers and gpus:
+            if gpus - 1 > self.peers:
+                raise InputError("gpu.peers", str(self.peers), expected=f"at least {gpus - 1}, for {gpus} GPUs")
+            ports = self.ports // self.peers * (gpus - 1)
         line, head, control = (float(Bytes.of(x)) for x in (self.request, self.header, self.control))
 
         def ps(time: float) -> int:
@@ -116,7 +130,7 @@ class Gpu(Config, frozen=True, kw_only=True):
                 "engine_control": at(control, engines.bandwidth), "engine_limit": engines.outstanding,
                 "engine_dispatch": ps(engines.dispatch)}),
             channel_router=_edges(self.channels, self.columns, 1, (self.rows - 1) * self.columns),
-            port_router=_edges(self.ports, self.rows, self.columns, self.columns - 1),
+            port_router=_edges(max(1, ports), self.rows, self.columns, self.columns - 1),
             workgroups_per_unit=self.workgroups_per_unit, wavefronts_per_unit=self.wavefronts_per_unit,
             instruction=round(float(self.instruction) / line), limit_wavefront=self.outstanding_wavefront,
             limit_workgroup=self.outstanding_workgroup, limit_unit=self.outstanding_unit,

@@ -108,7 +108,7 @@ class Tiles(Struct, frozen=True):
 
 def gemm_launch(gemm: Gemm, gpu: Gpu, gpus: int = 1, *, units: int | None = None) -> Launch:
     """The launch of a product on each of `gpus` GPUs, on the last `units` of their compute units (none: all)."""
-    machine, tiles = gpu.machine(), Tiles.of(gemm, gpu)
+    machine, tiles = gpu.machine(gpus), Tiles.of(gemm, gpu)
     on = tuple(range(machine.computes))[-units if units else 0:]
     stream = Stream(gemm.wavefronts, gemm.unroll, on, min(gemm.places or machine.workgroups_per_unit,
                                                           machine.workgroups_per_unit))

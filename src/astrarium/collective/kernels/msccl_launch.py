@@ -52,7 +52,8 @@ def msccl_launch(algo: Algo, payload: float, gpu: Gpu, *, wavefronts: int = 8, u
     examine_msccl(algo, path=path)
     builder = _Builder(algo, payload, gpu, path)
     grids = tuple(builder.grid(rank) for rank in range(len(algo.gpus)))
-    launch = Launch(gpu.machine(), len(algo.gpus), grids, builder.buffers, tuple(builder.semaphores),
+    gpus = len(algo.gpus)
+    launch = Launch(gpu.machine(gpus), gpus, grids, builder.buffers, tuple(builder.semaphores),
                     (Stream(wavefronts, unroll),))
     prove(launch, builder.promise(), path=path)
     return fold(launch, builder.layout) if folded else launch

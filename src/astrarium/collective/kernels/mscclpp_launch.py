@@ -53,7 +53,7 @@ def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: in
     builder = _Builder(plan, payload, gpu)
     grids = tuple(builder.grid(rank) for rank in range(len(plan.gpus)))
     wavefronts = max(1, round(plan.threads * LANE / float(Bytes.of(gpu.instruction))))
-    launch = Launch(gpu.machine(), len(plan.gpus), grids, builder.buffers,
+    launch = Launch(gpu.machine(len(plan.gpus)), len(plan.gpus), grids, builder.buffers,
                     tuple(_NAMES[what].format(*at) for what, *at in builder.semaphores), (Stream(wavefronts, unroll),))
     builder.check_proxies(gpu, wavefronts, grids)
     prove(launch, builder.promise(), path=plan.path)

@@ -74,7 +74,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     link_latency: int               # from the start of a packet on a port to the other GPU (its queue, if switched)
     credits: int = 0                # packets that a port has out in a round trip of its link; 0: any number
     switched: bool = True           # ports lead to a switch, else they are dealt to peers
-    round_robin: bool = False       # ports and a switch's queues serve origins in turn, else first come
+    round_robin: bool = False       # ports and a switch's queues serve data and control in turn, else first come
     engines: int = 0
     engine_data: int = 1            # service of an engine's way out, and in
     engine_control: int = 1

@@ -1,5 +1,5 @@
 """What packets pass on one GPU: the network of routers, channels of memory, ports. Stations are FIFO servers (ports, if
-the machine says so, take turns among sources), and each is asked when the packet is there."""
+the machine says so, take turns between control and data), and each is asked when the packet is there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Chip:
         self.l2, self.hbm = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.outward, self.inward = [0] * len(m.port_router), [0] * len(m.port_router)
         self.credits: list[deque[int]] = [deque([0] * m.credits) for _ in m.port_router]
-        self.arbiters = {(stage, port): Arbiter[Packet]() for stage in (Stage.OUT, Stage.IN)
+        self.arbiters = {(stage, port): Arbiter[tuple[int, Packet]]() for stage in (Stage.OUT, Stage.IN)
                          for port in range(len(m.port_router))}
         self.links: dict[tuple[int, int], int] = {}
         self.unit_in = [0] * len(m.unit_router)
@@ -117,7 +117,7 @@ class Chip:
         arbiter = self.arbiters[stage, port]
         if not arbiter:
             self.ways.picks(max(self._free(stage, port), self.ways.now), stage, port)
-        arbiter.put(origin, packet)
+        arbiter.put(packet.kind in CARRY_DATA, (origin, packet))
 
     def _free(self, stage: int, port: int) -> int:
         """When a port can take a packet."""
