@@ -158,11 +158,11 @@ class _Walk:
         thread[moved.packets, begin] = known | mine
         for room, offset in moved.reads:
             if room in self.landed:
-                self.taken[*room, offset + begin] = self.taken.get((*room, offset + begin), 0) | mine
+                self.taken[(*room, offset + begin)] = self.taken.get((*room, offset + begin), 0) | mine
         for room, offset in moved.writes:
             if self.flags.flagged[room[1]]:
-                self.packets[*room, offset + begin] = known | mine
-                self.taken[*room, offset + begin] = 0
+                self.packets[(*room, offset + begin)] = known | mine
+                self.taken[(*room, offset + begin)] = 0
 
     def _bit(self, number: int, moved: _Moved, begin: int) -> int:
         if number not in self.asked and not any(room in self.landed for room, _ in moved.reads):
