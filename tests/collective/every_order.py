@@ -9,12 +9,13 @@ with packets are dealt to other threads than those without. What nobody can see 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
+from tests.collective.test_kernels import GPU
 
-from astrarium.engine.gpu import Launch, Operation, OpKind, Place
+from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
 
 Line = tuple[int, int, int]             # GPU, buffer, request
 Token = tuple[int, ...]                 # who stored: GPU, workgroup, operation, request; () at first
@@ -177,9 +178,23 @@ def _put(of: tuple[T, ...], at: int, what: T) -> tuple[T, ...]:
     return of[:at] + (what,) + of[at + 1:]
 
 
-def without(launch: Launch, gpu: int, group: int, at: int) -> Launch:
-    """The launch without one operation."""
-    grids = [list(launch.grid(each)) for each in range(launch.gpus)]
-    kept = grids[gpu][group].operations
-    grids[gpu][group] = replace(grids[gpu][group], operations=kept[:at] + kept[at + 1:])
-    return replace(launch, grids=tuple(map(tuple, grids)))
+def tiny(grids: Sequence[Sequence[Sequence[Operation]]]) -> Launch:
+    """A launch of two GPUs with three requests of data and two of packets, one at a time. A wait is for all signals to
+    its semaphore."""
+    made = Counter(((gpu + op.peer) % 2, op.semaphore) for gpu, grid in enumerate(grids) for ops in grid for op in ops
+                   if op.kind == OpKind.RELEASE)
+    whole = tuple(tuple(Workgroup(tuple(replace(op, value=made[gpu, op.semaphore]) if op.kind == OpKind.ACQUIRE else op
+                                        for op in ops)) for ops in grid) for gpu, grid in enumerate(grids))
+    machine = replace(GPU.machine(), instruction=1)
+    return Launch(machine, 2, whole, (Buffer("data", 3), Buffer("packets", 2, flagged=True, lines=2)), ("a", "b"))
+
+
+def variants(launch: Launch) -> Iterator[Launch]:
+    """The launch, then without each operation, and with each two neighbours in the other order."""
+    yield launch
+    grids = [[list(group.operations) for group in grid] for grid in launch.grids]
+    for gpu, grid in enumerate(grids):
+        for group, ops in enumerate(grid):
+            for at in range(len(ops)):
+                for some in (ops[:at] + ops[at + 1:], ops[:at] + ops[at:at + 2][::-1] + ops[at + 2:]):
+                    yield tiny([*grids[:gpu], [*grid[:group], some, *grid[group + 1:]], *grids[gpu + 1:]])

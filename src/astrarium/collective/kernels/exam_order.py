@@ -34,8 +34,8 @@ class Order:
         self.known = {who: np.zeros(count, np.int64) for who in self.number}
         self.epoch, self.turn = np.ones(count, np.int64), np.zeros(count, np.int64)     # fences; control operations
         sizes = [buffer.size for buffer in launch.buffers]
-        # Of each request: its last writer's workgroup (-1: none), epoch, turn, thread, number in the log; and who read.
-        self.writes = [[np.full((5, size), -1, np.int64) for size in sizes] for _ in range(launch.gpus)]
+        # Of each request its last writer (-1: none), as `stamp` says; and who read.
+        self.writes = [[np.full((6, size), -1, np.int64) for size in sizes] for _ in range(launch.gpus)]
         self.again = [[np.zeros(size if each.flagged else 0, np.bool_) for size, each in zip(sizes, launch.buffers)]
                       for _ in range(launch.gpus)]      # lines with flags that were stored more than once
         self.reads: list[list[list[tuple[int, I64]]]] = [[[] for _ in sizes] for _ in range(launch.gpus)]
@@ -43,19 +43,20 @@ class Order:
         self.acquired: list[tuple[Who, int, tuple[int, int], int, list[Released]]] = []
 
     def stamp(self, who: Who, size: int, number: int, *, packets: bool) -> I64:
-        """[5, size]: workgroup, epoch, turn, thread, number in the log of each request of an operation. Threads deal
-        packets in other portions than lines without flags."""
+        """[6, size]: workgroup, epoch, turn, thread, number in the log and position of each request of an operation.
+        Threads deal packets in other portions than lines without flags."""
         me = self.number[who]
         wavefronts = self.launch.wavefronts
         thread = np.arange(size) // self.launch.machine.instruction % wavefronts + wavefronts * packets
         return np.stack((np.full(size, me), np.full(size, self.epoch[me]), np.full(size, self.turn[me]), thread,
-                         np.full(size, number)))
+                         np.full(size, number), np.arange(size)))
 
     def _unordered(self, who: Who, before: I64, mine: I64, offset: int) -> list[Run]:
-        """Accesses of `before` [5, size] that are not known to precede `mine`, in a buffer from `offset` on."""
+        """Accesses of `before` [6, size] that are not known to precede `mine`, in a buffer from `offset` on."""
         me = self.number[who]
         known = np.append(self.known[who], 0)
-        own = (before[0] == me) & ((before[2] < mine[2]) | (before[3] == mine[3]))
+        same = (before[3] == mine[3]) & ((before[4] < mine[4]) | (before[5] == mine[5]))    # thread, one by one
+        own = (before[0] == me) & ((before[2] < mine[2]) | same)
         other = (before[0] != me) & (known[before[0]] >= before[1])
         number = np.where((before[0] >= 0) & ~own & ~other, before[4], -1)
         if (number < 0).all():
@@ -108,7 +109,7 @@ class Order:
     def acquire(self, who: Who, semaphore: tuple[int, int], value: int, at: int) -> None:
         """A workgroup has seen `value` on a semaphore: it knows what the first releases told."""
         self.meet(who)
-        seen = self.released[semaphore][:value]
+        seen = self.released.get(semaphore, [])[:value]
         for _, _, known in seen:
             np.maximum(self.known[who], known, out=self.known[who])
         self.acquired.append((who, at, semaphore, value, seen))
@@ -126,7 +127,7 @@ class Order:
         """The releases that an acquire saw must be the ones that it sees in any order."""
         for who, at, semaphore, value, seen in self.acquired:
             totals: dict[Who, int] = {}
-            for other, *_ in self.released[semaphore]:
+            for other, *_ in self.released.get(semaphore, []):
                 totals[other] = totals.get(other, 0) + 1
             for other, count, _ in seen:
                 if sum(totals.values()) - totals[other] + count - 1 >= value:
