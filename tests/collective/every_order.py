@@ -175,7 +175,7 @@ _DATA = frozenset({OpKind.MEMCPY, OpKind.REDUCE, OpKind.LOAD, OpKind.STORE})
 
 
 def _put(of: tuple[T, ...], at: int, what: T) -> tuple[T, ...]:
-    return of[:at] + (what,) + of[at + 1:]
+    return (*of[:at], what, *of[at + 1:])
 
 
 def tiny(grids: Sequence[Sequence[Sequence[Operation]]]) -> Launch:

@@ -58,7 +58,7 @@ def launched(given_plan: Json, folder: Path, payload: int = 40_000) -> Launch:
 
 
 def two_shots(rank: int, peer: int) -> list[list[Json]]:
-    """all_reduce in place, as MSCCL++'s allreduce_packet: one block sends, another one adds, a third one overwrites what
+    """all_reduce in place, as MSCCL++'s allreduce_packet: a block sends, another one adds, a third one overwrites what
     the first one sent. Only the packets say that it may."""
     return [[data("ppkt", [spot("i", peer)], [far(0, rank)])],
             [data("respkt", [spot("i", rank), spot("s", peer)], [spot("i", rank), far(0, 2 + rank)])],
@@ -180,7 +180,8 @@ def test_blocks_that_share_operations_differently_are_followed_line_by_line(part
 
 
 @pytest.mark.parametrize(("change", "error", "words"), [
-    ({"name": "copy", "dst_buff": [spot("s", 2)]}, UnsupportedError, r"operation 0 \(copy\): data without flags in scratch"),
+    ({"name": "copy", "dst_buff": [spot("s", 2)]}, UnsupportedError,
+     r"operation 0 \(copy\): data without flags in scratch, chunk 2"),
     ({"name": "cpkt", "dst_buff": [spot("i", 0)]}, InputError, r"operation 0 \(cpkt\): packets in buffer 'i', chunk 0"),
 ])
 def test_packets_and_data_are_kept_apart(change: Json, error: type[Exception], words: str, tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
-"""What lines with flags tell in the exam of kernels: who has read what, followed packet by packet.
+"""What packets (lines with flags) tell in the exam of kernels: which reads are over.
 
-Who loads a packet knows the loads that the packet's store waited for: those of the same request of its operation, those
-of the same thread (the same position of earlier operations since the block's threads last met), and all that the
-storing workgroup knew when its threads last met. It does not know of other stores: a packet fences nothing. Vector clocks of workgroups cannot hold
-this, as it differs from line to line. So the exam logs what it executes, and asks here only about the accesses that its
-clocks leave unordered (`Doubt`).
+Who loads a packet knows of the loads that its store waited for: those of the same request of the operation, those of
+the same thread (the same position of earlier operations since the threads of its workgroup last met), and all that the
+workgroup knew when its threads last met. It does not know of other stores: a packet fences nothing. As this differs
+from line to line, clocks of workgroups cannot hold it. So the exam logs what it executes, and asks here only about
+accesses that its clocks leave unordered (`Doubt`).
 
-Lines that all operations treat alike make one piece: boundaries of operations, carried over from buffer to buffer.
-Per piece, knowledge is a set of reads, one bit each.
+Lines that all operations treat alike make one piece: ends of operations, carried over from buffer to buffer. Per piece,
+knowledge is a set of reads, one bit each.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ MOST_PIECES = 1 << 17
 
 
 class Doubt(Struct, frozen=True):
-    """Requests `first` to `end` of a buffer, which operation number `later` of the log touches after operation
-    `earlier` did, unordered by clocks. `starts`: where the access of each begins in the buffer. `writes`: the later one
-    stores. `landed`: the earlier one has stored a packet, which must have come; else it has read, which must be over."""
+    """Requests `first` to `end` of a buffer that operation number `later` of the log touches after operation `earlier`,
+    unordered by clocks. `starts`: where the access of each begins in the buffer. `writes`: the later one stores.
+    `landed`: the earlier one has stored a packet, which must have come; else it has read, and that must be over."""
 
     earlier: int
     later: int
@@ -150,29 +150,32 @@ class _Walk:
         for room, offset in moved.reads:
             known |= self.packets.get((*room, offset + begin), 0)
         for doubt in self.flags.doubts.get(number, ()):
-            line = doubt.starts[1] + begin
-            if line < doubt.end and doubt.first < doubt.starts[1] + end and not self._settled(
-                    doubt, line, known if doubt.writes else before):
+            first = doubt.starts[1] + begin
+            if first < doubt.end and doubt.first < doubt.starts[1] + end and not self._settled(
+                    doubt, first, known if doubt.writes else before):
                 yield doubt
         mine = self._bit(number, moved, begin)
         thread[moved.packets, begin] = known | mine
         for room, offset in moved.reads:
             if room in self.landed:
-                self.taken[(*room, offset + begin)] = self.taken.get((*room, offset + begin), 0) | mine
+                line = *room, offset + begin
+                self.taken[line] = self.taken.get(line, 0) | mine
         for room, offset in moved.writes:
             if self.flags.flagged[room[1]]:
-                self.packets[(*room, offset + begin)] = known | mine
-                self.taken[(*room, offset + begin)] = 0
+                line = *room, offset + begin
+                self.packets[line] = known | mine
+                self.taken[line] = 0
 
     def _bit(self, number: int, moved: _Moved, begin: int) -> int:
         if number not in self.asked and not any(room in self.landed for room, _ in moved.reads):
             return 0
         return 1 << self.bits.setdefault((number, begin), len(self.bits))
 
-    def _settled(self, doubt: Doubt, line: int, known: int) -> bool:
-        if doubt.landed:        # who has read the packet shows that it came
-            return bool(self.taken.get((*doubt.room, line), 0) & known)
-        place = self.bits.get((doubt.earlier, line - doubt.starts[0]))
+    def _settled(self, doubt: Doubt, first: int, known: int) -> bool:
+        """Whether `known` settles a doubt for the piece that begins at request `first` of its buffer."""
+        if doubt.landed:        # a known read of the packet shows that it came
+            return bool(self.taken.get((*doubt.room, first), 0) & known)
+        place = self.bits.get((doubt.earlier, first - doubt.starts[0]))
         return place is not None and bool(known >> place & 1)
 
 
@@ -220,7 +223,7 @@ class _Cuts:
             self.at[here].add(position)
             self.count += 1
             if self.count > MOST_PIECES:
-                raise UnsupportedError(self.path, "more pieces than the exam orders: operations cut each other's chunks",
-                                       expected=f"at most {MOST_PIECES}")
+                raise UnsupportedError(self.path, "operations cut each other's chunks into too many pieces",
+                                       expected=f"at most {MOST_PIECES}, which the exam orders")
             todo += [(other, position + added) for other, first, end, added in self.links[here]
                      if first <= position <= end]

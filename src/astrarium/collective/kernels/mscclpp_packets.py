@@ -1,4 +1,4 @@
-"""Which operands of a plan's operations are packets: lines of the scratch buffer with flags, twice as long as their data."""
+"""Which operands of a plan's operations are packets: lines with flags in scratch, twice as long as their data."""
 
 from __future__ import annotations
 
