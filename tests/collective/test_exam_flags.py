@@ -157,7 +157,8 @@ UNSAFE = {
 @pytest.mark.parametrize("what", SAFE)
 @pytest.mark.parametrize("payload", [100, 40_000])
 def test_safe_plans_are_proved_and_run(what: str, payload: int, tmp_path: Path) -> None:
-    assert run_launch(launched(SAFE[what], tmp_path, payload)).makespan > 0
+    launch = launched(SAFE[what], tmp_path, payload)
+    assert run_launch(launch).makespan == run_launch(launch, pure=True).makespan > 0
 
 
 @pytest.mark.parametrize("what", UNSAFE)

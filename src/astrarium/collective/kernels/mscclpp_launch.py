@@ -44,8 +44,8 @@ _CONTROL = frozenset({OpKind.ACQUIRE, OpKind.RELEASE, OpKind.BARRIER})
 def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: int = 4, folded: bool = False) -> Launch:
     """The launch of a plan on `payload` bytes (as nccl-tests counts them), proved by the exam.
 
-    One launch is proved. Whether the next one may begin while peers still run this one is not: with LL, flags are
-    numbers of launches, and MSCCL++ takes two scratch buffers in turn (`use_double_scratch_buffer`).
+    One launch is proved, not that the next one leaves its packets alone until all are read: MSCCL++ sees to that where
+    launches take two halves of scratch in turn (`use_double_scratch_buffer`).
     Chunks are rounded up to whole requests; a thread block has threads x 16 B /
     `gpu.instruction` wavefronts. `folded`: where all GPUs do alike, number chunks by their distance from each
     GPU, so that one GPU can be simulated for all. Raises InputError that names rank, thread block and operation for a
