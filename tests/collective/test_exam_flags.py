@@ -192,6 +192,18 @@ def test_packets_and_data_are_kept_apart(change: Json, error: type[Exception], w
         launched(mixed, tmp_path)
 
 
+@pytest.mark.parametrize(("dropped", "words"), [
+    (4, r"operation 4 \(signal\): does not wait for all threads at operation 3 \(upkt\); expected a nop"),
+    (7, r"operation 7 \(ppkt\): some threads do not wait for operation 6 \(wait\); expected a nop"),
+])
+def test_threads_of_a_block_have_to_meet_where_one_of_them_signals_or_waits(dropped: int, words: str,
+                                                                            tmp_path: Path) -> None:
+    less = json.loads(json.dumps(SAFE["a place twice"]))
+    assert less["gpus"][1]["threadblocks"][0]["ops"].pop(dropped) == NOP
+    with pytest.raises(InputError, match="rank 1, threadblock 0, " + words):
+        launched(less, tmp_path)
+
+
 def refused(launch: Launch) -> str | None:
     """Why the exam refuses a tiny launch whose data all are the same element; None if it does not."""
     start = Part(0, 0, np.zeros(launch.buffers[0].size, np.int64), [(1, 1)] * launch.buffers[0].size)

@@ -27,6 +27,7 @@ from astrarium.collective.kernels.mscclpp import (
 )
 from astrarium.collective.kernels.mscclpp_packets import has_packets
 from astrarium.collective.kernels.mscclpp_sync import Semaphore, Signals, steps_of
+from astrarium.collective.kernels.mscclpp_threads import check_threads
 from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.units import Bytes
@@ -59,6 +60,7 @@ def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: in
                     tuple(_NAMES[what].format(*at) for what, *at in builder.semaphores), wavefronts, unroll)
     builder.check_proxies(gpu, wavefronts, grids)
     prove(launch, builder.promise(), path=plan.path)
+    check_threads(plan)
     return fold(launch, builder.layout) if folded else launch
 
 
