@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,13 @@ class Part(Struct, frozen=True, eq=False):
 
 class Promise(Struct, frozen=True):
     """What each GPU holds before a collective, and what after it; `names` of operations [GPU][workgroup][operation],
-    for errors. `overwritten`: whether it is checked that nobody overwrites what others may still read (flags order that
-    line by line, which clocks of workgroups do not see)."""
+    for errors. `blind`: operations (GPU, workgroup, number) that copy lines with flags without waiting for these."""
 
     what: str
     starts: Sequence[Part]
     ends: Sequence[Part]
     names: Sequence[Sequence[Sequence[str]]] | None = None
-    overwritten: bool = True
+    blind: Set[tuple[int, int, int]] = frozenset()
 
 
 class Contents:

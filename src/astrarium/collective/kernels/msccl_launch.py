@@ -202,6 +202,5 @@ class _Builder:
         return Place(buffer, first + index * self.chunk)
 
     def promise(self) -> Promise:
-        """What the collective promises, rank by rank. Who overwrites what is still read: with LL the exam of steps."""
-        return Promise(self.layout.op.name.lower(), self.layout.starts(), self.layout.ends(), self.names,
-                       overwritten=not self.ll)
+        """What the collective promises, rank by rank."""
+        return Promise(self.layout.op.name.lower(), self.layout.starts(), self.layout.ends(), self.names)
