@@ -5,7 +5,7 @@ Each operation runs when what it waits for is there, in any order; the launch mu
 contents. Vector clocks (Mattern 1989) over releases, acquires and barriers then show that it does so in *every* order:
 who reads or overwrites a request must know of its last writer, who overwrites one also of its readers, and a GPU must
 know of the writers of its output before it ends. Lines with
-flags need no such order: they are written once, and a load waits for the store.
+flags need no such order: whoever writes one writes the same, and a load waits for the first store.
 
 A wavefront is a thread: requests of an operation are dealt to wavefronts as in the simulator, and wavefronts of a
 workgroup know of each other at control operations. What a workgroup stored is told by a release that fences.
@@ -99,7 +99,7 @@ class _Exam:
             self.raised.setdefault(key, []).append(who)
             self.order.release(who, key, fence=op.fence)
         elif op.kind == OpKind.ACQUIRE:
-            self.order.acquire(who, (who[0], op.semaphore), op.value, self.at[who])
+            self.order.acquire(who, (who[0], op.semaphore), op.value, self.at[who], fence=op.fence)
         elif op.kind == OpKind.BARRIER:
             self.order.meet(who)
         elif op.kind != OpKind.NOP:
@@ -112,11 +112,12 @@ class _Exam:
             for gpu, each in self._where(who, place) if not self._flagged(place) else ():
                 self._ordered(who, "reads", self.order.read(who, gpu, each, op.size), gpu, place)
         for place, value in zip(op.targets, self._values(who, op), strict=False):
-            if self._flagged(place) and self._held(who, op, place).any():
-                raise self._fail(who, f"stores twice to lines with flags of {self.launch.buffers[place.buffer].name!r}")
             for gpu, each in self._where(who, place):
                 if not self._flagged(place):
                     self._ordered(who, "overwrites", self.order.write(who, gpu, each, op.size), gpu, place)
+                elif not self.contents.agrees(gpu, each, value):
+                    raise self._fail(who, "stores something else to lines with flags of "
+                                     f"{self.launch.buffers[place.buffer].name!r} that were stored before")
                 self.contents.store(gpu, each, value)
 
     def _values(self, who: tuple[int, int], op: Operation) -> list[Value]:
@@ -152,4 +153,9 @@ class _Exam:
             late = self.order.unknown(gpu, part.buffer)
             if late is not None:
                 raise InputError(self.path, f"GPU {gpu} may end before workgroup {late[1][1]} of GPU {late[1][0]} has "
-                                 f"stored request {late[0]} of its output: nothing tells it")
+                                 f"stored request {late[0]} of its output: nothing tells it{self._relaxed(late[1])}")
+
+    def _relaxed(self, who: tuple[int, int]) -> str:
+        """What to add where a workgroup signals without a fence."""
+        relaxed = any(op.kind == OpKind.RELEASE and not op.fence for op in self.launch.grid(who[0])[who[1]].operations)
+        return ", as a signal without a fence says nothing of what was stored before" if relaxed else ""

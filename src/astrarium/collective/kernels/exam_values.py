@@ -84,6 +84,12 @@ class Contents:
                 for i, j in pairs.T]
         return np.array(sums, np.int64)[where.reshape(-1)]
 
+    def agrees(self, gpu: int, place: Place, value: Value) -> bool:
+        """Whether a place holds nothing but what is in `value`, as far as it holds anything."""
+        part = slice(place.offset, place.offset + len(value[0]))
+        element, counts = (column[part] for column in self.held[gpu][place.buffer])
+        return bool(((element < 0) | ((element == value[0]) & (counts == value[1]))).all())
+
     def store(self, gpu: int, place: Place, value: Value) -> None:
         """Put a value to a place."""
         for column, new in zip(self.held[gpu][place.buffer], value, strict=True):

@@ -79,6 +79,9 @@ def _data_faults(launch: Launch, op: Operation) -> Iterator[str]:
         yield f"of {op.size} requests"
     for place in (*op.sources, *op.targets):
         yield from _place_faults(launch, op.size, place)
+    if any(place.peer == launch.gpus > 1 and launch.buffers[place.buffer].flagged for place in op.sources
+           if 0 <= place.buffer < len(launch.buffers)):
+        yield f"of all {launch.gpus} GPUs: the switch adds no lines with flags"
 
 
 def _place_faults(launch: Launch, size: int, place: Place) -> Iterator[str]:
@@ -90,8 +93,8 @@ def _place_faults(launch: Launch, size: int, place: Place) -> Iterator[str]:
         yield (f"of requests {place.offset} to {place.offset + size} of buffer {buffer.name!r}, which has "
                f"{buffer.size}")
     if place.peer == launch.gpus > 1:
-        if buffer.flagged or not launch.machine.switched or launch.gpus == MOST["gpus"]:
-            yield f"of all {launch.gpus} GPUs: this needs a switch, a buffer without flags, at most {MOST['gpus'] - 1}"
+        if not launch.machine.switched or launch.gpus == MOST["gpus"]:
+            yield f"of all {launch.gpus} GPUs: this needs a switch, and at most {MOST['gpus'] - 1}"
     elif not 0 <= place.peer < launch.gpus:
         yield f"at distance {place.peer}; there are {launch.gpus} GPUs"
 

@@ -103,7 +103,8 @@ class Operation(Struct, frozen=True):
     """One operation of a workgroup. `size`: requests of payload, of each source and target. A MEMCPY copies its source
     to all targets, or each of several sources to the target of the same number. `peer`, `semaphore`: what
     a release signals (an acquire asks its own GPU's); `value`: the count that an acquire waits for. `fence`: a release
-    waits until all of the workgroup's requests are back. `time`: of a NOP, ps."""
+    waits until all of the workgroup's requests are back (an acquire takes no time for it: without, the exam of kernels
+    does not count on what was stored before the release). `time`: of a NOP, ps."""
 
     kind: OpKind
     size: int = 0
