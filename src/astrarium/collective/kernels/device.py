@@ -73,6 +73,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     link_latency: Annotated[Time, Knob("From a port to the other GPU, switch included.", gt=0)]
     credits: Annotated[int, Knob("Packets that a port has out in a round trip of its link; 0: any number.", ge=0)] = 0
     switched: Annotated[bool, Knob("Ports lead to a switch; else they are dealt to the peers.")] = True
+    multimem: Annotated[bool, Knob("The switch adds what is loaded from all GPUs and copies what is stored to all "
+                                   "(NVLS: from NVSwitch of the third generation on).")] = True
     arbitration: Annotated[Literal["fifo", "round_robin"], Knob(
         "Which packet a port, or a switch's queue for it, takes next. fifo: the one that came first. round_robin: one "
         "of each GPU whose kernel asked (its requests, and the answers to them), in turn.")] = "fifo"
@@ -108,7 +110,7 @@ class Gpu(Config, frozen=True, kw_only=True):
             hbm=at(line * self.channels, self.hbm_bandwidth), hbm_latency=ps(self.hbm_latency),
             port_interleave=round(float(self.port_interleave) / line), port_data=at(line + head, self.port_bandwidth),
             port_control=at(control, self.port_bandwidth), link_latency=ps(self.link_latency), credits=self.credits,
-            switched=self.switched, round_robin=self.arbitration == "round_robin")
+            switched=self.switched, multimem=self.multimem, round_robin=self.arbitration == "round_robin")
 
 
 def _edges(count: int, places: int, step: int, far: int) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ _AT_LEAST_0 = ("reduce", "mesh_data", "mesh_control", "channel_latency", "hbm", 
 
 def check(launch: Launch, *, path: str = "launch") -> None:
     """Raise InputError at `path` for a launch that cannot run as it is."""
-    _machine(launch, f"{path}.machine")
+    _machine(launch, path)
     for name, count in (("gpus", launch.gpus), ("wavefronts", launch.wavefronts), ("unroll", launch.unroll)):
         if not 1 <= count <= MOST.get(name, 1 << 10):
             raise InputError(f"{path}.{name}", str(count), expected=f"1 to {MOST.get(name, 1 << 10)}")
@@ -93,8 +93,9 @@ def _place_faults(launch: Launch, size: int, place: Place) -> Iterator[str]:
         yield (f"of requests {place.offset} to {place.offset + size} of buffer {buffer.name!r}, which has "
                f"{buffer.size}")
     if place.peer == launch.gpus > 1:
-        if not launch.machine.switched or launch.gpus == MOST["gpus"]:
-            yield f"of all {launch.gpus} GPUs: this needs a switch, and at most {MOST['gpus'] - 1}"
+        if not (launch.machine.switched and launch.machine.multimem) or launch.gpus == MOST["gpus"]:
+            yield (f"of all {launch.gpus} GPUs: this needs a switch that adds and copies (multimem), and at most "
+                   f"{MOST['gpus'] - 1} GPUs")
     elif not 0 <= place.peer < launch.gpus:
         yield f"at distance {place.peer}; there are {launch.gpus} GPUs"
 
@@ -104,18 +105,18 @@ def _machine(launch: Launch, path: str) -> None:
     for names, least in ((_POSITIVE, 1), (_AT_LEAST_0, 0)):
         for name in names:
             if not least <= getattr(m, name) <= MOST_PS:
-                raise InputError(f"{path}.{name}", str(getattr(m, name)), expected=f"at least {least}")
+                raise InputError(f"{path}.machine.{name}", str(getattr(m, name)), expected=f"at least {least}")
     if bool(m.mesh_data) != bool(m.mesh_control):
-        raise InputError(f"{path}.mesh_control", str(m.mesh_control), expected="both rates of a mesh, or none")
+        raise InputError(f"{path}.machine.mesh_control", str(m.mesh_control), expected="both rates of a mesh, or none")
     if launch.wavefronts > m.wavefronts_per_unit:
-        raise InputError("launch.wavefronts", f"{launch.wavefronts}", expected=f"at most {m.wavefronts_per_unit}, "
+        raise InputError(f"{path}.wavefronts", f"{launch.wavefronts}", expected=f"at most {m.wavefronts_per_unit}, "
                          "those of a compute unit")
     widest = m.instruction * max((buffer.lines for buffer in launch.buffers), default=1)
     for name in ("limit_wavefront", "limit_workgroup", "limit_unit"):
         if getattr(m, name) < widest:
-            raise InputError(f"{path}.{name}", str(getattr(m, name)), expected=f"at least {widest}, the requests of "
-                             "one instruction")
-    _places(m, launch.gpus, path)
+            raise InputError(f"{path}.machine.{name}", str(getattr(m, name)), expected=f"at least {widest}, the "
+                             "requests of one instruction")
+    _places(m, launch.gpus, f"{path}.machine")
 
 
 def _places(m: Machine, gpus: int, path: str) -> None:

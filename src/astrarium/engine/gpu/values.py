@@ -71,6 +71,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     link_latency: int               # from the start of a packet on a port to the other GPU (its queue, if switched)
     credits: int = 0                # packets that a port has out in a round trip of its link; 0: any number
     switched: bool = True           # ports lead to a switch, else they are dealt to peers
+    multimem: bool = True           # the switch copies what is stored to all, and adds what is loaded from all
     round_robin: bool = False       # ports and a switch's queues serve origins in turn, else first come
 
 
