@@ -173,7 +173,7 @@ def test_a_payload_is_a_number_of_bytes(payload: float) -> None:
 @pytest.mark.parametrize(("change", "kernels", "words"), [
     ({"outstanding_workgroup": 8}, Kernels(protocol="ll"),
      "^here.gpu.outstanding_workgroup: 8; expected at least 16, the requests of one instruction of all_pairs ll put"),
-    ({"switched": False}, Kernels(), "^here.gpu.ports: 6 for 4 peers; expected a multiple of the peers, or links that"),
+    ({"switched": False}, Kernels(), "^here.gpu.ports: 6 for 4 peers; expected a multiple of the peers, or links"),
     ({"multimem": False}, Kernels("nvls"), "^here.gpu.multimem: false, and nvls simple put has the switch add and copy"),
     ({}, Kernels(wavefronts=33), "^here.all_reduce.wavefronts: 33; expected at most 16"),
 ])
