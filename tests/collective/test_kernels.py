@@ -174,7 +174,7 @@ def test_a_payload_is_a_number_of_bytes(payload: float) -> None:
     ({"outstanding_workgroup": 8}, Kernels(protocol="ll"),
      "^here.gpu.outstanding_workgroup: 8; expected at least 16, the requests of one instruction of all_pairs ll put"),
     ({"switched": False}, Kernels(), "^here.gpu.ports: 6 for 4 peers; expected a multiple of the peers, or links"),
-    ({"multimem": False}, Kernels("nvls"), "^here.gpu.multimem: false, and nvls simple put has the switch add and copy"),
+    ({"multimem": False}, Kernels("nvls"), "^here.gpu.multimem: false, and nvls simple put has the switch add"),
     ({}, Kernels(wavefronts=33), "^here.all_reduce.wavefronts: 33; expected at most 16"),
 ])
 def test_what_a_gpu_lacks_is_said_by_its_fields(change: dict[str, object], kernels: Kernels, words: str) -> None:
