@@ -92,6 +92,18 @@ def test_phases_inside_the_innermost_dim_take_the_time_of_their_kernels(gpu: Gpu
                                            "all_pairs simple put")
 
 
+@pytest.mark.parametrize("active", [1, 2, 0])
+def test_kernels_of_one_collective_follow_each_other(gpu: Gpu, active: int) -> None:
+    """However many chunks may be in flight: they share the ports of a GPU, so none runs beside another."""
+    design = hierarchy(gpu)
+    chunks, network = 4, ar.Network([HOST, ar.Switch(2, bandwidth="50 TB/s", latency="1 ps")])
+    design = replace(design, network=network,
+                     collective=replace(design.collective, chunks=chunks, active_chunks=active))
+    each = [kernel_time(op, SIZE // chunks, 8, gpu, Kernels()).makespan
+            for op in (CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)]
+    assert chunks * sum(each) <= ps(design) < chunks * sum(each) + 4_000
+
+
 def test_other_phases_send_messages(gpu: Gpu) -> None:
     quiet = hierarchy(gpu, op="broadcast")
     assert ps(quiet) == ps(hierarchy(None, op="broadcast"))
@@ -105,12 +117,13 @@ def trace(op: str, microseconds: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_to_all", "all_gather", "reduce_scatter"])
-@pytest.mark.parametrize("chunks", [1, 5])
+@pytest.mark.parametrize(("chunks", "active"), [(1, 1), (5, 1), (5, 2), (7, 0)])
 @pytest.mark.parametrize("slow", [False, True])
-def test_both_engines_and_every_rank_agree_on_phases_of_given_time(gpu: Gpu, op: str, chunks: int, slow: bool) -> None:
+def test_both_engines_and_every_rank_agree_on_phases_of_given_time(gpu: Gpu, op: str, chunks: int, active: int,
+                                                                   slow: bool) -> None:
     plain, late = trace(op), trace(op, microseconds=7)    # a rank that comes later: its host waits for it
     design = hierarchy(gpu, op=op)
-    design = replace(design, collective=replace(design.collective, chunks=chunks, active_chunks=2))
+    design = replace(design, collective=replace(design.collective, chunks=chunks, active_chunks=active))
     plan = lower(replace(design, workload=ar.Trace("in memory")), traces_of_bytes(
         [late if slow and rank == 3 else plain for rank in range(16)]))
     assert any(phase.lasts for each in plan.collectives for chunk in each.chunks for phase in chunk.phases)
