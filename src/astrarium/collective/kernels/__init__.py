@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from astrarium.collective.kernels.mscclpp_write import mscclpp_plan
     from astrarium.collective.kernels.programs import prove_program
     from astrarium.collective.kernels.settings import Kernels, KernelTimes
+    from astrarium.collective.kernels.uneven import uneven_all_to_all
 
 __all__ = ["Gpu", "KernelTimes", "Kernels", "examine_kernels", "kernel_algo", "kernel_algorithm", "kernel_launch",
            "kernel_time", "library_kernels", "library_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan",
-           "prove_program", "read_mscclpp"]
+           "prove_program", "read_mscclpp", "uneven_all_to_all"]
 
 _WHERE = {"kernel_algorithm": "build", "kernel_launch": "build", "kernel_time": "build", "Gpu": "device",
           "examine_kernels": "exam", "Kernels": "settings", "KernelTimes": "settings", "kernel_algo": "msccl_write",
           "library_kernels": "libraries", "library_time": "libraries", "msccl_launch": "msccl_launch",
           "mscclpp_launch": "mscclpp_launch", "mscclpp_plan": "mscclpp_write", "prove_program": "programs",
-          "read_mscclpp": "mscclpp"}
+          "read_mscclpp": "mscclpp", "uneven_all_to_all": "uneven"}
 
 
 def __getattr__(name: str) -> Any:

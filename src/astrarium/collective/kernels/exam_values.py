@@ -19,8 +19,8 @@ OUTPUT = 1
 
 
 class Part(Struct, frozen=True, eq=False):
-    """What a part of a buffer holds, from request `offset` on: `elements` of the payload, and how often each GPU
-    contributes to them, `counts`."""
+    """What a part of a buffer holds, from request `offset` on: `elements` of the payload (-1: nothing), and how often
+    each GPU contributes to them, `counts`."""
 
     buffer: int
     offset: int
@@ -99,7 +99,7 @@ class Contents:
         """(first request of a part of a buffer of `gpu` that does not hold what it should, what it holds); None."""
         where = slice(part.offset, part.offset + len(part.elements))
         element, counts = (column[where] for column in self.held[gpu][part.buffer])
-        wrong = np.flatnonzero((element != part.elements) | (counts != self._numbers(part.counts)))
+        wrong = np.flatnonzero((element != part.elements) | ((element >= 0) & (counts != self._numbers(part.counts))))
         if not wrong.size:
             return None
         first = int(wrong[0])
