@@ -163,6 +163,23 @@ def test_what_kernels_cannot_do_is_refused(host: ar.Design, gpu: Gpu) -> None:
         ar.search(space, minimize="makespan", agent="exact", trials=2, seed=0)
 
 
+def test_a_graph_says_by_its_dims_what_kernels_run_in(gpu: Gpu, root: Path) -> None:
+    """Without dims all hosts would be one scale-up domain."""
+    design = ar.load_design(root / "examples" / "fabrics" / "clos_8.yaml")
+    design = ar.replace(design, "collective.kernels", KernelTimes(gpu=gpu, all_reduce=LL, reduce_scatter=Kernels(),
+                                                                  all_gather=Kernels()))
+    with pytest.raises(UnsupportedError, match=r"collective.kernels: on a graph no dim is the innermost one; expected "
+                                               r"network.dims beside network.fabric"):
+        ar.simulate(design)
+    dims = [ar.Switch(2, bandwidth="100 Gb/s", latency="1 ns"), ar.Switch(4, bandwidth="100 Gb/s", latency="1 ns")]
+    design = ar.replace(design, "network", replace(design.network, dims=tuple(dims)))
+    found = ar.simulate(replace(design, collective=replace(design.collective, all_reduce=("ring", "ring"),
+                                                           composition="blueconnect")))
+    assert found.collectives.how[0].endswith("innermost: kernel all_gather all_pairs simple put, reduce_scatter "
+                                             "all_pairs simple put")
+    assert float(found.makespan) > SIZE / 2 * 1.5 / 12.5        # ns: between hosts messages still take their time
+
+
 def test_a_design_file_has_kernels(host: ar.Design, gpu: Gpu, tmp_path: Path) -> None:
     design = ar.replace(host, "collective.kernels", KernelTimes(gpu=gpu, all_reduce=LL))
     ar.dump_design(design, tmp_path / "design.yaml")

@@ -33,6 +33,7 @@ def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
     kernels, timer = design.collective.kernels, _timer_of(design)
     if kernels is None:
         return timer
+    _needs_innermost(design)
 
     def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan | None:
         if kernels.of(op) is not None and all(part.dim == 0 for part in shape):
@@ -40,6 +41,17 @@ def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
         return None if timer is None else timer(op, size, shape, npus)
 
     return plan
+
+
+def _needs_innermost(design: Design) -> None:
+    """Raise UnsupportedError on a graph without dims: all NPUs, of every host, are its one dim."""
+    if design.network.fabric is None or design.network.dims:
+        return
+    from astrarium.network.planned import on_graph
+
+    if on_graph(design.network):
+        raise UnsupportedError("collective.kernels", "on a graph no dim is the innermost one", expected="network.dims "
+                               "beside network.fabric, of which the first is what kernels run in")
 
 
 def with_kernels(plan: CollectivePlan, times: KernelTimes, kept: Cache[Any]) -> CollectivePlan:
