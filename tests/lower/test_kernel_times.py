@@ -16,6 +16,7 @@ from astrarium.collective.kernels import Gpu, Kernels, KernelTimes, kernel_time,
 from astrarium.config import ConfigError
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import Kept, lower
+from astrarium.network.config import Change
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -161,6 +162,18 @@ def test_what_kernels_cannot_do_is_refused(host: ar.Design, gpu: Gpu) -> None:
     space = ar.Space(one(ar.Network([HOST]), 32_768, times), {"network.dims[0].latency": ["500 ns", "1 us"]})
     with pytest.raises(UnsupportedError, match="there is no floor of GPU kernels"):
         ar.search(space, minimize="makespan", agent="exact", trials=2, seed=0)
+
+
+def test_links_of_kernels_do_not_change(gpu: Gpu) -> None:
+    network = ar.Network([ar.FullyConnected(4, bandwidth="450 GB/s", latency="500 ns"),
+                          ar.FullyConnected(2, bandwidth="50 GB/s", latency="2 us")], backend="contention")
+    for link in (0, 1), (1, 5):
+        changed = replace(network, changes=(Change(link=link, speed=0.1),))
+        if link == (1, 5):
+            assert ps(one(changed, SIZE, KernelTimes(gpu=gpu, all_reduce=LL))) > 0
+            continue
+        with pytest.raises(UnsupportedError, match=r"network.changes\[0\].link: \[0, 1\] inside the innermost dim, whose"):
+            ps(one(changed, SIZE, KernelTimes(gpu=gpu, all_reduce=LL)))
 
 
 def test_a_graph_says_by_its_dims_what_kernels_run_in(gpu: Gpu, root: Path) -> None:
