@@ -56,13 +56,13 @@ def _needs_innermost(design: Design) -> None:
 
 
 def _needs_steady_links(design: Design) -> None:
-    """Raise UnsupportedError for links inside the innermost dim whose speed changes, which a kernel would not notice."""
+    """Raise UnsupportedError for links of the innermost dim whose speed changes, which a kernel would not notice."""
     for place, change in enumerate(design.network.changes):
         ends = change.link or ()
         if all(isinstance(end, int) for end in ends) and len(
                 {int(end) // design.network.flat[0].npus for end in ends}) == 1:
             raise UnsupportedError(f"network.changes[{place}].link", f"{list(ends)} inside the innermost dim, whose "
-                                   "kernels (collective.kernels) do not know of changes", expected="links of other dims")
+                                   "kernels (collective.kernels) know of no changes", expected="links of other dims")
 
 
 def with_kernels(plan: CollectivePlan, times: KernelTimes, kept: Cache[Any]) -> CollectivePlan:
