@@ -34,8 +34,8 @@ class State(NamedTuple):
 
 
 class EveryOrder:
-    """All states that a launch of one stream can come to. `seen`: per load (thread, operation, request, source) whose stores it can
-    get; `ends`: what memory can hold when all is over; `stuck`: whether it can end before that."""
+    """All states that a launch of one stream can come to. `seen`: per load (thread, operation, request, source) whose
+    stores it can get; `ends`: what memory can hold when all is over; `stuck`: whether it can end before that."""
 
     def __init__(self, launch: Launch, blind: Set[tuple[int, int, int]] = frozenset()):
         self.launch, self.blind = launch, blind

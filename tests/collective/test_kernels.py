@@ -166,10 +166,29 @@ def test_large_all_gathers_take_what_ports_need() -> None:
     (CommOp.ALL_GATHER, {"algorithm": "one_shot"}, "one_shot has no all_gather; expected one of all_pairs, ring"),
     (CommOp.ALL_GATHER, {"algorithm": "ring", "direction": "get"}, "a ring writes"),
     (CommOp.ALL_GATHER, {"protocol": "ll", "direction": "get"}, "flags stand in lines that are written"),
+    (CommOp.BROADCAST, {}, "all_pairs has no broadcast; expected another operation: no kernel has this one"),
 ])
 def test_what_there_is_not_is_refused(op: CommOp, options: dict[str, str], words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         kernel_launch(op, 1024, 4, GPU, Kernels(**options))
+
+
+@pytest.mark.parametrize("payload", [-1, float("nan"), float("inf")])
+def test_a_payload_is_a_number_of_bytes(payload: float) -> None:
+    with pytest.raises(InputError, match=f"kernels.payload: {payload} bytes; expected 0 or more"):
+        kernel_launch(CommOp.ALL_REDUCE, payload, 4, GPU)
+
+
+@pytest.mark.parametrize(("change", "kernels", "words"), [
+    ({"outstanding_workgroup": 8}, Kernels(protocol="ll"),
+     "^here.gpu.outstanding_workgroup: 8; expected at least 16, the requests of one instruction of all_pairs ll put"),
+    ({"switched": False}, Kernels(), "^here.gpu.ports: 6 for 4 peers; expected a multiple of the peers, or links"),
+    ({"multimem": False}, Kernels("nvls"), "^here.gpu.multimem: false, and nvls simple put has the switch add"),
+    ({}, Kernels(wavefronts=33), "^here.all_reduce.wavefronts: 33; expected at most 16"),
+])
+def test_what_a_gpu_lacks_is_said_by_its_fields(change: dict[str, object], kernels: Kernels, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        kernel_time(CommOp.ALL_REDUCE, 1024, 5, replace(GPU, **change), kernels, path="here.all_reduce")
 
 
 @pytest.mark.parametrize(("field", "value", "words"), [

@@ -201,10 +201,8 @@ def test_faults_are_named_before_anything_runs(what: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (lambda ops, _: ops[0].update(channel_type="switch"), r"operation 0 \(put\): a switch channel \(NVLS\)"),
-    (lambda ops, _: ops[0].update(name="glres"), r"operation 0 \(glres\): a switch channel \(NVLS\)"),
     (lambda ops, _: ops[0].update(name="pipeline"), r"operation 0 \(pipeline\): a pipeline"),
-    (lambda _, gpu: gpu["channels"][0].update(channel_type="switch"), "a switch channel"),
+    (lambda ops, _: ops[0].update(name="ppkt"), r"operation 0 \(ppkt\): packets with protocol Simple; expected"),
 ])
 def test_what_is_beyond_the_model_is_refused(change: Callable[[list[Json], Json], Any], words: str,
                                              tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     switched: Annotated[bool, Knob("Ports lead to a switch; else they are dealt to the peers.")] = True
     peers: Annotated[int, Knob("Peers to which ports are dealt where no switch is, whether they take part or not; 0: "
                                "those that take part.", ge=0)] = 0
+    multimem: Annotated[bool, Knob("The switch adds what is loaded from all GPUs and copies what is stored to all "
+                                   "(NVLS: from NVSwitch of the third generation on).")] = True
     arbitration: Annotated[Literal["fifo", "round_robin"], Knob(
         "Which packet a port, or a switch's queue for it, takes next. fifo: the one that came first. round_robin: one "
         "with data and one without (a read, an acknowledgement, a semaphore) in turn, while both wait.")] = "fifo"
@@ -144,7 +146,7 @@ class Gpu(Config, frozen=True, kw_only=True):
             write_back=int(float(self.write_back) / line / self.channels),
             port_interleave=round(float(self.port_interleave) / line), port_data=at(line + head, self.port_bandwidth),
             port_control=at(control, self.port_bandwidth), link_latency=ps(self.link_latency), credits=self.credits,
-            switched=self.switched, round_robin=self.arbitration == "round_robin")
+            switched=self.switched, multimem=self.multimem, round_robin=self.arbitration == "round_robin")
 
 
 def _edges(count: int, places: int, step: int, far: int) -> tuple[int, ...]:

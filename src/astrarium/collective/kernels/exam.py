@@ -6,7 +6,8 @@ contents. Vector clocks (Mattern 1989) over releases, acquires and barriers then
 who reads or overwrites a request must know of its last writer, who overwrites one also of its readers, and a GPU must
 know of the writers of its output before it ends. A load of a line with a flag waits for the store of a packet, and so
 needs no such order; but all packets of a launch have the same flag. Who stores a second one to a line must know that
-the first one came and that all have read it, and who loads the line then must know that the second one came.
+the first one came and that all have read it, and who loads the line then must know that the second one came. Who
+stores a packet where it loaded it from (`gstorepkt`) needs no order: a load gets the same from the one and the other.
 
 A wavefront is a thread: requests of an operation are dealt to wavefronts as in the simulator, and wavefronts of a
 workgroup know of each other at control operations. What a workgroup stored is told by a release that fences; what it
@@ -116,8 +117,8 @@ class _Exam:
             self.order.release(who, key, fence=op.fence)
             self.flags.met(who, key, fence=op.fence)
         elif op.kind == OpKind.ACQUIRE:
-            self.order.acquire(who, (who[0], op.semaphore), op.value, self.at[who])
-            self.flags.met(who, (who[0], op.semaphore), value=op.value)
+            self.order.acquire(who, (who[0], op.semaphore), op.value, self.at[who], fence=op.fence)
+            self.flags.met(who, (who[0], op.semaphore), value=op.value, fence=op.fence)
         elif op.kind == OpKind.BARRIER:
             self.order.meet(who)
             self.flags.met(who)
@@ -137,6 +138,10 @@ class _Exam:
             self._written(number, gpu, place, self.order.read(who, gpu, place, stamp, waits=waits), "reads")
         for place, value in zip(op.targets, self._values(who, op), strict=False):
             for gpu, each in self._where(who, place):
+                if self._flagged(place) and (gpu, each) in sides[0] and self.contents.holds(gpu, each, value):
+                    self.flags.repeated((gpu, each.buffer), each.offset, op.size)
+                    self.order.repeat(gpu, each, stamp)
+                    continue
                 written, read = self.order.write(who, gpu, each, stamp)
                 self._written(number, gpu, each, written, "overwrites")
                 for (earlier, first, end), start in read:
@@ -203,4 +208,9 @@ class _Exam:
             late = self.order.unknown(gpu, part.buffer)
             if late is not None:
                 raise InputError(self.path, f"GPU {gpu} may end before workgroup {late[1][1]} of GPU {late[1][0]} has "
-                                 f"stored request {late[0]} of its output: nothing tells it")
+                                 f"stored request {late[0]} of its output: nothing tells it{self._relaxed(late[1])}")
+
+    def _relaxed(self, who: tuple[int, int]) -> str:
+        """What to add where a workgroup signals without a fence."""
+        relaxed = any(op.kind == OpKind.RELEASE and not op.fence for op in self.launch.grid(who[0])[who[1]].operations)
+        return ", as a signal without a fence says nothing of what was stored before" if relaxed else ""

@@ -73,6 +73,7 @@ class Flags:
         self.flagged = [buffer.flagged for buffer in launch.buffers]
         self.log: list[_Moved | _Met] = []
         self.doubts: dict[int, list[Doubt]] = {}
+        self.twice: dict[Room, list[tuple[int, int]]] = defaultdict(list)       # begins and ends
 
     def moved(self, who: Who, at: int, size: int, reads: Iterable[tuple[int, Place]],
               writes: Iterable[tuple[int, Place]]) -> int:
@@ -90,6 +91,14 @@ class Flags:
     def doubt(self, doubt: Doubt) -> None:
         """Note what clocks leave open."""
         self.doubts.setdefault(doubt.later, []).append(doubt)
+
+    def repeated(self, room: Room, first: int, size: int) -> None:
+        """Note packets that were stored where they were loaded from: no reader can tell the one from the other."""
+        self.twice[room].append((first, first + size))
+
+    def again(self, room: Room, first: int) -> bool:
+        """Whether the packet at request `first` was stored where it was loaded from."""
+        return any(begin <= first < end for begin, end in self.twice.get(room, ()))
 
     def where(self, number: int) -> tuple[Who, int]:
         """Who made operation `number` of the log, and which of its operations it is."""
@@ -135,7 +144,7 @@ class _Walk:
         for known in self.threads.pop(who, {}).values():
             self.groups[who] |= known
         if key is not None and entry.value is not None:
-            for known in self.raised[key][:entry.value]:
+            for known in self.raised[key][:entry.value] if entry.fence else ():
                 self.groups[who] |= known
                 self.told[who] |= known
         elif key is not None:
@@ -163,7 +172,7 @@ class _Walk:
         for room, offset in moved.writes:
             if self.flags.flagged[room[1]]:
                 line = *room, offset + begin
-                self.packets[line] = known | mine
+                self.packets[line] = 0 if self.flags.again(room, offset + begin) else known | mine
                 self.taken[line] = 0
 
     def _bit(self, number: int, moved: _Moved, begin: int) -> int:
@@ -174,7 +183,7 @@ class _Walk:
     def _settled(self, doubt: Doubt, first: int, known: int) -> bool:
         """Whether `known` settles a doubt for the piece that begins at request `first` of its buffer."""
         if doubt.landed:        # a known read of the packet shows that it came
-            return bool(self.taken.get((*doubt.room, first), 0) & known)
+            return not self.flags.again(doubt.room, first) and bool(self.taken.get((*doubt.room, first), 0) & known)
         place = self.bits.get((doubt.earlier, first - doubt.starts[0]))
         return place is not None and bool(known >> place & 1)
 

@@ -32,6 +32,7 @@ class Order:
         self.names = list(self.number)
         count = len(self.number)
         self.known = {who: np.zeros(count, np.int64) for who in self.number}
+        self.fenced = {who: np.zeros(count, np.int64) for who in self.number}     # what was known at the last fence
         self.epoch, self.turn = np.ones(count, np.int64), np.zeros(count, np.int64)     # fences; control operations
         sizes = [buffer.size for buffer in launch.buffers]
         # Of each request its last writer (-1: none), as `stamp` says; and who read.
@@ -92,25 +93,30 @@ class Order:
         table[:] = mine
         return written, read
 
+    def repeat(self, gpu: int, place: Place, mine: I64) -> None:
+        """A workgroup stores packets where it loaded them from: nobody sees it but who stores others there."""
+        self.writes[gpu][place.buffer][:, place.offset:place.offset + mine.shape[1]] = mine
+
     def meet(self, who: Who) -> None:
         """All wavefronts of a workgroup come together."""
         self.turn[self.number[who]] += 1
 
     def release(self, who: Who, semaphore: tuple[int, int], *, fence: bool) -> None:
-        """A workgroup raises a semaphore (GPU, number), and tells what it knows."""
+        """A workgroup raises a semaphore (GPU, number), and tells what it knew at its last fence."""
         self.meet(who)
         me = self.number[who]
         if fence:
             self.known[who][me] = self.epoch[me]
+            self.fenced[who] = self.known[who].copy()
             self.epoch[me] += 1
         all_of = self.released.setdefault(semaphore, [])
-        all_of.append((who, sum(1 for other, *_ in all_of if other == who) + 1, self.known[who].copy()))
+        all_of.append((who, sum(1 for other, *_ in all_of if other == who) + 1, self.fenced[who]))
 
-    def acquire(self, who: Who, semaphore: tuple[int, int], value: int, at: int) -> None:
-        """A workgroup has seen `value` on a semaphore: it knows what the first releases told."""
+    def acquire(self, who: Who, semaphore: tuple[int, int], value: int, at: int, *, fence: bool) -> None:
+        """A workgroup has seen `value` on a semaphore: with a fence it knows what the first releases told."""
         self.meet(who)
         seen = self.released.get(semaphore, [])[:value]
-        for _, _, known in seen:
+        for _, _, known in seen if fence else ():
             np.maximum(self.known[who], known, out=self.known[who])
         self.acquired.append((who, at, semaphore, value, seen))
 

@@ -160,7 +160,7 @@ class _Builder:
             made += [self._signal(where, place, fence=place == 0 and step.name != "rlxsignal")
                      for place in range(len(step.channels))]
         elif step.name in WAITS:
-            made += [Operation(OpKind.ACQUIRE, semaphore=self._number(key), value=value)
+            made += [Operation(OpKind.ACQUIRE, semaphore=self._number(key), value=value, fence=step.name != "rlxwait")
                      for key, value in self.signals.awaited(where, step)]
         elif step.name in INSIDE:
             made += self._inside(where[0], step, met)
@@ -239,8 +239,12 @@ class _Builder:
 
     def _place(self, rank: int, spot: Spot, skipped: int) -> Place:
         owner, kind, index, _ = spot
+        everyone, owner = owner == self.n > 1, rank if owner == self.n else owner
         buffer, first = (len(self.buffers) - 1, 0) if kind == "s" else self.layout.at(owner, kind)
-        return Place(buffer, first + index * self.chunk + skipped, (owner - rank) % self.n)
+        turn = 0 if kind == "s" else first - self.layout.at((owner + 1) % self.n, kind)[1]
+        size = self.buffers[buffer].size
+        return Place(buffer, first + index * self.chunk + skipped, self.n if everyone else (owner - rank) % self.n,
+                     turn % size if everyone else 0)
 
     def promise(self) -> Promise:
         """What the collective promises, rank by rank."""

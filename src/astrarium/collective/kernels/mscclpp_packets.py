@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astrarium.collective.kernels.mscclpp import PlannedKernels, PlanStep, Spot
+from astrarium.collective.kernels.mscclpp import PACKETS, PlannedKernels, PlanStep, Spot
 from astrarium.collective.kernels.mscclpp_sync import steps_of
 from astrarium.errors import InputError, UnsupportedError
 
@@ -14,7 +14,7 @@ _ALL = 1 << 10
 # How many sources and targets, from the first on, are plain data: MSCCL++'s executor (execution_kernel.hpp), commit
 # 1f5f065d. A port channel's put moves packets as they are.
 _PLAIN = {"cpkt": (_ALL, 0), "ppkt": (_ALL, 0), "upkt": (0, _ALL), "rppkt": (0, 0), "repkt": (1, _ALL),
-          "respkt": (1, 1), "recpkt": (1, 1), "recspkt": (1, 1)}
+          "respkt": (1, 1), "recpkt": (1, 1), "recspkt": (1, 1), "gstorepkt": (0, 0)}
 
 
 def has_packets(plan: PlannedKernels) -> bool:
@@ -23,7 +23,7 @@ def has_packets(plan: PlannedKernels) -> bool:
     Raises InputError for packets elsewhere, UnsupportedError for plain data among them: chunk i of packets begins where
     chunk 2 i of plain data does.
     """
-    if not plan.ll or not any(step.name in _PLAIN for gpu in plan.gpus for *_, step in steps_of(gpu)):
+    if not plan.ll or not any(step.name in PACKETS for gpu in plan.gpus for *_, step in steps_of(gpu)):
         return False
     for rank, gpu in enumerate(plan.gpus):
         for block, at, step in steps_of(gpu):

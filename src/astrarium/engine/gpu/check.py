@@ -21,7 +21,7 @@ _AT_LEAST_0 = ("reduce", "mesh_data", "mesh_control", "channel_latency", "hbm", 
 
 def check(launch: Launch, *, path: str = "launch") -> None:
     """Raise InputError at `path` for a launch that cannot run as it is."""
-    _machine(launch, f"{path}.machine")
+    _machine(launch, path)
     _within(f"{path}.gpus", launch.gpus, 1, MOST["gpus"])
     _within(f"{path}.streams", len(launch.streams), 1, MOST["streams"])
     for i, stream in enumerate(launch.streams):
@@ -102,6 +102,9 @@ def _data_faults(launch: Launch, op: Operation) -> Iterator[str]:
         yield f"of {op.time} ps a request; expected 1 to {MOST_PS}"
     for place in (*op.sources, *op.targets):
         yield from _place_faults(launch, op.size, place)
+    if any(place.peer == launch.gpus > 1 and launch.buffers[place.buffer].flagged for place in op.sources
+           if 0 <= place.buffer < len(launch.buffers)):
+        yield f"of all {launch.gpus} GPUs: the switch adds no lines with flags"
 
 
 def _place_faults(launch: Launch, size: int, place: Place) -> Iterator[str]:
@@ -113,8 +116,9 @@ def _place_faults(launch: Launch, size: int, place: Place) -> Iterator[str]:
         yield (f"of requests {place.offset} to {place.offset + size} of buffer {buffer.name!r}, which has "
                f"{buffer.size}")
     if place.peer == launch.gpus > 1:
-        if buffer.flagged or not launch.machine.switched or launch.gpus == MOST["gpus"]:
-            yield f"of all {launch.gpus} GPUs: this needs a switch, a buffer without flags, at most {MOST['gpus'] - 1}"
+        if not (launch.machine.switched and launch.machine.multimem) or launch.gpus == MOST["gpus"]:
+            yield (f"of all {launch.gpus} GPUs: this needs a switch that adds and copies (multimem), and at most "
+                   f"{MOST['gpus'] - 1} GPUs")
     elif not 0 <= place.peer < launch.gpus:
         yield f"at distance {place.peer}; there are {launch.gpus} GPUs"
 
@@ -124,15 +128,15 @@ def _machine(launch: Launch, path: str) -> None:
     for names, least in ((_POSITIVE, 1), (_AT_LEAST_0, 0)):
         for name in names:
             if not least <= getattr(m, name) <= MOST_PS:
-                raise InputError(f"{path}.{name}", str(getattr(m, name)), expected=f"at least {least}")
+                raise InputError(f"{path}.machine.{name}", str(getattr(m, name)), expected=f"at least {least}")
     if bool(m.mesh_data) != bool(m.mesh_control):
-        raise InputError(f"{path}.mesh_control", str(m.mesh_control), expected="both rates of a mesh, or none")
+        raise InputError(f"{path}.machine.mesh_control", str(m.mesh_control), expected="both rates of a mesh, or none")
     widest = m.instruction * max((buffer.lines for buffer in launch.buffers), default=1)
     for name in ("limit_wavefront", "limit_workgroup", "limit_unit", *(["engine_limit"] if m.engines else [])):
         if getattr(m, name) < widest:
-            raise InputError(f"{path}.{name}", str(getattr(m, name)), expected=f"at least {widest}, the requests of "
-                             "one instruction")
-    _places(m, launch.gpus, path)
+            raise InputError(f"{path}.machine.{name}", str(getattr(m, name)), expected=f"at least {widest}, the "
+                             "requests of one instruction")
+    _places(m, launch.gpus, f"{path}.machine")
 
 
 def _places(m: Machine, gpus: int, path: str) -> None:

@@ -74,6 +74,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     link_latency: int               # from the start of a packet on a port to the other GPU (its queue, if switched)
     credits: int = 0                # packets that a port has out in a round trip of its link; 0: any number
     switched: bool = True           # ports lead to a switch, else they are dealt to peers
+    multimem: bool = True           # the switch copies what is stored to all, and adds what is loaded from all
     round_robin: bool = False       # ports and a switch's queues serve data and control in turn, else first come
     engines: int = 0
     engine_data: int = 1            # service of an engine's way out, and in
@@ -116,8 +117,9 @@ class Operation(Struct, frozen=True):
     """One operation of a workgroup. `size`: requests of payload, of each source and target. A MEMCPY copies its source
     to all targets, or each of several sources to the target of the same number. `peer`, `semaphore`: what
     a release signals (an acquire asks its own GPU's); `value`: the count that an acquire waits for. `fence`: a release
-    waits until all of the workgroup's requests are back. `time`: of a NOP, ps; of a MULTIPLY, for which the matrix pipe
-    of the unit is busy, ps per request of payload."""
+    waits until all of the workgroup's requests are back (an acquire takes no time for it: without, the exam of kernels
+    does not count on what was stored before the release). `time`: of a NOP, ps; of a MULTIPLY, for which the matrix
+    pipe of the unit is busy, ps per request of payload."""
 
     kind: OpKind
     size: int = 0
