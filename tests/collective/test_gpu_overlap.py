@@ -166,6 +166,16 @@ def test_plans_of_others_run_beside_a_product(tmp_path: Path) -> None:
 
 
 @needs_core
+def test_a_product_beside_a_collective_on_links_that_lead_to_one_peer_each() -> None:
+    """Four of eight MI300X: three ports of seven, for the product too."""
+    [case] = gpu_overlap(GpuOverlap(
+        gpu=decode(Gpu, {"like": "mi300x"}), gpus=4, gemm=Gemm(m=512, n=512, k=256, peak="1307 TFLOP/s"),
+        op="all_gather", payload="256 KiB", kernels=[Kernels("all_pairs", workgroups=8, wavefronts=4)]))
+    assert case.gemm_beside >= case.gemm_alone
+    assert case.collective_beside < 1.1 * case.collective_alone     # units and links are its own
+
+
+@needs_core
 def test_copy_engines_leave_the_product_all_units() -> None:
     kernels = [GATHER, Kernels("copy_engine", workgroups=2)]
     *compute, engines = gpu_overlap(asked(gemm=product(m=256, k=2048), kernels=kernels, units=[1, 2]))
