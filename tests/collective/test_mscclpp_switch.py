@@ -89,6 +89,17 @@ def test_plans_are_proved_and_send_what_they_must(name: str, payload: int, tmp_p
     assert ran.port_packets[0, :, 0].sum() == sum(sizes) * (N + 1 if name == "sums in place" else 1)
 
 
+def test_another_thread_block_may_unpack_the_own_packets(tmp_path: Path) -> None:
+    """They overwrite in place what packets were made from: either packet tells that it was read. The packets that
+    `gstorepkt` stores at its own rank are those that it loaded there."""
+    apart = copy.deepcopy(PLANS["packets"])
+    for rank, gpu in enumerate(apart["gpus"]):
+        [block] = gpu["threadblocks"]
+        own = block["ops"].pop(2 + rank)
+        gpu["threadblocks"].append({**block, "id": 1, "ops": [own]})
+    assert run_launch(launched(apart, tmp_path)).makespan > 0
+
+
 @needs_core
 @pytest.mark.parametrize("name", PLANS)
 def test_both_engines_agree_folded_or_not(name: str, tmp_path: Path) -> None:
@@ -156,7 +167,8 @@ FAULTS: dict[str, tuple[Json, type[InputError], str]] = {
     "another's part": (changed(lambda op, _: op["src_buff"][0].update(index=0)), InputError,
                        "unordered with|ends with element"),
     "packets of the output": (changed(lambda op, _: op["src_buff"][0].update(type="o"), "packets"), InputError,
-                              r"operation 1 \(gstorepkt\): packets in buffer 'o', chunk 1; expected packets in scratch"),
+                              r"operation 1 \(gstorepkt\): packets in buffer 'o', chunk 1; expected packets in "
+                              "scratch"),
     "plain in scratch": (changed(lambda op, _: op.update(name="gstore"), "packets"), UnsupportedError,
                          r"operation 1 \(gstore\): data without flags in scratch, chunk 1; expected packets alone"),
     "packets without LL": ({**PLANS["packets"], "protocol": "Simple"}, UnsupportedError,

@@ -136,9 +136,11 @@ class _Exam:
         for gpu, place in sides[0]:
             waits = self._flagged(place) and not self._blind(who)
             self._written(number, gpu, place, self.order.read(who, gpu, place, stamp, waits=waits), "reads")
+        loaded = {(gpu, each.buffer, each.offset) for gpu, each in sides[0]}
         for place, value in zip(op.targets, self._values(who, op), strict=False):
             for gpu, each in self._where(who, place):
-                if self._flagged(place) and (gpu, each) in sides[0] and self.contents.holds(gpu, each, value):
+                same = (gpu, each.buffer, each.offset) in loaded and self.contents.holds(gpu, each, value)
+                if same and self._flagged(place):
                     self.flags.repeated((gpu, each.buffer), each.offset, op.size)
                     self.order.repeat(gpu, each, stamp)
                     continue

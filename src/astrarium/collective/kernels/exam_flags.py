@@ -172,7 +172,9 @@ class _Walk:
         for room, offset in moved.writes:
             if self.flags.flagged[room[1]]:
                 line = *room, offset + begin
-                self.packets[line] = 0 if self.flags.again(room, offset + begin) else known | mine
+                told = known | mine
+                again = self.flags.again(room, offset + begin)      # a reader may have got the one or the other
+                self.packets[line] = told & self.packets.get(line, told) if again else told
                 self.taken[line] = 0
 
     def _bit(self, number: int, moved: _Moved, begin: int) -> int:
