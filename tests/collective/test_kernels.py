@@ -183,6 +183,10 @@ def test_a_payload_is_a_number_of_bytes(payload: float) -> None:
     ({"outstanding_workgroup": 8}, Kernels(protocol="ll"),
      "^here.gpu.outstanding_workgroup: 8; expected at least 16, the requests of one instruction of all_pairs ll put"),
     ({"switched": False}, Kernels(), "^here.gpu.ports: 6 for 4 peers; expected a multiple of the peers, or links"),
+    ({"switched": False, "ports": 8}, Kernels("nvls"),
+     "^here.gpu.switched: false, and nvls simple put has the switch add"),
+    ({"copy_engines": CopyEngines(count=1, bandwidth="1 GB/s", outstanding=2, dispatch="1 us")}, Kernels(),
+     "^here.gpu.copy_engines.outstanding: 2; expected at least "),
     ({"multimem": False}, Kernels("nvls"), "^here.gpu.multimem: false, and nvls simple put has the switch add"),
     ({}, Kernels(wavefronts=33), "^here.all_reduce.wavefronts: 33; expected at most 16"),
 ])

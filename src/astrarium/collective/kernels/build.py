@@ -54,10 +54,14 @@ def _check_device(launch: Launch, gpu: Gpu, kernels: Kernels, path: str) -> None
     """Say by the fields of `gpu` what keeps a launch from running there."""
     where = f"{path.rpartition('.')[0]}.gpu".lstrip(".")
     widest = launch.machine.instruction * max(buffer.lines for buffer in launch.buffers)
-    for name in ("outstanding_wavefront", "outstanding_workgroup", "outstanding_unit"):
-        if getattr(gpu, name) < widest:
-            raise InputError(f"{where}.{name}", str(getattr(gpu, name)), expected=f"at least {widest}, the requests of "
-                             f"one instruction of {kernels.name}")
+    limits = {name: getattr(gpu, name) for name in ("outstanding_wavefront", "outstanding_workgroup",
+                                                    "outstanding_unit")}
+    if gpu.copy_engines is not None:
+        limits["copy_engines.outstanding"] = gpu.copy_engines.outstanding
+    for name, limit in limits.items():
+        if limit < widest:
+            raise InputError(f"{where}.{name}", str(limit), expected=f"at least {widest}, the requests of one "
+                             f"instruction of {kernels.name}")
     for stream in launch.streams:
         if stream.wavefronts > gpu.wavefronts_per_unit:
             raise InputError(f"{path}.wavefronts", str(stream.wavefronts), expected=f"at most "
@@ -68,7 +72,8 @@ def _check_device(launch: Launch, gpu: Gpu, kernels: Kernels, path: str) -> None
     if not (gpu.switched and gpu.multimem) and any(
             place.peer == launch.gpus for grid in launch.grids for group in grid for op in group.operations
             for place in (*op.sources, *op.targets)):
-        raise UnsupportedError(f"{where}.multimem", f"false, and {kernels.name} has the switch add and copy",
+        lacks = "multimem" if gpu.switched else "switched"
+        raise UnsupportedError(f"{where}.{lacks}", f"false, and {kernels.name} has the switch add and copy",
                                expected="a GPU whose switch does")
 
 
