@@ -124,7 +124,7 @@ class _Walk:
         self.bits: dict[tuple[int, int], int] = {}                  # (operation, begin of the piece) -> its bit
         self.threads: dict[Who, dict[tuple[bool, int], int]] = defaultdict(dict)    # since they last met
         self.groups: dict[Who, int] = defaultdict(int)
-        self.told: dict[Who, int] = defaultdict(int)                # what a release without a fence passes on
+        self.told: dict[Who, int] = defaultdict(int)                # at the last fence: what a release passes on
         self.raised: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.packets: dict[Line, int] = {}                          # what a packet tells, by the piece's first line
         self.taken: dict[Line, int] = {}                            # who has read the packet that stands there
@@ -146,7 +146,6 @@ class _Walk:
         if key is not None and entry.value is not None:
             for known in self.raised[key][:entry.value] if entry.fence else ():
                 self.groups[who] |= known
-                self.told[who] |= known
         elif key is not None:
             if entry.fence:
                 self.told[who] = self.groups[who]
