@@ -1,11 +1,13 @@
 """Errors of simulated GPU kernels against measured collectives: per device and library, fitted and held-out rows apart.
 
     python benchmarks/gpu_hardware.py [--device h100_sxm] [--rows]
+    python benchmarks/gpu_hardware.py --rccl              RCCL's all_reduce on eight MI300X, which is another kernel
     python benchmarks/gpu_hardware.py --tables WHEEL      write data/gpu_collectives.csv anew (needs pyarrow)
 
 Rows: `data/gpu_collectives.csv`, from the tables of PyPI `aiconfigurator-core` 0.12.0 (NVIDIA, Apache-2.0; its
 `message_size` counts 16-bit elements) and MSCCL++'s own regression files (test/deploy/perf_ndmv4 and 5.jsonl, commit
-1f5f065d, MIT). `engine`: SGLang's all_reduce in a CUDA graph. Which rows were fitted: `tools/fit_gpus.py`. WHEEL: the
+1f5f065d, MIT). `engine`: SGLang's all_reduce in a CUDA graph. `engine_rocm`: vLLM's on MI300X, tables of two pull
+requests (ROCm/aiter 801, vllm-project/vllm 19744). Which rows were fitted: `tools/fit_gpus.py`. WHEEL: the
 wheel, or its folder `systems/data`.
 
 The error of a row is |simulated / measured - 1|. Targets on eight GPUs: median 10 %, 90th percentile 20 %; MSCCL++'s
@@ -28,7 +30,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 from fit_gpus import Row, rows  # noqa: E402
 
 from astrarium import catalog  # noqa: E402
-from astrarium.collective.kernels import library_time  # noqa: E402
+from astrarium.collective.kernels import Gpu, Kernels, kernel_time, library_time  # noqa: E402
+from astrarium.collective.kernels.libraries import LIBRARIES  # noqa: E402
+from astrarium.config import decode  # noqa: E402
 from astrarium.vocab import CommOp  # noqa: E402
 
 DATA = ROOT / "benchmarks/data/gpu_collectives.csv"
@@ -51,18 +55,34 @@ def spread(errors: Iterable[float]) -> tuple[int, float, float]:
 
 def table(device: str, times: Sequence[tuple[Row, float]]) -> None:
     """Errors of a device."""
-    print(f"{device}\n{'library':9}{'operation':16}{'GPUs':>5}   {'fitted: n, median, p90':26}held out: n, median, p90")
+    print(f"{device}\n{'library':12}{'operation':16}{'GPUs':>5}   {'fitted: n, median, p90':26}"
+          "held out: n, median, p90")
     groups = sorted({(row.library, row.op.name.lower(), row.gpus) for row, _ in times})
     lines = [(*group, [pair for pair in times if (pair[0].library, pair[0].op.name.lower(), pair[0].gpus) == group])
              for group in groups]
-    lines.append(("all", "all_reduce", 8, [pair for pair in times if pair[0].gpus == 8
-                                           and pair[0].op == CommOp.ALL_REDUCE]))
+    eight = [pair for pair in times if pair[0].gpus == 8 and pair[0].op == CommOp.ALL_REDUCE]
+    lines += [("all", "all_reduce", 8, eight)] if eight else []
     for library, op, gpus, pairs in lines:
         cells = []
         for fitted in (True, False):
             errors = [abs(time / row.us - 1) for row, time in pairs if row.fitted == fitted]
             cells.append("{:3}  {:5.1f} %  {:5.1f} %".format(*spread(errors)) if errors else "")
-        print(f"{library:9}{op:16}{gpus:5}   {cells[0]:26}{cells[1]}")
+        print(f"{library:12}{op:16}{gpus:5}   {cells[0]:26}{cells[1]}")
+
+
+def rccl() -> None:
+    """vLLM's two-shot kernel, as simulated for MI300X, beside RCCL's measured all_reduce on eight GPUs. Which kernels
+    RCCL took is not known, so this judges nothing."""
+    [settings] = LIBRARIES["engine_rocm"](CommOp.ALL_REDUCE, 8 << 20, 8)
+    launch = catalog.row_of("gpus", "mi300x")["libraries"]["engine_rocm"]["launch"]
+    kernels, gpu = decode(Kernels, {**settings, "launch": launch}), decode(Gpu, {"like": "mi300x"})
+    with (DATA.parent / "nccl_hosts.csv").open(encoding="utf-8") as file:
+        rows = [(int(row["size_B"]), float(row["time_us"])) for row in csv.DictReader(file)
+                if row["host"] == "mi300x_platform"]
+    for size, us in rows:
+        if 1 << 20 <= size <= 256 << 20:
+            time = kernel_time(CommOp.ALL_REDUCE, size, 8, gpu, kernels).makespan / 1e6
+            print(f"{size >> 20:5} MiB  RCCL {us:8.1f} us, two shots {time:8.1f} us, {100 * (time / us - 1):+5.1f} %")
 
 
 def write(where: Path) -> None:
@@ -70,7 +90,7 @@ def write(where: Path) -> None:
     from fit_collectives import tables
 
     with DATA.open(encoding="utf-8") as file:
-        kept = [row for row in csv.reader(file) if row[1] in ("library", "mscclpp")]
+        kept = [row for row in csv.reader(file) if row[1] in ("library", "mscclpp", "engine_rocm")]
     found = [[device, *row] for device in FOLDERS for row in of_device(where, *FOLDERS[device], tables)]
     with DATA.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([*kept[:1], *found, *kept[1:]])
@@ -100,15 +120,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", nargs="+", choices=list(catalog.load("gpus")), default=list(catalog.load("gpus")))
     parser.add_argument("--rows", action="store_true", help="every row")
+    parser.add_argument("--rccl", action="store_true", help="RCCL beside another kernel")
     parser.add_argument("--tables", type=Path)
     asked = parser.parse_args()
+    if asked.rccl:
+        rccl()
     if asked.tables:
         write(asked.tables)
-    for device in () if asked.tables else asked.device:
+    for device in () if asked.tables or asked.rccl else asked.device:
         times = [(row, simulated(row)) for row in rows() if row.device == device]
         table(device, times)
         for row, time in times if asked.rows else ():
-            print(f"{row.library:9}{row.op.name.lower():16}{row.gpus:3}{row.size:10} B {row.us:8.2f} us measured, "
+            print(f"{row.library:12}{row.op.name.lower():16}{row.gpus:3}{row.size:10} B {row.us:8.2f} us measured, "
                   f"{time:8.2f} simulated, {100 * (time / row.us - 1):+6.1f} %{'' if row.fitted else ' held out'}")
 
 

@@ -4,10 +4,11 @@
 Rows: `benchmarks/data/gpu_collectives.csv`. Fitted are all_reduces whose size is a power of four, without those of
 TensorRT-LLM on eight GPUs; of MSCCL++ one row, for its launch. The others judge (`benchmarks/gpu_hardware.py`).
 
-First the chip, on all_reduces of inference engines (4 and 8 GPUs) and TensorRT-LLM (2 and 4): link latency, fence,
-overhead of a packet, requests outstanding in a unit, and one time of launch. Then NCCL's all_reduce on eight GPUs, with
-that chip: its launch, the cost of a step of LL and of LL128 and Simple, wavefronts of LL128, unrolling of Simple. Least
-mean absolute log error; the best two of DRAWS drawn sets (seed 1), each then improved one number at a time.
+First the chip, on all_reduces of inference engines (4 and 8 GPUs; MI300X: 2 and 4) and TensorRT-LLM (2 and 4): link
+latency, fence, overhead of a packet (those that the row calls calibrated), requests outstanding in a unit, and one time
+of launch. Then, where there are rows, NCCL's all_reduce on eight GPUs, with that chip: its launch, the cost of a step
+of LL and of LL128 and Simple, wavefronts of LL128, unrolling of Simple. Least mean absolute log error; the best two of
+DRAWS drawn sets (seed 1), each then improved one number at a time.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ Numbers = Mapping[str, float]
 Fit = tuple[float, float, dict[str, float]]     # error, us of launch, numbers
 MSCCLPP = 24 << 10       # size of the fitted row of MSCCL++
 CHIP = {"link_latency": (150.0, 1200.0), "fence": (1.0, 1500.0), "header": (16.0, 64.0), "outstanding": (128.0, 800.0)}
+UNITS = {"link_latency": "ns", "fence": "ns", "header": "B"}
 NCCL: Mapping[str, Sequence[float]] = {
     "ll": range(0, 700, 50), "rest": range(0, 1000, 50), "wavefronts": (2, 3, 4, 6, 8, 12, 16), "unroll": (1, 2, 4)}
 
@@ -67,10 +69,15 @@ def rows() -> list[Row]:
 def gpu_of(device: str, numbers: Numbers) -> Gpu:
     """The catalog's GPU with other numbers."""
     most = round(numbers["outstanding"])
-    return decode(Gpu, {"like": device, "link_latency": f"{numbers['link_latency']:.0f} ns",
-                        "fence": f"{numbers['fence']:.0f} ns", "header": f"{numbers['header']:.0f} B",
-                        "outstanding_unit": most, "outstanding_workgroup": most,
+    given = {name: f"{value:.0f} {UNITS[name]}" for name, value in numbers.items() if name in UNITS}
+    return decode(Gpu, {"like": device, **given, "outstanding_unit": most, "outstanding_workgroup": most,
                         "outstanding_wavefront": min(most, 256)})
+
+
+def spans(device: str) -> Mapping[str, tuple[float, float]]:
+    """Of the chip's numbers, those that the device's row calls calibrated, each with least and most."""
+    fitted = catalog.row_of("gpus", device)["calibrated"]
+    return {name: span for name, span in CHIP.items() if name not in UNITS or name in fitted}
 
 
 def best_launch(times: Sequence[float], measured: Sequence[Row]) -> tuple[float, float]:
@@ -89,16 +96,16 @@ def chip_fit(device: str, measured: Sequence[Row], draws: int) -> Fit:
                  for row in measured]
         return (*best_launch(times, measured), numbers)
 
-    chance = random.Random(1)
-    drawn = sorted((judge({name: round(chance.uniform(*span)) for name, span in CHIP.items()}) for _ in range(draws)),
+    chance, ranges = random.Random(1), spans(device)
+    drawn = sorted((judge({name: round(chance.uniform(*span)) for name, span in ranges.items()}) for _ in range(draws)),
                    key=lambda fit: fit[0])
-    return min((improved(fit, judge) for fit in drawn[:2]), key=lambda fit: fit[0])
+    return min((improved(fit, judge, ranges) for fit in drawn[:2]), key=lambda fit: fit[0])
 
 
-def improved(fit: Fit, judge: Callable[[dict[str, float]], Fit]) -> Fit:
+def improved(fit: Fit, judge: Callable[[dict[str, float]], Fit], ranges: Mapping[str, tuple[float, float]]) -> Fit:
     """One number after the other, in steps that halve."""
     for part in (8, 16, 32, 64, 128):
-        for name, (least, most) in CHIP.items():
+        for name, (least, most) in ranges.items():
             for step in (-(most - least) / part, (most - least) / part):
                 while True:
                     other = judge({**fit[2], name: round(max(least, min(fit[2][name] + step, most)))})
@@ -165,8 +172,10 @@ def main(device: str, draws: int) -> None:
     """Fit and print."""
     catalog.row_of("gpus", device)
     measured = [row for row in rows() if row.device == device and row.fitted]
-    chip = chip_fit(device, [row for row in measured if row.library in ("engine", "trtllm")], draws)
+    chip = chip_fit(device, [row for row in measured if row.library in ("engine", "engine_rocm", "trtllm")], draws)
     print(f"chip: error {chip[0]:.4f}, launch {chip[1]:.2f} us, {chip[2]}", flush=True)
+    if all(row.library != "nccl" for row in measured):
+        return
     nccl = nccl_fit(gpu_of(device, chip[2]), [row for row in measured if row.library == "nccl"])
     print(f"NCCL: error {nccl[0]:.4f}, launch {nccl[1]:.2f} us, {nccl[2]}")
     launches(gpu_of(device, chip[2]), measured, nccl)

@@ -102,6 +102,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                  "Everyone passes chunks on to the next one: n - 1 steps (all_reduce 2 (n - 1))."),
         "nvls": ("astrarium.collective.kernels.multimem:NVLS",
                  "Loads that the switch answers with sums, stores that it copies to all (multimem; protocol simple)."),
+        "copy_engine": ("astrarium.collective.kernels.copy_engine:COPY_ENGINE",
+                        "Copy engines push chunks to peers and use no compute unit (all_gather, all_to_all)."),
         "one_shot_read": ("astrarium.collective.kernels.reading:ONE_SHOT_READ",
                           "Everyone reads everything and adds it up; all meet before and after (direction get)."),
         "two_shot_read": ("astrarium.collective.kernels.reading:TWO_SHOT_READ",

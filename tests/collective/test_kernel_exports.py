@@ -36,9 +36,11 @@ KINDS = [(op, Kernels(name, protocol=protocol, direction=direction, workgroups=3
          for name in ("one_shot", "all_pairs", "ring") for op in kernel_algorithm(name).builders
          for protocol, direction in (("simple", "put"), ("simple", "get"), ("ll", "put"))
          if direction == "put" or name != "ring"]
+SWITCHED = [(op, Kernels("nvls", workgroups=3, wavefronts=2, unroll=2))
+            for op in (CommOp.ALL_REDUCE, CommOp.ALL_GATHER)]
 
 
-@pytest.mark.parametrize(("op", "kernels"), KINDS, ids=str)
+@pytest.mark.parametrize(("op", "kernels"), KINDS + SWITCHED, ids=str)
 @pytest.mark.parametrize("n", [2, 4])
 def test_a_plan_is_proved_and_takes_the_kernels_time(op: CommOp, kernels: Kernels, n: int, tmp_path: Path) -> None:
     plan = mscclpp_plan(op, n, kernels, threads=kernels.wavefronts * THREADS)
@@ -53,6 +55,11 @@ def test_a_plan_is_proved_and_takes_the_kernels_time(op: CommOp, kernels: Kernel
     less = LESS & set(plan.notes)           # rings have to load and store more, or in another order
     assert less or times[0] == own
     assert times == pytest.approx((own, own), rel=0.1 if less else 0.02)
+
+
+def test_plans_have_sums_of_the_switch_for_all_alone() -> None:
+    with pytest.raises(UnsupportedError, match="sums of the switch for one GPU; expected sums that go to all"):
+        mscclpp_plan(CommOp.REDUCE_SCATTER, 4, Kernels("nvls"))
 
 
 def test_only_rings_lack_operations_in_plans() -> None:
@@ -96,10 +103,11 @@ def test_a_ring_that_sums_up_is_the_same_in_msccl() -> None:
 
 
 def test_every_kernel_of_the_registry_exports_to_both_or_is_refused() -> None:
+    switched = [(op, kernels.algorithm) for op, kernels in SWITCHED]
     for name in names("kernel"):
         for op in kernel_algorithm(name).builders:
             if all(kernels.algorithm != name for _, kernels in KINDS):
-                for export in mscclpp_plan, kernel_algo:
+                for export in [kernel_algo] if (op, name) in switched else [mscclpp_plan, kernel_algo]:
                     with pytest.raises(UnsupportedError):
                         export(op, 3, Kernels(name))
                 continue

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
 
-from astrarium.collective.kernels import Gpu, Kernels, examine_kernels, kernel_algorithm, kernel_launch, kernel_time
+from astrarium.collective.kernels import (
+    CopyEngines,
+    Gpu,
+    Kernels,
+    examine_kernels,
+    kernel_algorithm,
+    kernel_launch,
+    kernel_time,
+)
 from astrarium.collective.kernels.build import FLAGS
 from astrarium.config import ConfigError
 from astrarium.engine.gpu import Launch, Operation, OpKind, Workgroup, run_launch
@@ -24,7 +32,8 @@ GPU = Gpu(units=8, workgroups_per_unit=2, wavefronts_per_unit=16, instruction="1
           reduce_bandwidth="112 GB/s", dispatch="1 us", barrier="20 ns", fence="300 ns", network_latency="60 ns",
           channels=16, interleave="512 B", l2_bandwidth="2 TB/s", l2_latency="100 ns", hbm_bandwidth="1 TB/s",
           hbm_latency="200 ns", ports=6, port_interleave="256 B", port_bandwidth="25 GB/s", header="16 B",
-          control="16 B", link_latency="500 ns")
+          control="16 B", link_latency="500 ns",
+          copy_engines=CopyEngines(count=2, bandwidth="100 GB/s", outstanding=256, dispatch="1 us"))
 
 
 def every_kind() -> Iterator[tuple[CommOp, Kernels]]:
@@ -98,8 +107,8 @@ BROKEN = {
                              "at 1"),
     "nobody waits at the end": (without(GATHER, lambda op: op.kind == OpKind.ACQUIRE, 1),
                                 "GPU 1 may end before workgroup 0 of GPU 2 has stored request"),
-    "nobody waits": (without(REDUCE, lambda op: op.kind == OpKind.ACQUIRE), "unordered with workgroup|nothing is yet"),
-    "no fence": (changed(REDUCE, lambda op: replace(op, fence=False)), "unordered with workgroup"),
+    "nobody waits": (without(REDUCE, lambda op: op.kind == OpKind.ACQUIRE), "unordered with GPU|nothing is yet"),
+    "no fence": (changed(REDUCE, lambda op: replace(op, fence=False)), "unordered with GPU"),
     "one waits for too few": (changed(REDUCE, lambda op: replace(op, value=1) if op.kind == OpKind.ACQUIRE else op),
                               "unordered|may see 1 releases of semaphore|nothing is yet"),
     "a copy is missing": (without(GATHER, lambda op: op.kind == OpKind.MEMCPY and op.targets[0].peer == 2, 0),
@@ -157,10 +166,33 @@ def test_large_all_gathers_take_what_ports_need() -> None:
     (CommOp.ALL_GATHER, {"algorithm": "one_shot"}, "one_shot has no all_gather; expected one of all_pairs, ring"),
     (CommOp.ALL_GATHER, {"algorithm": "ring", "direction": "get"}, "a ring writes"),
     (CommOp.ALL_GATHER, {"protocol": "ll", "direction": "get"}, "flags stand in lines that are written"),
+    (CommOp.BROADCAST, {}, "all_pairs has no broadcast; expected another operation: no kernel has this one"),
 ])
 def test_what_there_is_not_is_refused(op: CommOp, options: dict[str, str], words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         kernel_launch(op, 1024, 4, GPU, Kernels(**options))
+
+
+@pytest.mark.parametrize("payload", [-1, float("nan"), float("inf")])
+def test_a_payload_is_a_number_of_bytes(payload: float) -> None:
+    with pytest.raises(InputError, match=f"kernels.payload: {payload} bytes; expected 0 or more"):
+        kernel_launch(CommOp.ALL_REDUCE, payload, 4, GPU)
+
+
+@pytest.mark.parametrize(("change", "kernels", "words"), [
+    ({"outstanding_workgroup": 8}, Kernels(protocol="ll"),
+     "^here.gpu.outstanding_workgroup: 8; expected at least 16, the requests of one instruction of all_pairs ll put"),
+    ({"switched": False}, Kernels(), "^here.gpu.ports: 6 for 4 peers; expected a multiple of the peers, or links"),
+    ({"switched": False, "ports": 8}, Kernels("nvls"),
+     "^here.gpu.switched: false, and nvls simple put has the switch add"),
+    ({"copy_engines": CopyEngines(count=1, bandwidth="1 GB/s", outstanding=2, dispatch="1 us")}, Kernels(),
+     "^here.gpu.copy_engines.outstanding: 2; expected at least "),
+    ({"multimem": False}, Kernels("nvls"), "^here.gpu.multimem: false, and nvls simple put has the switch add"),
+    ({}, Kernels(wavefronts=33), "^here.all_reduce.wavefronts: 33; expected at most 16"),
+])
+def test_what_a_gpu_lacks_is_said_by_its_fields(change: dict[str, object], kernels: Kernels, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        kernel_time(CommOp.ALL_REDUCE, 1024, 5, replace(GPU, **change), kernels, path="here.all_reduce")
 
 
 @pytest.mark.parametrize(("field", "value", "words"), [

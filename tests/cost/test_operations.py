@@ -6,7 +6,9 @@ import pytest
 from tests.cost.buildings import step
 
 import astrarium as ar
-from astrarium.config import replace_all
+from astrarium.collective.kernels import Gpu, Kernels, KernelTimes
+from astrarium.config import decode, replace_all
+from astrarium.cost.energy import energy
 from astrarium.cost.operations import operation_energy, work_of
 from astrarium.errors import UnsupportedError
 from astrarium.workload.flops import executed_flops
@@ -29,6 +31,23 @@ def test_a_collective_moves_bits_over_hops() -> None:
         assert found.network == (pytest.approx(2 * 8 * 2 * 7 / 8 * 8e6 * 8 * 10e-12),)
         assert found.idle == pytest.approx(800 * result.makespan_ps / 1e12)
         assert found.compute == found.memory == 0
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_bytes_of_kernels_are_not_taken_for_none(free: bool) -> None:
+    """A kernel's bytes are not counted: a network energy of 0 would be wrong, unless bytes cost nothing."""
+    times = KernelTimes(gpu=decode(Gpu, {"like": "h100_sxm"}), all_reduce=Kernels())
+    design = ar.Design(
+        workload=ar.SingleCollective("all_reduce", "64 KiB"), compute=ar.Replay(power="700 W", idle_power="100 W"),
+        network=ar.Network([ar.Switch(8, bandwidth="50 GB/s", latency="1 us", energy=f"{0 if free else 2} pJ/bit")]),
+        collective=ar.Collective(kernels=times), cost=ar.Cost(flop_energy="1 pJ/FLOP", memory_energy="4 pJ/bit"))
+    result = ar.simulate(design)
+    for figure in energy, operation_energy:
+        if free:
+            assert figure(design, result).network == (0,)
+            continue
+        with pytest.raises(UnsupportedError, match="energy: is not known where collectives have given times: kernels"):
+            figure(design, result)
 
 
 def test_a_step_computes_its_flops() -> None:

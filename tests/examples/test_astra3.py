@@ -42,7 +42,12 @@ def test_crossovers_of_protocols_are_those_of_the_paper_at_256_gib_s(root: Path)
 
 def test_get_is_better_for_reduce_scatter_and_put_for_all_gather(root: Path) -> None:
     rows = [line.split() for line in study(root)["directions"]([16])][2:]
-    (scatter, scatter_in_turn), (gather, gather_in_turn) = (
-        [float(put) - float(get) for *_, put, get, _, _, _ in rows[at:at + 2]] for at in (0, 2))
-    assert scatter > scatter_in_turn > 0
-    assert gather <= gather_in_turn < 0         # narrower by 1 % at most: the gap is round trips, not turns at ports
+    gains = [float(row[6]) - float(row[7]) for row in rows]     # of get over put
+    assert all(gain > 0 for gain in gains[:2])                  # reduce_scatter
+    assert all(gain < 0 for gain in gains[2:])                  # all_gather
+    assert all(fifo < turns for fifo, turns in zip(gains[2::2], gains[3::2], strict=True))   # a narrower gap
+
+
+def test_the_formula_of_protocols(root: Path) -> None:
+    rows = [line.split() for line in study(root)["formula"]()][2:]
+    assert rows[0][-5:-3] == ["134", "1342"]        # 0.5 us x 256 GiB/s = 134.2 KiB

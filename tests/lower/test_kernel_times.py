@@ -16,6 +16,7 @@ from astrarium.collective.kernels import Gpu, Kernels, KernelTimes, kernel_time,
 from astrarium.config import ConfigError
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import Kept, lower
+from astrarium.network.config import Change
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -92,6 +93,18 @@ def test_phases_inside_the_innermost_dim_take_the_time_of_their_kernels(gpu: Gpu
                                            "all_pairs simple put")
 
 
+@pytest.mark.parametrize("active", [1, 2, 0])
+def test_kernels_of_one_collective_follow_each_other(gpu: Gpu, active: int) -> None:
+    """However many chunks may be in flight: they share the ports of a GPU, so none runs beside another."""
+    design = hierarchy(gpu)
+    chunks, network = 4, ar.Network([HOST, ar.Switch(2, bandwidth="50 TB/s", latency="1 ps")])
+    design = replace(design, network=network,
+                     collective=replace(design.collective, chunks=chunks, active_chunks=active))
+    each = [kernel_time(op, SIZE // chunks, 8, gpu, Kernels()).makespan
+            for op in (CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)]
+    assert chunks * sum(each) <= ps(design) < chunks * sum(each) + 4_000
+
+
 def test_other_phases_send_messages(gpu: Gpu) -> None:
     quiet = hierarchy(gpu, op="broadcast")
     assert ps(quiet) == ps(hierarchy(None, op="broadcast"))
@@ -105,12 +118,13 @@ def trace(op: str, microseconds: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_to_all", "all_gather", "reduce_scatter"])
-@pytest.mark.parametrize("chunks", [1, 5])
+@pytest.mark.parametrize(("chunks", "active"), [(1, 1), (5, 1), (5, 2), (7, 0)])
 @pytest.mark.parametrize("slow", [False, True])
-def test_both_engines_and_every_rank_agree_on_phases_of_given_time(gpu: Gpu, op: str, chunks: int, slow: bool) -> None:
+def test_both_engines_and_every_rank_agree_on_phases_of_given_time(gpu: Gpu, op: str, chunks: int, active: int,
+                                                                   slow: bool) -> None:
     plain, late = trace(op), trace(op, microseconds=7)    # a rank that comes later: its host waits for it
     design = hierarchy(gpu, op=op)
-    design = replace(design, collective=replace(design.collective, chunks=chunks, active_chunks=2))
+    design = replace(design, collective=replace(design.collective, chunks=chunks, active_chunks=active))
     plan = lower(replace(design, workload=ar.Trace("in memory")), traces_of_bytes(
         [late if slow and rank == 3 else plain for rank in range(16)]))
     assert any(phase.lasts for each in plan.collectives for chunk in each.chunks for phase in chunk.phases)
@@ -148,6 +162,35 @@ def test_what_kernels_cannot_do_is_refused(host: ar.Design, gpu: Gpu) -> None:
     space = ar.Space(one(ar.Network([HOST]), 32_768, times), {"network.dims[0].latency": ["500 ns", "1 us"]})
     with pytest.raises(UnsupportedError, match="there is no floor of GPU kernels"):
         ar.search(space, minimize="makespan", agent="exact", trials=2, seed=0)
+
+
+def test_links_of_kernels_do_not_change(gpu: Gpu) -> None:
+    network = ar.Network([ar.FullyConnected(4, bandwidth="450 GB/s", latency="500 ns"),
+                          ar.FullyConnected(2, bandwidth="50 GB/s", latency="2 us")], backend="contention")
+    for link in (0, 1), (1, 5):
+        changed = replace(network, changes=(Change(link=link, speed=0.1),))
+        if link == (1, 5):
+            assert ps(one(changed, SIZE, KernelTimes(gpu=gpu, all_reduce=LL))) > 0
+            continue
+        with pytest.raises(UnsupportedError, match=r"network.changes\[0\].link: \[0, 1\] inside the innermost dim"):
+            ps(one(changed, SIZE, KernelTimes(gpu=gpu, all_reduce=LL)))
+
+
+def test_a_graph_says_by_its_dims_what_kernels_run_in(gpu: Gpu, root: Path) -> None:
+    """Without dims all hosts would be one scale-up domain."""
+    design = ar.load_design(root / "examples" / "fabrics" / "clos_8.yaml")
+    design = ar.replace(design, "collective.kernels", KernelTimes(gpu=gpu, all_reduce=LL, reduce_scatter=Kernels(),
+                                                                  all_gather=Kernels()))
+    with pytest.raises(UnsupportedError, match=r"collective.kernels: on a graph no dim is the innermost one; expected "
+                                               r"network.dims beside network.fabric"):
+        ar.simulate(design)
+    dims = [ar.Switch(2, bandwidth="100 Gb/s", latency="1 ns"), ar.Switch(4, bandwidth="100 Gb/s", latency="1 ns")]
+    design = ar.replace(design, "network", replace(design.network, dims=tuple(dims)))
+    found = ar.simulate(replace(design, collective=replace(design.collective, all_reduce=("ring", "ring"),
+                                                           composition="blueconnect")))
+    assert found.collectives.how[0].endswith("innermost: kernel all_gather all_pairs simple put, reduce_scatter "
+                                             "all_pairs simple put")
+    assert float(found.makespan) > SIZE / 2 * 1.5 / 12.5        # ns: between hosts messages still take their time
 
 
 def test_a_design_file_has_kernels(host: ar.Design, gpu: Gpu, tmp_path: Path) -> None:

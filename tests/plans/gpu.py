@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from astrarium.engine.gpu import Buffer, Launch, Machine, Operation, OpKind, Place, Workgroup
+from astrarium.engine.gpu import Buffer, Launch, Machine, Operation, OpKind, Place, Stream, Workgroup
 
 __all__ = ["machine", "one", "random_launch"]
 
@@ -32,7 +32,7 @@ def one(kind: OpKind, size: int, *, gpus: int = 1, peer: int = 0, hbm: bool = Fa
         operations.append(Operation(kind, size, () if kind == OpKind.STORE else (place,),
                                     (place,) if kind == OpKind.STORE else ()))
     return Launch(on, gpus, (tuple(Workgroup((op,)) for op in operations),),
-                  (Buffer("data", size * workgroups, hbm=hbm),), (), wavefronts, unroll)
+                  (Buffer("data", size * workgroups, hbm=hbm),), (), (Stream(wavefronts, unroll),))
 
 
 def random_machine(random: Random, gpus: int) -> Machine:
@@ -52,27 +52,38 @@ def random_machine(random: Random, gpus: int) -> Machine:
         "unit_data", "unit_control", "dispatch", "barrier", "fence", "enter", "hop", "channel", "port_data",
         "port_control", "link_latency")}
     free = {name: random.randint(0, 900) for name in ("reduce", "channel_latency", "hbm", "hbm_latency")}
-    return Machine(unit_router=routers(random.randint(1, 4)), channel_router=routers(random.randint(1, 5)),
+    units = random.randint(1, 4)
+    engines = {name: random.randint(1, 900) for name in ("engine_data", "engine_control", "engine_dispatch")}
+    return Machine(unit_router=routers(units), engines=random.randint(0, units - 1), **engines,
+                   engine_limit=random.randint(2 * instruction, 40), channel_router=routers(random.randint(1, 5)),
                    port_router=routers(ports), wavefronts_per_unit=random.randint(4, 9), instruction=instruction,
                    limit_wavefront=limits[0], limit_workgroup=limits[1], limit_unit=limits[2], rows=rows,
                    columns=columns, mesh_data=mesh, mesh_control=mesh and random.randint(1, mesh), switched=switched,
+                   write_back=random.choice([0, 3]),
                    credits=random.choice([0, 1, 3]), round_robin=random.random() < 0.5, **few, **times, **free)
 
 
 def random_launch(random: Random) -> Launch:
     """Any launch, most of which end: releases go first, then what is waited for; some wait for ever."""
-    gpus, semaphores = random.randint(1, 4), random.randint(1, 3)
+    gpus, semaphores, streams = random.randint(1, 4), random.randint(1, 3), random.randint(1, 3)
     buffers = [Buffer("flags", random.randint(4, 20), flagged=True, lines=random.choice([1, 2])),
                Buffer("hbm", random.randint(4, 30), hbm=True), Buffer("l2", random.randint(4, 30))]
     symmetric = random.random() < 0.4
-    grids = tuple(tuple(_workgroup(random, gpus, semaphores, buffers) for _ in range(random.randint(1, 4)))
+    grids = tuple(tuple(_workgroup(random, gpus, semaphores, buffers, streams) for _ in range(random.randint(1, 4)))
                   for _ in range(1 if symmetric else gpus))
     starts = (0,) if symmetric else tuple(random.randint(0, 9000) for _ in range(gpus))
-    return Launch(random_machine(random, gpus), gpus, grids, tuple(buffers), tuple("abc"[:semaphores]),
-                  random.randint(1, 4), random.randint(1, 3), starts)
+    on = random_machine(random, gpus)
+    return Launch(on, gpus, grids, tuple(buffers), tuple("abc"[:semaphores]),
+                  tuple(_stream(random, on) for _ in range(streams)), starts)
 
 
-def _workgroup(random: Random, gpus: int, semaphores: int, buffers: list[Buffer]) -> Workgroup:
+def _stream(random: Random, on: Machine) -> Stream:
+    units = random.sample(range(len(on.unit_router)), random.randint(0, len(on.unit_router)))
+    return Stream(random.randint(1, 4), random.randint(1, 3), tuple(units),
+                  random.randint(1, on.workgroups_per_unit), random.choice([0, 0, random.randint(1, 90_000)]))
+
+
+def _workgroup(random: Random, gpus: int, semaphores: int, buffers: list[Buffer], streams: int) -> Workgroup:
     operations = []
     for _ in range(random.randint(0, 5)):
         kind = random.choice(list(OpKind))
@@ -92,7 +103,7 @@ def _workgroup(random: Random, gpus: int, semaphores: int, buffers: list[Buffer]
         operations.append(_data(random, OpKind.LOAD, gpus, buffers, flags=True))
     if random.random() < 0.3:
         operations.append(Operation(OpKind.ACQUIRE, semaphore=random.randrange(semaphores), value=1))
-    return Workgroup(tuple(operations))
+    return Workgroup(tuple(operations), random.randrange(streams))
 
 
 def _data(random: Random, kind: OpKind, gpus: int, buffers: list[Buffer], *, flags: bool) -> Operation:
@@ -106,7 +117,9 @@ def _data(random: Random, kind: OpKind, gpus: int, buffers: list[Buffer], *, fla
         return tuple(found)
 
     sources = {OpKind.STORE: 0, OpKind.REDUCE: random.randint(2, 3)}.get(kind, 1)
-    targets = {OpKind.LOAD: 0}.get(kind, random.randint(1, 2))
+    targets = {OpKind.LOAD: 0, OpKind.MULTIPLY: 0}.get(kind, random.randint(1, 2))
     if kind == OpKind.MEMCPY and random.random() < 0.5:
         sources = targets       # pairs
+    if kind == OpKind.MULTIPLY:
+        return Operation(kind, size, places(random.randint(1, 3)), time=random.randint(1, 9000))
     return Operation(kind, size, places(sources), places(targets))

@@ -16,7 +16,9 @@ namespace {
 
 namespace gpu = astrarium::gpu;
 using Table = nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Grids = std::vector<std::tuple<std::vector<std::uint32_t>, Table, Table>>;
+using Numbers = std::vector<std::uint32_t>;
+using Grids = std::vector<std::tuple<Numbers, Numbers, Table, Table>>;
+using Streams = std::vector<std::tuple<std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::vector<std::uint16_t>>>;
 
 template <class T>
 T field(nb::handle source, const char* name) {
@@ -54,7 +56,13 @@ gpu::Machine machine_of(nb::handle from) {
                                                              {"hbm_latency", &m.hbm_latency},
                                                              {"port_data", &m.port_data},
                                                              {"port_control", &m.port_control},
-                                                             {"link_latency", &m.link_latency}};
+                                                             {"link_latency", &m.link_latency},
+                                                             {"write_back", &m.write_back},
+                                                             {"engines", &m.engines},
+                                                             {"engine_limit", &m.engine_limit},
+                                                             {"engine_data", &m.engine_data},
+                                                             {"engine_control", &m.engine_control},
+                                                             {"engine_dispatch", &m.engine_dispatch}};
     for (const auto& [name, into] : numbers) *into = field<std::int64_t>(from, name);
     m.switched = field<bool>(from, "switched"), m.round_robin = field<bool>(from, "round_robin");
     return m;
@@ -70,8 +78,8 @@ gpu::Operation operation_of(const std::int64_t* row) {
     return op;
 }
 
-gpu::Grid grid_of(const std::vector<std::uint32_t>& groups, const Table& operations, const Table& places) {
-    gpu::Grid grid{groups, {}, {}};
+gpu::Grid grid_of(const Numbers& groups, const Numbers& streams, const Table& operations, const Table& places) {
+    gpu::Grid grid{groups, streams, {}, {}};
     for (std::size_t i = 0; i < operations.shape(0); ++i)
         grid.operations.push_back(operation_of(operations.data() + i * operations.shape(1)));
     for (std::size_t i = 0; i < places.shape(0); ++i) {
@@ -81,12 +89,14 @@ gpu::Grid grid_of(const std::vector<std::uint32_t>& groups, const Table& operati
     return grid;
 }
 
-nb::object launch(nb::handle machine, const std::array<std::uint32_t, 4>& counts, const std::array<std::uint32_t, 3>& ends,
-                  const std::vector<std::pair<std::uint32_t, std::uint32_t>>& buffers, const Grids& grids,
+nb::object launch(nb::handle machine, const std::array<std::uint32_t, 2>& counts, const std::array<std::uint32_t, 3>& ends,
+                  const std::vector<std::pair<std::uint32_t, std::uint32_t>>& buffers, const Streams& streams, const Grids& grids,
                   const std::vector<std::int64_t>& starts, bool fold, std::size_t threads, std::int64_t record) {
-    gpu::Launch launch{machine_of(machine), counts[0], counts[1], counts[2], counts[3], ends[0], ends[1], ends[2], {}, {}, starts, record};
+    gpu::Launch launch{machine_of(machine), counts[0], counts[1], ends[0], ends[1], ends[2], {}, {}, {}, starts, record};
     for (const auto& [first, lines] : buffers) launch.buffers.push_back({first, lines});
-    for (const auto& [groups, operations, places] : grids) launch.grids.push_back(grid_of(groups, operations, places));
+    for (const auto& [wavefronts, unroll, places, start, units] : streams)
+        launch.streams.push_back({wavefronts, unroll, places, start, units});
+    for (const auto& [groups, kernels, operations, places] : grids) launch.grids.push_back(grid_of(groups, kernels, operations, places));
     gpu::Finished finished;
     {
         nb::gil_scoped_release unlocked;
@@ -96,14 +106,14 @@ nb::object launch(nb::handle machine, const std::array<std::uint32_t, 4>& counts
     for (const gpu::Wait& it : finished.waits) waits.append(nb::make_tuple(it.gpu, it.workgroup, it.operation, it.line, it.peer, it.value));
     for (const gpu::Report& it : finished.gpus)
         rows.append(nb::make_tuple(it.end, it.starts, it.ends, it.requests, it.outstanding, it.latency, it.channel_requests,
-                                   it.port_packets, it.over, it.units, it.port_busy));
+                                   it.hbm_requests, it.port_packets, it.over, it.units, it.port_busy));
     return nb::make_tuple(waits, finished.undispatched, rows, finished.events);
 }
 
 }  // namespace
 
 void bind_gpu(nb::module_& m) {
-    m.def("launch", &launch, nb::arg("machine"), nb::arg("counts"), nb::arg("ends"), nb::arg("buffers"), nb::arg("grids"),
-          nb::arg("starts"), nb::arg("fold"), nb::arg("threads"), nb::arg("record"),
+    m.def("launch", &launch, nb::arg("machine"), nb::arg("counts"), nb::arg("ends"), nb::arg("buffers"), nb::arg("streams"),
+          nb::arg("grids"), nb::arg("starts"), nb::arg("fold"), nb::arg("threads"), nb::arg("record"),
           "Runs GPU kernels: (waits of a run that cannot go on, workgroups without a place, one row per simulated GPU, events).");
 }

@@ -1,67 +1,57 @@
-// A station that serves the sources of its packets in turn, where others serve packets in order of arrival.
+// A station that serves packets with data and packets without in turn, where others serve packets in order of arrival.
 #pragma once
+#include <array>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "gpu/event.hpp"
 
 namespace astrarium::gpu {
 
-// Packets that wait: a lane for each source that has some, in the order of their turns.
+// Packets that wait: a lane for each class (with data, without).
 class Arbiter {
 public:
     Tick since = 0;  // when the first of those that wait came, after a time in which none did
 
-    bool empty() const { return lanes_.empty(); }
+    bool empty() const { return lanes_[0].empty() && lanes_[1].empty(); }
 
-    // A packet comes. A source that had none waiting has its turn after all others.
-    void put(std::uint32_t source, const Event& event) {
-        if (lanes_.empty()) since = event.time;
-        const std::uint32_t id = add(event);
-        for (Lane& lane : lanes_) {
-            if (lane.source != source) continue;
-            nodes_[lane.last].next = id, lane.last = id;
-            return;
-        }
-        lanes_.push_back({source, id, id});
+    // A packet comes. A class that had none waiting has its turn after the other.
+    void put(bool data, const Event& event) {
+        if (empty()) since = event.time;
+        if (lanes_[!data].empty()) turn_ = data;
+        lanes_[data].put(event);
     }
 
-    // The first packet of the source whose turn it is; its next turn comes after all others.
+    // The first packet of the class whose turn it is; its next turn comes after the other's.
     Event take() {
-        Lane lane = lanes_.front();
-        lanes_.pop_front();
-        const std::uint32_t id = lane.first;
-        spare_.push_back(id);
-        if (id != lane.last) {
-            lane.first = nodes_[id].next;
-            lanes_.push_back(lane);
-        }
-        return nodes_[id].event;
+        const bool data = turn_;
+        if (!lanes_[!data].empty()) turn_ = !data;
+        return lanes_[data].take();
     }
 
 private:
-    struct Lane {
-        std::uint32_t source, first, last;
-    };
-    struct Node {
-        Event event;
-        std::uint32_t next;
-    };
-    std::deque<Lane> lanes_;
-    std::vector<Node> nodes_;
-    std::vector<std::uint32_t> spare_;
-
-    std::uint32_t add(const Event& event) {
-        if (spare_.empty()) {
-            nodes_.push_back({event, 0});
-            return static_cast<std::uint32_t>(nodes_.size() - 1);
+    // A queue in a ring that grows.
+    class Lane {
+    public:
+        bool empty() const { return first_ == end_; }
+        void put(const Event& event) {
+            if (end_ - first_ == ring_.size()) grow();
+            ring_[end_++ & (ring_.size() - 1)] = event;
         }
-        const std::uint32_t id = spare_.back();
-        spare_.pop_back();
-        nodes_[id].event = event;
-        return id;
-    }
+        Event take() { return ring_[first_++ & (ring_.size() - 1)]; }
+
+    private:
+        std::vector<Event> ring_;
+        std::size_t first_ = 0, end_ = 0;
+
+        void grow() {
+            std::vector<Event> larger(ring_.empty() ? 16 : 2 * ring_.size());
+            for (std::size_t at = first_; at < end_; ++at) larger[at & (larger.size() - 1)] = ring_[at & (ring_.size() - 1)];
+            ring_.swap(larger);
+        }
+    };
+    std::array<Lane, 2> lanes_;
+    bool turn_ = false;
 };
 
 }  // namespace astrarium::gpu

@@ -18,12 +18,14 @@ std::uint32_t skewed(std::uint32_t block, std::uint32_t count) {
 }  // namespace
 
 Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
-    : boxes(launch.gpus), channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()),
-      launch_(launch), m_(launch.machine), queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()),
-      outward_(m_.port_router.size()), inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()),
-      credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)), credit_at_(m_.port_router.size()), landed_(launch.flagged),
-      counts_(launch.semaphores), polls_(launch.semaphores) {
+    : boxes(launch.gpus), channel_requests(launch.machine.channel_router.size()), hbm_requests(channel_requests.size()),
+      port_packets(2 * launch.machine.port_router.size()), launch_(launch), m_(launch.machine), queue_(queue), flights_(flights),
+      l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()), outward_(m_.port_router.size()), inward_(m_.port_router.size()),
+      unit_in_(m_.unit_router.size()), credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)),
+      credit_at_(m_.port_router.size()), landed_(launch.flagged), counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
+    write_back_ = m_.write_back * m_.hbm;
+    computes_ = static_cast<std::uint32_t>(m_.unit_router.size()) - static_cast<std::uint32_t>(m_.engines);
     if (m_.round_robin) arbiters_.resize(2 * port_group_);
     for (const Grid& grid : launch.grids)
         for (const Place& place : grid.places) multimem_ |= place.peer == launch.gpus;
@@ -98,10 +100,10 @@ void Chip::out(Event event) {
     waits(event.port, event);
 }
 
-// A packet waits for its source's turn, and the station takes those whose turns come before.
+// A packet waits for its class's turn, and the station takes those whose turns come before.
 void Chip::waits(std::size_t station, const Event& event) {
     serve(station, event.time);
-    arbiters_[station].put(event.origin(), event);
+    arbiters_[station].put(carries_data(event.kind), event);
 }
 
 // When a station takes its next packet.
@@ -234,8 +236,9 @@ void Chip::access(Event event) {
     const bool read = reads(event.kind);
     Tick end = l2_[at] = std::max(l2_[at], now) + m_.channel;
     if (event.line >= launch_.flagged && event.line < launch_.in_hbm) {
-        end = hbm_[at] = std::max(hbm_[at], end) + m_.hbm;
-        if (read) end += m_.hbm_latency;
+        ++hbm_requests[at];
+        const Tick written = hbm_[at] = std::max(hbm_[at], end) + m_.hbm;
+        end = read ? written + m_.hbm_latency : std::max(end, written - write_back_);
     }
     event.kind = read ? Packet::data : Packet::ack;
     event.time = end + m_.channel_latency;
@@ -245,8 +248,9 @@ void Chip::access(Event event) {
 // An answer is at its unit's way in.
 void Chip::unit(const Event& event) {
     if (event.kind != Packet::data) return flights_.back(event.instruction, now);
-    Tick& free = unit_in_[unit_of[event.work()]];
-    free = std::max(free, now) + m_.unit_data;
+    const std::uint16_t unit = unit_of[event.work()];
+    Tick& free = unit_in_[unit];
+    free = std::max(free, now) + (unit < computes_ ? m_.unit_data : m_.engine_data);
     flights_.back(event.instruction, free);
 }
 

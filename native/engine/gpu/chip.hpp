@@ -1,5 +1,5 @@
 // What packets pass on one GPU: routers, channels of memory, ports. Stations are FIFO servers, asked when the packet is there; ports that
-// take turns among sources ask an arbiter at the end of each service.
+// take turns between control and data ask an arbiter at the end of each service.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -25,7 +25,7 @@ public:
 
     Tick now = 0;
     Boxes boxes;
-    std::vector<std::int64_t> channel_requests, port_packets;
+    std::vector<std::int64_t> channel_requests, hbm_requests, port_packets;
     std::vector<std::vector<Tick>> port_busy;  // recorded, by port and bin
 
     std::vector<std::uint16_t> unit_of;  // of workgroups
@@ -70,6 +70,8 @@ private:
     std::vector<std::uint32_t> counts_;
     std::vector<std::vector<Event>> polls_;
     std::uint32_t port_group_;  // ports per peer
+    std::uint32_t computes_;    // units before the copy engines
+    Tick write_back_;           // by which HBM may be behind L2 with stores
     bool multimem_ = false;     // a place is one of all GPUs
 
     // First port to the GPU at a distance: all ports lead to a switch.

@@ -8,7 +8,7 @@
 
 namespace astrarium::gpu {
 
-enum class OpKind : std::uint8_t { load, store, memcpy, reduce, acquire, release, barrier, nop };
+enum class OpKind : std::uint8_t { load, store, memcpy, reduce, multiply, acquire, release, barrier, nop };
 
 struct Machine {
     std::vector<std::uint16_t> unit_router, channel_router, port_router;
@@ -16,7 +16,17 @@ struct Machine {
     std::int64_t interleave, port_interleave, columns, credits;
     Tick unit_data, unit_control, reduce, dispatch, barrier, fence, enter, hop, mesh_data, mesh_control;
     Tick channel, channel_latency, hbm, hbm_latency, port_data, port_control, link_latency;
+    std::int64_t engines, engine_limit, write_back;
+    Tick engine_data, engine_control, engine_dispatch;
     bool switched, round_robin;
+};
+
+// A kernel: its workgroups take `places` of a unit each, on `units`. `start`: after its GPU's.
+struct Stream {
+    std::uint32_t wavefronts, unroll;
+    std::int64_t places;
+    Tick start;
+    std::vector<std::uint16_t> units;
 };
 
 struct Buffer {
@@ -38,7 +48,8 @@ struct Operation {
 };
 
 struct Grid {
-    std::vector<std::uint32_t> groups;  // first operation of each workgroup, and the end
+    std::vector<std::uint32_t> groups;   // first operation of each workgroup, and the end
+    std::vector<std::uint32_t> streams;  // of each workgroup
     std::vector<Operation> operations;
     std::vector<Place> places;
     std::size_t works() const { return groups.size() - 1; }
@@ -46,9 +57,10 @@ struct Grid {
 
 struct Launch {
     Machine machine;
-    std::uint32_t gpus, wavefronts, unroll, semaphores;
+    std::uint32_t gpus, semaphores;
     std::uint32_t flagged, in_hbm, lines;  // ends of the lines with flags, of those in HBM, of all
     std::vector<Buffer> buffers;
+    std::vector<Stream> streams;
     std::vector<Grid> grids;
     std::vector<Tick> starts;
     Tick record = 0;  // width of the bins in which the use of ports is recorded, with times of operations; 0: nothing is
@@ -68,7 +80,7 @@ struct Report {
     Tick end = 0, outstanding = 0, latency = 0;
     std::array<std::int64_t, 3> requests{};
     std::vector<Tick> starts, ends;  // of workgroups
-    std::vector<std::int64_t> channel_requests, port_packets;
+    std::vector<std::int64_t> channel_requests, hbm_requests, port_packets;
     // Recorded: when the last wavefront went on from each operation of the grid, units of workgroups, ps of service by port and bin.
     std::vector<Tick> over;
     std::vector<std::uint16_t> units;

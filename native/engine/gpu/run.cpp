@@ -56,7 +56,7 @@ public:
         }
     }
 
-    void waits(const Readers& readers, std::uint32_t wavefronts, std::vector<Wait>& into) const;
+    void waits(const Readers& readers, std::vector<Wait>& into) const;
 
 private:
     std::uint32_t number_;
@@ -85,11 +85,11 @@ private:
 };
 
 // One wait per workgroup and operation: for the lowest line, else for a semaphore, else for room to issue.
-void Gpu::waits(const Readers& readers, std::uint32_t wavefronts, std::vector<Wait>& into) const {
+void Gpu::waits(const Readers& readers, std::vector<Wait>& into) const {
     std::map<std::pair<std::uint32_t, std::uint32_t>, Wait> found;
     units.each_unfinished([&](const Work& work, const Wavefront& f) {
         const Operation* op = units.operation(f);
-        if (!op || (f.phase == Phase::control && (f.index || work.arrived < wavefronts))) return;
+        if (!op || (f.phase == Phase::control && (f.index || work.arrived < work.wavefronts))) return;
         Wait wait{number_, work.number, f.pc, on_room, 0, 0};
         const auto reader = readers.find({number_, f.work, f.index});
         if (f.cursor == f.count && f.phase == Phase::control) wait.line = on_semaphore, wait.value = chip.count(op->semaphore);
@@ -156,7 +156,7 @@ void finish(const Launch& launch, const Gpus& gpus, Finished& into) {
             if (!first) known->second = std::min(known->second, here);
         });
     for (const auto& gpu : gpus) {
-        gpu->waits(readers, launch.wavefronts, into.waits);
+        gpu->waits(readers, into.waits);
         into.undispatched += gpu->units.undispatched();
         gpu->units.report(into.gpus.emplace_back());
     }

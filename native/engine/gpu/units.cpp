@@ -6,13 +6,37 @@ namespace astrarium::gpu {
 
 Units::Units(const Launch& launch, std::uint32_t gpu, Queue& queue, Chip& chip, Instructions& flights)
     : launch_(launch), m_(launch.machine), grid_(launch.grid(gpu)), queue_(queue), chip_(chip), flights_(flights) {
-    const std::int64_t room = std::min(m_.workgroups_per_unit, m_.wavefronts_per_unit / launch.wavefronts);
-    units_.resize(m_.unit_router.size(), Unit{Ready(static_cast<std::size_t>(room * launch.wavefronts)), room});
+    std::int64_t most = 0;  // wavefronts of the grid
+    for (const std::uint32_t stream : grid_.streams) most += launch.streams[stream].wavefronts;
+    const Unit unit{Ready(static_cast<std::size_t>(std::min(m_.wavefronts_per_unit, most))),
+                    m_.workgroups_per_unit,
+                    m_.wavefronts_per_unit,
+                    m_.limit_wavefront,
+                    m_.limit_workgroup,
+                    m_.limit_unit,
+                    m_.unit_data,
+                    m_.unit_control,
+                    m_.dispatch};
+    units_.resize(m_.unit_router.size(), unit);
+    for (std::size_t i = units_.size() - static_cast<std::size_t>(m_.engines); i < units_.size(); ++i) {
+        units_[i].limit_wavefront = units_[i].limit_workgroup = units_[i].limit_unit = m_.engine_limit;
+        units_[i].data = m_.engine_data, units_[i].control = m_.engine_control, units_[i].dispatch = m_.engine_dispatch;
+    }
+    for (const Stream& stream : launch.streams) {
+        dealt_.emplace_back().on.resize(units_.size());
+        for (const std::uint16_t number : stream.units) dealt_.back().on[number] = true;
+    }
     chip_.unit_of.resize(grid_.works());
     if (launch.record) over_.assign(grid_.operations.size(), -1);
     for (std::uint32_t w = 0; w < grid_.works(); ++w) {
-        works_.push_back({.number = w, .left = launch.wavefronts, .blocked = {}});
-        for (std::uint32_t i = 0; i < launch.wavefronts; ++i) {
+        const std::uint32_t stream = grid_.streams[w], wavefronts = launch.streams[stream].wavefronts;
+        works_.push_back({.number = w,
+                          .stream = stream,
+                          .first = static_cast<std::uint32_t>(wavefronts_.size()),
+                          .wavefronts = wavefronts,
+                          .blocked = {}});
+        dealt_[stream].works.push_back(w);
+        for (std::uint32_t i = 0; i < wavefronts; ++i) {
             const std::uint64_t key = std::uint64_t{w} << work_bit | std::uint64_t{i} << wavefront_bit;
             wavefronts_.push_back({.key = key, .work = w, .index = i, .at = i});
         }
@@ -21,24 +45,41 @@ Units::Units(const Launch& launch, std::uint32_t gpu, Queue& queue, Chip& chip, 
 
 void Units::begin(Tick when) {
     end_ = when;
-    std::size_t here = 0, places = static_cast<std::size_t>(units_[0].room) * units_.size();
-    for (; places > 0 && dispatched_ < works_.size(); --places) {
-        place(static_cast<std::uint32_t>(here), when);
-        here = here + 1 == units_.size() ? 0 : here + 1;
+    for (std::uint32_t s = 0; s < dealt_.size(); ++s) {
+        const Tick start = launch_.streams[s].start;
+        if (start == 0) deal(s, when);
+        else if (dealt_[s].waits()) later(when + start, Stage::start, leader(works_[dealt_[s].works[0]]), 0, dealt_[s].works[0]);
     }
 }
 
-void Units::place(std::uint32_t unit, Tick when) {
-    Work& work = works_[dispatched_++];
-    --units_[unit].room;
-    work.unit = unit, work.start = when + m_.dispatch;
+// A stream comes: deals its workgroups round-robin to its units, as long as there is room.
+void Units::deal(std::uint32_t stream, Tick when) {
+    Dealt& dealt = dealt_[stream];
+    const std::vector<std::uint16_t>& units = launch_.streams[stream].units;
+    dealt.came = true;
+    for (std::size_t full = 0; dealt.waits() && full < units.size();) {
+        const std::uint16_t unit = units[dealt.next];
+        dealt.next = dealt.next + 1 == units.size() ? 0 : dealt.next + 1;
+        if (fits(units_[unit], launch_.streams[stream])) full = 0, place(stream, unit, when);
+        else ++full;
+    }
+}
+
+void Units::place(std::uint32_t stream, std::uint32_t unit, Tick when) {
+    Work& work = works_[dealt_[stream].works[dealt_[stream].placed++]];
+    ++dispatched_;
+    units_[unit].places -= launch_.streams[stream].places, units_[unit].wavefronts -= work.wavefronts;
+    work.unit = unit, work.start = when + units_[unit].dispatch;
     chip_.unit_of[work.number] = static_cast<std::uint16_t>(unit);
     later(work.start, Stage::start, leader(work), 0, work.number);
 }
 
-void Units::start(std::uint32_t work) {
-    for (std::uint32_t i = 0; i < launch_.wavefronts; ++i) proceed(wavefronts_[work * launch_.wavefronts + i]);
-    serve(units_[works_[work].unit]);
+// A workgroup begins; or its stream comes, of which it is the first.
+void Units::start(std::uint32_t number) {
+    const Work& work = works_[number];
+    if (work.start < 0) return deal(work.stream, now());
+    for (std::uint32_t i = 0; i < work.wavefronts; ++i) proceed(wavefronts_[work.first + i]);
+    serve(units_[work.unit]);
 }
 
 void Units::later(Tick when, Stage stage, const Wavefront& f, std::uint32_t serial, std::uint32_t what) {
@@ -50,21 +91,21 @@ void Units::later(Tick when, Stage stage, const Wavefront& f, std::uint32_t seri
 // Goes on with the next operation that has something to do for this wavefront, or with more of this one.
 void Units::proceed(Wavefront& f) {
     Work& work = works_[f.work];
+    const Stream& stream = stream_of(work);
     for (const Operation* op = operation(f); op; op = operation(f)) {
         if (op->kind == OpKind::nop) {
             f.phase = Phase::nop;
             return later(add(now(), op->time), Stage::timer, f, f.serial, number(f));
         }
-        if (op->kind > OpKind::reduce) {
+        if (op->kind > OpKind::multiply) {
             f.phase = Phase::control;
             f.cursor = f.count = 0;
-            if (++work.arrived == launch_.wavefronts) control(work);
+            if (++work.arrived == work.wavefronts) control(work);
             return;
         }
         const std::int64_t left = (op->size + m_.instruction - 1) / m_.instruction - f.at;
         if (left > 0) {
-            f.step =
-                static_cast<std::uint32_t>(std::min<std::int64_t>(launch_.unroll, (left + launch_.wavefronts - 1) / launch_.wavefronts));
+            f.step = static_cast<std::uint32_t>(std::min<std::int64_t>(stream.unroll, (left + stream.wavefronts - 1) / stream.wavefronts));
             return op->sources ? phase(f, Phase::load, op->sources) : phase(f, Phase::store, op->targets);
         }
         next(f);
@@ -81,13 +122,15 @@ void Units::phase(Wavefront& f, Phase to, std::uint32_t places) {
 // All loads of a step are back.
 void Units::loaded(Wavefront& f) {
     const Operation& op = *operation(f);
-    const Tick more = op.kind == OpKind::memcpy ? 0 : (op.sources - 1) * m_.reduce;
+    const bool multiplies = op.kind == OpKind::multiply;
+    const Tick more = multiplies ? op.time : op.kind == OpKind::memcpy ? 0 : (op.sources - 1) * m_.reduce;
     if (!more) return added(f);
     std::uint32_t requests = 0;
     for (std::uint32_t j = 0; j < f.step; ++j) requests += span(f, op, j).count;
     Unit& unit = unit_of(f);
-    unit.alu = std::max(unit.alu, now()) + more * requests;
-    later(unit.alu, Stage::timer, f, f.serial, number(f));
+    Tick& pipe = multiplies ? unit.matrix : unit.alu;
+    pipe = add(std::max(pipe, now()), more * requests);
+    later(pipe, Stage::timer, f, f.serial, number(f));
 }
 
 void Units::added(Wavefront& f) {
@@ -96,12 +139,12 @@ void Units::added(Wavefront& f) {
 }
 
 void Units::stepped(Wavefront& f) {
-    f.at += f.step * launch_.wavefronts;
+    f.at += f.step * works_[f.work].wavefronts;
     proceed(f);
 }
 
 Units::Span Units::span(const Wavefront& f, const Operation& op, std::uint32_t j) const {
-    const auto size = static_cast<std::uint32_t>(m_.instruction), first = (f.at + j * launch_.wavefronts) * size;
+    const auto size = static_cast<std::uint32_t>(m_.instruction), first = (f.at + j * works_[f.work].wavefronts) * size;
     return {first, std::min(size, op.size - first)};
 }
 
@@ -127,8 +170,8 @@ void Units::ask(Wavefront& leader) {
 
 void Units::controlled(Work& work) {
     work.arrived = 0;
-    for (std::uint32_t i = 0; i < launch_.wavefronts; ++i) {
-        Wavefront& f = wavefronts_[work.number * launch_.wavefronts + i];
+    for (std::uint32_t i = 0; i < work.wavefronts; ++i) {
+        Wavefront& f = wavefronts_[work.first + i];
         next(f);
         proceed(f);
     }
@@ -173,11 +216,11 @@ void Units::serve(Unit& unit) {
         Wavefront& f = wavefronts_[id];
         Work& work = works_[f.work];
         const Wanted want = wanted(f);
-        if (unit.out + want.count > m_.limit_unit) return;
+        if (unit.out + want.count > unit.limit_unit) return;
         unit.ready.pop();
-        if (f.out + want.count > m_.limit_wavefront) {
+        if (f.out + want.count > unit.limit_wavefront) {
             f.blocked = true;
-        } else if (work.out + want.count > m_.limit_workgroup) {
+        } else if (work.out + want.count > unit.limit_workgroup) {
             work.blocked.push_back(id);
         } else {
             issue(unit, f, want);
@@ -189,7 +232,7 @@ void Units::serve(Unit& unit) {
 }
 
 void Units::issue(Unit& unit, Wavefront& f, const Wanted& want) {
-    const Tick service = want.kind == Packet::store ? m_.unit_data : m_.unit_control;
+    const Tick service = want.kind == Packet::store ? unit.data : unit.control;
     Work& work = works_[f.work];
     count(unit, want.count);
     f.out += want.count, work.out += want.count;
@@ -247,15 +290,18 @@ void Units::end_if_over(Work& work) {
     if (work.left || work.out || work.end >= 0) return;
     work.end = now();
     end_ = std::max(end_, now());
-    ++units_[work.unit].room;
-    if (dispatched_ < works_.size()) place(work.unit, now());
+    Unit& unit = units_[work.unit];
+    unit.places += stream_of(work).places, unit.wavefronts += work.wavefronts;
+    if (dispatched_ == works_.size()) return;
+    for (std::uint32_t s = 0; s < dealt_.size(); ++s)
+        while (dealt_[s].came && dealt_[s].waits() && dealt_[s].on[work.unit] && fits(unit, launch_.streams[s])) place(s, work.unit, now());
 }
 
 void Units::report(Report& into) const {
     into.end = end_, into.outstanding = outstanding_, into.latency = latency_, into.requests = requests_;
     for (const Work& work : works_) into.starts.push_back(work.start), into.ends.push_back(work.end);
     into.over = over_, into.units = chip_.unit_of, into.port_busy = chip_.port_busy;
-    into.channel_requests = chip_.channel_requests, into.port_packets = chip_.port_packets;
+    into.channel_requests = chip_.channel_requests, into.hbm_requests = chip_.hbm_requests, into.port_packets = chip_.port_packets;
 }
 
 }  // namespace astrarium::gpu

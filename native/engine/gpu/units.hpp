@@ -19,7 +19,8 @@ struct Wavefront {
 };
 
 struct Work {
-    std::uint32_t number, unit = 0, left, arrived = 0;
+    std::uint32_t number, stream, first, wavefronts;  // first wavefront, and how many
+    std::uint32_t unit = 0, left = wavefronts, arrived = 0;
     std::int64_t out = 0;
     bool fencing = false;
     Tick start = -1, end = -1;
@@ -46,10 +47,22 @@ private:
     std::size_t head_ = 0, count_ = 0;
 };
 
+// `places`, `wavefronts`: room for more. A copy engine has its own limits and times.
 struct Unit {
     Ready ready;
-    std::int64_t room, out = 0;
-    Tick outward = 0, alu = 0, since = 0;
+    std::int64_t places, wavefronts, limit_wavefront, limit_workgroup, limit_unit;
+    Tick data, control, dispatch;
+    std::int64_t out = 0;
+    Tick outward = 0, alu = 0, matrix = 0, since = 0;
+};
+
+// A stream's workgroups, of which `placed` have had a place, and the entry of its units whose turn is next.
+struct Dealt {
+    std::vector<std::uint32_t> works;
+    std::vector<bool> on;  // units on which it runs
+    std::size_t placed = 0, next = 0;
+    bool came = false;
+    bool waits() const { return placed < works.size(); }
 };
 
 class Units {
@@ -70,7 +83,7 @@ public:
     void each_unfinished(Visit&& visit) const {
         for (const Work& work : works_)
             if (work.start >= 0 && work.end < 0)
-                for (std::uint32_t i = 0; i < launch_.wavefronts; ++i) visit(work, wavefronts_[work.number * launch_.wavefronts + i]);
+                for (std::uint32_t i = 0; i < work.wavefronts; ++i) visit(work, wavefronts_[work.first + i]);
     }
     const Operation* operation(const Wavefront& f) const {
         const std::uint32_t at = grid_.groups[f.work] + f.pc;
@@ -94,6 +107,7 @@ private:
     std::vector<Unit> units_;
     std::vector<Work> works_;
     std::vector<Wavefront> wavefronts_;
+    std::vector<Dealt> dealt_;  // by stream
     std::size_t dispatched_ = 0;
     Tick end_ = 0, outstanding_ = 0, latency_ = 0;
     std::array<std::int64_t, 3> requests_{};
@@ -101,10 +115,13 @@ private:
 
     Tick now() const { return chip_.now; }
     Unit& unit_of(const Wavefront& f) { return units_[works_[f.work].unit]; }
-    Wavefront& leader(const Work& work) { return wavefronts_[work.number * launch_.wavefronts]; }
+    Wavefront& leader(const Work& work) { return wavefronts_[work.first]; }
     std::uint32_t number(const Wavefront& f) const { return static_cast<std::uint32_t>(&f - wavefronts_.data()); }
     Span span(const Wavefront& f, const Operation& op, std::uint32_t j) const;
-    void place(std::uint32_t unit, Tick when);
+    const Stream& stream_of(const Work& work) const { return launch_.streams[work.stream]; }
+    bool fits(const Unit& unit, const Stream& stream) const { return unit.places >= stream.places && unit.wavefronts >= stream.wavefronts; }
+    void deal(std::uint32_t stream, Tick when);
+    void place(std::uint32_t stream, std::uint32_t unit, Tick when);
     void later(Tick when, Stage stage, const Wavefront& f, std::uint32_t serial, std::uint32_t what);
     void proceed(Wavefront& f);
     void next(Wavefront& f) {

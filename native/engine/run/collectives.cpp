@@ -18,7 +18,7 @@ std::string op_name(int op) {
     return op >= 0 && static_cast<std::size_t>(op) < std::size(names) ? names[op] : "operation " + std::to_string(op);
 }
 
-// A phase of given time: its participants leave so long after the last of them has come.
+// A phase of given time: its participants leave so long after the last of them has come, and after another chunk's such phase is over.
 void meet_in_phase(Instance& i, std::uint32_t instance, std::uint32_t state, std::size_t count, BatchClock& clock) {
     const ChunkState mine = i.chunks[state];
     const bool alone = i.members.size() == 1;  // one stands for all
@@ -28,10 +28,12 @@ void meet_in_phase(Instance& i, std::uint32_t instance, std::uint32_t state, std
     const std::int32_t n = alone ? 1 : mine.now().n;
     for (std::int32_t k = 0; k < n; ++k)
         if (!i.chunks[of(k)].inside || i.chunks[of(k)].phase != mine.phase) return;
-    const Tick end = add(clock.now, mine.now().lasts);
+    Tick start = clock.now;
+    for (std::int32_t k = 0; k < n; ++k) start = std::max(start, i.members[i.chunks[of(k)].position].free);
+    const Tick end = add(start, mine.now().lasts);
     for (std::int32_t k = 0; k < n; ++k) {
         ChunkState& s = i.chunks[of(k)];
-        s.over = end;
+        s.over = i.members[s.position].free = end;
         clock.at(end, BatchClock::done, {i.members[s.position].key(), std::uint64_t{s.chunk} << 32, phase_over, of(k), instance});
     }
 }

@@ -41,6 +41,7 @@ struct ChunkState {  // one chunk at one member: its current phase
 
 struct Member {
     std::uint32_t rank = 0, node = nothing, chunks_left = 0;
+    Tick free = 0;                             // when its phases of given time are over
     std::vector<std::uint32_t> entered, left;  // per list of visits
     std::uint64_t key() const { return static_cast<std::uint64_t>(rank) << 32 | node; }
 };

@@ -11,11 +11,11 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from astrarium.design import Design
 
-__all__ = ["is_design", "is_fabric", "is_program", "read_as", "read_design"]
+__all__ = ["is_design", "is_fabric", "is_overlap", "is_program", "read_as", "read_design"]
 
 Found = TypeVar("Found")
 KINDS = {"serving file": ({"requests"}, "serve"), "space": ({"choices"}, "search"), "design": ({"network"}, "run"),
-         "fabric": ({"instances", "infrastructure"}, "show")}
+         "fabric": ({"instances", "infrastructure"}, "show"), "GPU overlap": ({"gemm"}, "run")}
 """Kind of a YAML file -> (keys that no other kind has, the verb that takes it)."""
 
 
@@ -29,6 +29,14 @@ def is_fabric(path: str) -> bool:
     ending = os.path.splitext(path)[1].lower()
     return (ending in (".json", ".xml", ".txt") and os.path.isfile(path)) or (
         is_design(path) and _kind(path) == "fabric")
+
+
+def is_overlap(path: str) -> bool:
+    """Whether `path` names a product beside a collective: a YAML file with `gemm`."""
+    if not is_design(path) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return b"gemm" in file.read(1 << 16) and _kind(path) == "GPU overlap"
 
 
 def is_program(path: str) -> bool:

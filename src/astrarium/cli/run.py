@@ -1,4 +1,5 @@
-"""`astrarium run DESIGN.yaml`: simulate a design and say where the time goes."""
+"""`astrarium run DESIGN.yaml`: simulate a design and say where the time goes. Of a matrix product beside a collective:
+say what each costs the other."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ MANY = 1 << 12      # NPUs for which the pure-Python engine takes about a minute
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file")
+    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product beside "
+                        "a collective (`gemm`, `op`, `gpu`, ...)")
     parser.add_argument("--trace", metavar="PATTERN",
                         help="run these traces (w.*.et): in place of the design's workload, or replayed without one")
     parser.add_argument("--rank", metavar="R", type=rank_number,
@@ -46,6 +48,12 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulate, write the files, print."""
+    from astrarium.cli.paths import is_overlap
+
+    if options.design is not None and is_overlap(options.design):
+        from astrarium.cli.run_overlap import run_overlap
+
+        return run_overlap(options)
     from astrarium.engine import HAVE_CORE
     from astrarium.simulate import simulate
     from astrarium.workload.config import Trace

@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
-from astrarium.engine.plan import Backend
+from astrarium.engine.plan import Backend, Plan
 from astrarium.errors import UnsupportedError
 from astrarium.network.needs import needs_dims
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
 
-__all__ = ["ENERGY", "Energy", "check_powers", "energy", "npu_energy"]
+__all__ = ["ENERGY", "Energy", "check_powers", "energy", "npu_energy", "refuse_uncounted"]
 
 COUNTED = (Backend.PORTS, "contention")      # networks that record what leaves an NPU
 KINDS = ("power", "idle_power")
@@ -48,9 +48,20 @@ def energy(design: Design, result: Result) -> Energy:
         raise UnsupportedError("energy", "is not known where the network does not count bytes",
                                expected="network.backend closed_form or contention, compat: none")
     dims = [float(dim.energy or 0) for dim in design.network.flat]
+    refuse_uncounted("energy", design, plan)
     sent = bytes_out(plan, outcome, result.links)
     return Energy(*npu_energy(design, result), tuple(float(size) * each / 1e9 for size, each in
                                                      zip(sent, dims, strict=True)))
+
+
+def refuse_uncounted(figure: str, design: Design, plan: Plan) -> None:
+    """Raise UnsupportedError where bytes cost energy and collectives of a given time move some that nobody counts."""
+    given = any(each.lasts or any(phase.lasts for chunk in each.chunks for phase in chunk.phases)
+                for each in plan.collectives)
+    if given and any(float(dim.energy or 0) for dim in design.network.flat):
+        raise UnsupportedError(figure, "is not known where collectives have given times: kernels and timers count no "
+                               "bytes", expected="no collective.kernels, collective.model: simulated, or dims whose "
+                               "energy is 0")
 
 
 def npu_energy(design: Design, result: Result) -> tuple[float, float]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.cost.energy import refuse_uncounted
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend
@@ -93,6 +94,7 @@ def operation_energy(design: Design, result: Result) -> Operations:
 def _hop_bytes(design: Design, result: Result) -> npt.NDArray[np.float64]:
     """Bytes times the links that they cross [dims]."""
     plan, links = result.plan, result.links
+    refuse_uncounted("operation_energy", design, plan)
     sent = bytes_out(plan, result.outcome, links).astype(np.float64)
     if plan.network.backend == Backend.PORTS:
         for place, dim in enumerate(design.network.flat):

@@ -33,6 +33,8 @@ def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
     kernels, timer = design.collective.kernels, _timer_of(design)
     if kernels is None:
         return timer
+    _needs_innermost(design)
+    _needs_steady_links(design)
 
     def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan | None:
         if kernels.of(op) is not None and all(part.dim == 0 for part in shape):
@@ -40,6 +42,27 @@ def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
         return None if timer is None else timer(op, size, shape, npus)
 
     return plan
+
+
+def _needs_innermost(design: Design) -> None:
+    """Raise UnsupportedError on a graph without dims: all NPUs, of every host, are its one dim."""
+    if design.network.fabric is None or design.network.dims:
+        return
+    from astrarium.network.planned import on_graph
+
+    if on_graph(design.network):
+        raise UnsupportedError("collective.kernels", "on a graph no dim is the innermost one", expected="network.dims "
+                               "beside network.fabric, of which the first is what kernels run in")
+
+
+def _needs_steady_links(design: Design) -> None:
+    """Raise UnsupportedError for links of the innermost dim whose speed changes, which a kernel would not notice."""
+    for place, change in enumerate(design.network.changes):
+        ends = change.link or ()
+        if all(isinstance(end, int) for end in ends) and len(
+                {int(end) // design.network.flat[0].npus for end in ends}) == 1:
+            raise UnsupportedError(f"network.changes[{place}].link", f"{list(ends)} inside the innermost dim, whose "
+                                   "kernels (collective.kernels) know of no changes", expected="links of other dims")
 
 
 def with_kernels(plan: CollectivePlan, times: KernelTimes, kept: Cache[Any]) -> CollectivePlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,8 @@ OUTPUT = 1
 
 
 class Part(Struct, frozen=True, eq=False):
-    """What a part of a buffer holds, from request `offset` on: `elements` of the payload, and how often each GPU
-    contributes to them, `counts`."""
+    """What a part of a buffer holds, from request `offset` on: `elements` of the payload (-1: nothing), and how often
+    each GPU contributes to them, `counts`."""
 
     buffer: int
     offset: int
@@ -30,14 +30,13 @@ class Part(Struct, frozen=True, eq=False):
 
 class Promise(Struct, frozen=True):
     """What each GPU holds before a collective, and what after it; `names` of operations [GPU][workgroup][operation],
-    for errors. `overwritten`: whether it is checked that nobody overwrites what others may still read (flags order that
-    line by line, which clocks of workgroups do not see)."""
+    for errors. `blind`: operations (GPU, workgroup, number) that copy lines with flags without waiting for these."""
 
     what: str
     starts: Sequence[Part]
     ends: Sequence[Part]
     names: Sequence[Sequence[Sequence[str]]] | None = None
-    overwritten: bool = True
+    blind: Set[tuple[int, int, int]] = frozenset()
 
 
 class Contents:
@@ -84,6 +83,12 @@ class Contents:
                 for i, j in pairs.T]
         return np.array(sums, np.int64)[where.reshape(-1)]
 
+    def holds(self, gpu: int, place: Place, value: Value) -> bool:
+        """Whether `value` stands in a place."""
+        part = slice(place.offset, place.offset + len(value[0]))
+        element, counts = (column[part] for column in self.held[gpu][place.buffer])
+        return bool(((element >= 0) & (element == value[0]) & (counts == value[1])).all())
+
     def store(self, gpu: int, place: Place, value: Value) -> None:
         """Put a value to a place."""
         for column, new in zip(self.held[gpu][place.buffer], value, strict=True):
@@ -93,7 +98,7 @@ class Contents:
         """(first request of a part of a buffer of `gpu` that does not hold what it should, what it holds); None."""
         where = slice(part.offset, part.offset + len(part.elements))
         element, counts = (column[where] for column in self.held[gpu][part.buffer])
-        wrong = np.flatnonzero((element != part.elements) | (counts != self._numbers(part.counts)))
+        wrong = np.flatnonzero((element != part.elements) | ((element >= 0) & (counts != self._numbers(part.counts))))
         if not wrong.size:
             return None
         first = int(wrong[0])

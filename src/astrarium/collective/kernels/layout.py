@@ -98,7 +98,8 @@ def _by_distance(launch: Launch, layout: Layout, rank: int) -> tuple[Workgroup, 
         if share is None:
             return place
         block, rest = divmod(place.offset, share)
-        return replace(place, offset=(block - rank - place.peer) % n * share + rest)
+        turn = (place.turn + share) % (n * share) if place.peer == n > 1 else 0      # of all GPUs: the same for each
+        return replace(place, offset=(block - rank - place.peer) % n * share + rest, turn=turn)
 
     for op in (op for group in launch.grid(rank) for op in group.operations):
         for place in (*op.sources, *op.targets):

@@ -2,6 +2,7 @@
 
 - `engine`: the all_reduce that vLLM and SGLang bring (custom_all_reduce.cuh): peers are read; one shot below a size,
   then two; 512 threads in up to 36 blocks.
+- `engine_rocm`: the same on AMD's GPUs, as vLLM builds it there: 512 threads are 8 wavefronts, in up to 16 blocks.
 - `trtllm`: TensorRT-LLM's all_reduce of low latency, in one shot of lines that are their own flags (Lamport).
 - `mscclpp`: all_reduces of its mscclpp-test: kernel 2 (one shot, LL) to 8 KiB, 6 (two shots, LL) to 1 MiB, then 4
   (reads).
@@ -69,12 +70,17 @@ def _blocks(payload: int, most: int) -> int:
     return min(most, max(1, -(-payload // BLOCK)))
 
 
-def _engine(op: CommOp, payload: int, gpus: int) -> list[Mapping[str, Any]]:
+def _engine(op: CommOp, payload: int, gpus: int, *, blocks: int = 36, wavefronts: int = THREADS
+            ) -> list[Mapping[str, Any]]:
     if op != CommOp.ALL_REDUCE or payload > 8 * MIB:
         return []
     one = gpus == 2 or payload < (512 if gpus <= 4 else 256) * KIB
-    return [{"algorithm": "one_shot_read" if one else "two_shot_read", "direction": "get", "wavefronts": THREADS,
-             "workgroups": _blocks(payload, 36), "unroll": 1, "at_once": True}]
+    return [{"algorithm": "one_shot_read" if one else "two_shot_read", "direction": "get", "wavefronts": wavefronts,
+             "workgroups": _blocks(payload, blocks), "unroll": 1, "at_once": True}]
+
+
+def _engine_rocm(op: CommOp, payload: int, gpus: int) -> list[Mapping[str, Any]]:
+    return _engine(op, payload, gpus, blocks=16, wavefronts=THREADS // 2)
 
 
 def _trtllm(op: CommOp, payload: int, _: int) -> list[Mapping[str, Any]]:
@@ -112,5 +118,6 @@ def _mscclpp(op: CommOp, payload: int, gpus: int) -> list[Mapping[str, Any]]:
              "workgroups": (gpus - 1) * (1 if small else 3), "wavefronts": 2 * THREADS if small else THREADS}]
 
 
-LIBRARIES = {"engine": _engine, "trtllm": _trtllm, "mscclpp": _mscclpp, "multimem": _multimem, "nccl": _nccl}
+LIBRARIES = {"engine": _engine, "engine_rocm": _engine_rocm, "trtllm": _trtllm, "mscclpp": _mscclpp,
+             "multimem": _multimem, "nccl": _nccl}
 """Library -> its kernels (settings as plain data) for an operation, a payload in bytes and a number of GPUs."""

@@ -21,7 +21,7 @@ from astrarium.collective.kernels.layout import Layout, check_room, fold
 from astrarium.collective.msccl import RECEIVES, SENDS, msccl_op
 from astrarium.collective.msccl_exam import check_ranges, examine_msccl
 from astrarium.collective.msccl_xml import Algo, Block, Step
-from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
+from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Stream, Workgroup
 from astrarium.errors import UnsupportedError
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
@@ -52,8 +52,9 @@ def msccl_launch(algo: Algo, payload: float, gpu: Gpu, *, wavefronts: int = 8, u
     examine_msccl(algo, path=path)
     builder = _Builder(algo, payload, gpu, path)
     grids = tuple(builder.grid(rank) for rank in range(len(algo.gpus)))
-    launch = Launch(gpu.machine(), len(algo.gpus), grids, builder.buffers, tuple(builder.semaphores), wavefronts,
-                    unroll)
+    gpus = len(algo.gpus)
+    launch = Launch(gpu.machine(gpus), gpus, grids, builder.buffers, tuple(builder.semaphores),
+                    (Stream(wavefronts, unroll),))
     prove(launch, builder.promise(), path=path)
     return fold(launch, builder.layout) if folded else launch
 
@@ -201,6 +202,5 @@ class _Builder:
         return Place(buffer, first + index * self.chunk)
 
     def promise(self) -> Promise:
-        """What the collective promises, rank by rank. Who overwrites what is still read: with LL the exam of steps."""
-        return Promise(self.layout.op.name.lower(), self.layout.starts(), self.layout.ends(), self.names,
-                       overwritten=not self.ll)
+        """What the collective promises, rank by rank."""
+        return Promise(self.layout.op.name.lower(), self.layout.starts(), self.layout.ends(), self.names)

@@ -3,8 +3,7 @@
 A thread block is a workgroup, an operation with buffers a load of its sources and a store to its targets (added, if
 it reduces; pair by pair, if it is a fused put or get), `nop` a barrier of the block, `signal` a release that fences,
 `wait` an acquire. With protocol LL, lines of the scratch buffer carry flags. Format: MSCCL++, documentation of its DSL
-("Execution plan"), and the operations of its executor. Memory and port channels; no switch channels (NVLS), no
-pipelines.
+("Execution plan"), and the operations of its executor. Memory, port and switch channels (NVLS); no pipelines.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from msgspec import Struct
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["COLLECTIVES", "DATA", "FLUSHES", "INSIDE", "PAIRED", "SIGNALS", "WAITS", "PlanBlock", "PlanGpu", "PlanStep",
-           "PlannedKernels", "Spot", "read_mscclpp"]
+__all__ = ["COLLECTIVES", "DATA", "FLUSHES", "INSIDE", "PACKETS", "PAIRED", "SIGNALS", "SWITCHED", "WAITS",
+           "PlanBlock", "PlanGpu", "PlanStep", "PlannedKernels", "Spot", "read_mscclpp"]
 
 COLLECTIVES = {"allreduce": CommOp.ALL_REDUCE, "allgather": CommOp.ALL_GATHER,
                "reducescatter": CommOp.REDUCE_SCATTER, "alltoall": CommOp.ALL_TO_ALL}
@@ -29,19 +28,22 @@ PAIRED = frozenset({"put", "pws", "pwsf", "get", "ppkt"})       # source i goes 
 _MANY = 1 << 10
 _ARITY = {"copy": (1, 1), "cpkt": (1, 1), "upkt": (1, 1), "rppkt": (1, _MANY), "re": (_MANY, 1), "rre": (_MANY, 1),
           "repkt": (_MANY, 1), "res": (_MANY, _MANY), "rres": (_MANY, _MANY), "respkt": (_MANY, _MANY),
-          "recpkt": (_MANY, 2), "recspkt": (_MANY, _MANY)}      # most sources and targets
+          "recpkt": (_MANY, 2), "recspkt": (_MANY, _MANY), "gstore": (1, 1), "gstorepkt": (1, 1),
+          "glres": (1, 1)}                                      # most sources and targets
 DATA = PAIRED | _ARITY.keys()
+SWITCHED = {"gstore": (False, True), "gstorepkt": (False, True), "glres": (True, True)}     # source, target on a switch
 SIGNALS, WAITS = frozenset({"signal", "rlxsignal", "pws", "pwsf"}), frozenset({"wait", "rlxwait"})
 FLUSHES = frozenset({"flush", "pwsf"})
 ON_PORTS = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "signal", "wait", "flush"})
 INSIDE = frozenset({"sem_acquire", "sem_release"})              # semaphores inside a GPU
+PACKETS = frozenset({"ppkt", "rppkt", "cpkt", "upkt", "repkt", "respkt", "recpkt", "recspkt", "gstorepkt"})
 _OTHER = frozenset({"nop", "barrier", "flush"}) | INSIDE
-_SWITCH = frozenset({"gstore", "gstorepkt", "glre", "glres"})
-_BEYOND = {"pipeline": "a pipeline", **dict.fromkeys(_SWITCH, "a switch channel (NVLS)")}
+_BEYOND = {"pipeline": ("a pipeline", "operations outside of one"),
+           "glre": ("a sum that the switch makes for one GPU, which MSCCL++'s executor does not have", "glres")}
 _KEYS = frozenset({"name", "src_buff", "dst_buff", "channel_ids", "channel_type", "reduce_op", "barrier_id",
                    "num_threadblocks", "tbg_info", "semaphore_ids"})
 MOST_BYTES = 64 << 20
-Spot = tuple[int, str, int, int]        # rank, buffer (i, o or s), chunk, chunks
+Spot = tuple[int, str, int, int]        # rank (the number of ranks: all of them), buffer (i, o or s), chunk, chunks
 
 
 class PlanStep(Struct, frozen=True):
@@ -135,7 +137,7 @@ class _Reader:
         rows = self.field(self.data, "gpus", list)
         if [row.get("id") if isinstance(row, dict) else None for row in rows] != list(range(len(rows))) or not rows:
             raise self.fail("gpus are not numbered 0, 1, ... in order", expected="an id per GPU")
-        self.gpus = rows
+        self.gpus, self.ll = rows, protocol == "LL"
         return PlannedKernels(self.path, name, COLLECTIVES[coll], protocol == "LL",
                               self.field(self.data, "inplace", bool, False),
                               self.field(self.data, "num_threads_per_block", int),
@@ -154,25 +156,43 @@ class _Reader:
         return {short: self.field(row, name, int) for short, name in names.items()}
 
     def channels(self, row: Any) -> dict[str, tuple[int, ...]]:
-        """The rank at the other end of each channel of a GPU, memory and port channels apart."""
-        found: dict[str, tuple[Any, ...]] = {"memory": (), "port": ()}
+        """The rank at the other end of each memory and port channel of a GPU; the buffer of each switch channel."""
+        found: dict[str, tuple[Any, ...]] = {"memory": (), "port": (), "switch": ()}
         for each in self.field(row, "channels", list, []):
             kind = self.field(each, "channel_type", str)
             if kind not in found:
-                raise self.beyond(f"a {kind[:20]} channel", "memory and port channels: switches that add and multicast "
-                                  "(NVLS) are not modelled")
-            found[kind] += tuple(self.field(each, "connected_to", list))
+                raise self.fail(f"channel_type {kind[:20]!r}", expected="one of " + ", ".join(found))
+            found[kind] += self.switches(each) if kind == "switch" else tuple(self.field(each, "connected_to", list))
         for peer in (*found["memory"], *found["port"]):
             if type(peer) is not int or not 0 <= peer < len(self.gpus):
                 raise self.fail(f"a channel to rank {str(peer)[:20]}", expected=f"0 to {len(self.gpus) - 1}")
         return found
 
+    def switches(self, channel: Any) -> tuple[str, ...]:
+        """The buffer (i, o or s) of each switch channel: there is one for each group of ranks."""
+        kind = self.field(channel, "buffer_type", str)
+        if kind not in ("i", "o", "s"):
+            raise self.fail(f"buffer_type {kind[:20]!r}", expected="i, o or s")
+        groups = self.field(channel, "rank_groups", list)
+        for each in groups:
+            ranks = self.field(each, "ranks", list)
+            if any(type(at) is not int or not 0 <= at < len(self.gpus) for at in ranks) or len(set(ranks)) < len(ranks):
+                raise self.fail(f"a switch channel of ranks {str(ranks)[:60]}",
+                                expected=f"different ones from 0 to {len(self.gpus) - 1}")
+            if len(ranks) < len(self.gpus):
+                raise self.beyond(f"a switch channel of {len(ranks)} of {len(self.gpus)} ranks", "one of all: here the "
+                                  "switch adds and copies for all GPUs")
+        return (kind,) * len(groups)
+
     def block(self, rank: int, number: int, channels: Mapping[str, Sequence[int]], block: Any) -> PlanBlock:
         self.where = f"rank {rank}, threadblock {number}"
         remote = self.field(self.gpus[rank], "remote_buffers", list, [])
-        own, buffers = {}, {}
+        own, buffers = dict[str, Sequence[Any]](), dict[str, Sequence[Any]]()
         for kind, mine in channels.items():
             own[kind] = self.listed(block, kind, "channels", "channel_type", "channel_ids", len(mine))
+            if kind == "switch":
+                buffers[kind] = [mine[at] for at in own[kind]]
+                continue
             there = self.listed(block, kind, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids",
                                 len(remote))
             buffers[kind] = [remote[at] for at in there]
@@ -209,8 +229,8 @@ class _Reader:
             channels = tuple(self.pick(own[kind], at, "channel_ids") for at in self.field(op, "channel_ids", list))
         if name not in DATA:
             return PlanStep(name, channels=channels, port=port)
-        sources, targets = (tuple(self.spot(rank, each, buffers[kind]) for each in self.field(op, key, list))
-                            for key in ("src_buff", "dst_buff"))
+        sources, targets = (tuple(self.spot(rank, each, buffers[kind], switched) for each in self.field(op, key, list))
+                            for key, switched in zip(("src_buff", "dst_buff"), SWITCHED.get(name, (False, False))))
         counts = len(sources), len(targets)
         most = (_MANY, counts[0]) if name in PAIRED else _ARITY[name]
         if not all(1 <= count <= top for count, top in zip(counts, most)) or (name in PAIRED and counts[1] < counts[0]):
@@ -220,23 +240,25 @@ class _Reader:
             raise self.fail("sources and targets of different sizes", expected="one size")
         if port and len(channels) != len(targets):
             raise self.fail(f"{len(channels)} channel_ids for {len(targets)} targets", expected="a channel per target")
+        if name in PACKETS and not self.ll:
+            raise self.beyond("packets with protocol Simple", "protocol LL")
         return PlanStep(name, sources, targets, channels, share=self.share(op), port=port)
 
     def kind(self, name: str, op: Any) -> str:
         """The kind of channel of an operation: memory, where it says none."""
         for key in op.keys() - _KEYS if name not in _BEYOND else ():
             raise self.beyond(f"the field {str(key)[:40]!r}", "no other than " + ", ".join(sorted(_KEYS)))
-        kind = op.get("channel_type", "memory")
-        if name in _BEYOND or kind == "switch":
-            raise self.beyond(_BEYOND.get(name, "a switch channel (NVLS)"), "operations of memory and port channels")
+        if name in _BEYOND:
+            raise self.beyond(*_BEYOND[name])
         if name not in DATA | SIGNALS | WAITS | _OTHER:
             known = sorted(DATA | SIGNALS | WAITS | _OTHER)
             raise self.fail("is not known", expected="one of " + ", ".join(known), near=nearest(name, known))
-        if kind not in ("memory", "port", "none", None) or (kind == "port" and name not in ON_PORTS):
-            raise self.fail(f"channel_type {str(kind)[:20]!r}", expected="memory" + ", port" * (name in ON_PORTS))
-        if name in ("flush", "pwsf") and kind != "port":
-            raise self.fail(f"channel_type {str(kind)[:20]!r}", expected="port")
-        return "port" if kind == "port" else "memory"
+        kind = op.get("channel_type", "memory")
+        ways = (("switch",) if name in SWITCHED else ("port",) if name in FLUSHES else
+                ("memory", "port") if name in ON_PORTS else ("memory",))
+        if kind not in ways and not (kind in ("none", None) and "memory" in ways):
+            raise self.fail(f"channel_type {str(kind)[:20]!r}", expected=", ".join(ways))
+        return kind if kind in ways else "memory"
 
     def share(self, op: Any) -> tuple[int, int]:
         if "tbg_info" not in op:
@@ -251,19 +273,24 @@ class _Reader:
             raise self.fail(f"{name} has {str(at)[:20]}", expected=_below(len(of)))
         return of[at]
 
-    def spot(self, rank: int, place: Any, buffers: Sequence[Any]) -> Spot:
+    def spot(self, rank: int, place: Any, buffers: Sequence[Any], switched: bool) -> Spot:
         index, size = self.field(place, "index", int), self.field(place, "size", int)
-        if "buffer_id" in place:
+        if ("switch_channel_id" in place) != switched:
+            raise self.fail(f"a buffer {'without' if switched else 'with'} switch_channel_id", expected="one "
+                            + ("with it" if switched else "of this or another rank"))
+        if switched:
+            rank, kind = len(self.gpus), self.pick(buffers, place["switch_channel_id"], "switch_channel_id")
+        elif "buffer_id" in place:
             there = self.pick(buffers, place["buffer_id"], "buffer_id")
             rank, kind = self.field(there, "rank", int), self.field(there, "type", str)
         else:
             kind = self.field(place, "type", str)
-        if rank >= len(self.gpus) or kind not in ("i", "o", "s"):
+        if rank >= len(self.gpus) + switched or kind not in ("i", "o", "s"):
             raise self.fail(f"buffer {kind[:20]!r} of rank {rank}", expected="i, o or s of a rank of the plan")
-        most = self.chunks(self.gpus[rank])[kind]
+        most = min(self.chunks(gpu)[kind] for gpu in (self.gpus if switched else self.gpus[rank:rank + 1]))
         if size < 1 or index + size > most:
-            raise self.fail(f"chunks {index} to {index + size} of buffer {kind!r} of rank {rank}",
-                            expected=f"at least one, up to {most}")
+            raise self.fail(f"chunks {index} to {index + size} of buffer {kind!r} of "
+                            f"{'all ranks' if switched else f'rank {rank}'}", expected=f"at least one, up to {most}")
         return rank, kind, index, size
 
 

@@ -25,8 +25,10 @@ from astrarium.collective.kernels.mscclpp import (
     PlanStep,
     Spot,
 )
+from astrarium.collective.kernels.mscclpp_packets import has_packets
 from astrarium.collective.kernels.mscclpp_sync import Semaphore, Signals, steps_of
-from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Workgroup
+from astrarium.collective.kernels.mscclpp_threads import check_threads
+from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Stream, Workgroup
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
@@ -43,8 +45,9 @@ _CONTROL = frozenset({OpKind.ACQUIRE, OpKind.RELEASE, OpKind.BARRIER})
 def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: int = 4, folded: bool = False) -> Launch:
     """The launch of a plan on `payload` bytes (as nccl-tests counts them), proved by the exam.
 
-    With LL it is not proved that nobody overwrites what others may still read: flags order that line by line, which
-    the exam's clocks do not see. Chunks are rounded up to whole requests; a thread block has threads x 16 B /
+    One launch is proved, not that the next one leaves its packets alone until all are read: MSCCL++ sees to that where
+    launches take two halves of scratch in turn (`use_double_scratch_buffer`).
+    Chunks are rounded up to whole requests; a thread block has threads x 16 B /
     `gpu.instruction` wavefronts. `folded`: where all GPUs do alike, number chunks by their distance from each
     GPU, so that one GPU can be simulated for all. Raises InputError that names rank, thread block and operation for a
     plan that does not do what its collective promises, UnsupportedError for port channels on a `gpu` without
@@ -53,10 +56,11 @@ def mscclpp_launch(plan: PlannedKernels, payload: float, gpu: Gpu, *, unroll: in
     builder = _Builder(plan, payload, gpu)
     grids = tuple(builder.grid(rank) for rank in range(len(plan.gpus)))
     wavefronts = max(1, round(plan.threads * LANE / float(Bytes.of(gpu.instruction))))
-    launch = Launch(gpu.machine(), len(plan.gpus), grids, builder.buffers,
-                    tuple(_NAMES[what].format(*at) for what, *at in builder.semaphores), wavefronts, unroll)
+    launch = Launch(gpu.machine(len(plan.gpus)), len(plan.gpus), grids, builder.buffers,
+                    tuple(_NAMES[what].format(*at) for what, *at in builder.semaphores), (Stream(wavefronts, unroll),))
     builder.check_proxies(gpu, wavefronts, grids)
     prove(launch, builder.promise(), path=plan.path)
+    check_threads(plan)
     return fold(launch, builder.layout) if folded else launch
 
 
@@ -66,6 +70,7 @@ class _Group(Struct):
     operations: list[Operation] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     count: Counter[Semaphore] = field(default_factory=Counter)
+    blind: list[int] = field(default_factory=list)      # operations that copy packets without waiting for them
 
     def add(self, name: str, *made: Operation) -> None:
         self.operations += made
@@ -84,13 +89,15 @@ class _Builder:
         self._check_chunks()
         self.chunk = max(1, -(-int(payload) // int(whole * float(Bytes.of(gpu.request)))))
         self.layout = Layout(plan.op, self.n, plan.in_place, most["i"] * self.chunk, most["o"] * self.chunk)
-        scratch = (Buffer("scratch", most["s"] * self.chunk, flagged=plan.ll, lines=2 if plan.ll else 1),)
+        packets = has_packets(plan)
+        scratch = (Buffer("scratch", most["s"] * self.chunk, flagged=packets, lines=2 if packets else 1),)
         self.buffers = self.layout.buffers() + (scratch if most["s"] else ())
         check_room(plan.path, self.n, self.buffers)
         self._check_inside()
         self.signals = Signals(plan)
         self.semaphores: dict[Semaphore, int] = {}
         self.names: list[list[list[str]]] = [[] for _ in plan.gpus]
+        self.blind: set[tuple[int, int, int]] = set()
 
     def _check_chunks(self) -> None:
         """As many chunks on every rank, and of input and output what the collective says."""
@@ -141,6 +148,7 @@ class _Builder:
             blocks.append(_without_idle_barriers(group))
         groups = [*blocks, *proxies.values()]
         self.names[rank] = [group.names for group in groups]
+        self.blind |= {(rank, number, at) for number, group in enumerate(groups) for at in group.blind}
         return tuple(Workgroup(tuple(group.operations)) for group in groups)
 
     def _number(self, key: Semaphore) -> int:
@@ -152,7 +160,7 @@ class _Builder:
             made += [self._signal(where, place, fence=place == 0 and step.name != "rlxsignal")
                      for place in range(len(step.channels))]
         elif step.name in WAITS:
-            made += [Operation(OpKind.ACQUIRE, semaphore=self._number(key), value=value)
+            made += [Operation(OpKind.ACQUIRE, semaphore=self._number(key), value=value, fence=step.name != "rlxwait")
                      for key, value in self.signals.awaited(where, step)]
         elif step.name in INSIDE:
             made += self._inside(where[0], step, met)
@@ -200,6 +208,7 @@ class _Builder:
             proxy, asked = proxies.setdefault((block, channel), _Group()), ("proxy", block, channel)
             group.count[asked] += 1
             group.add(name, Operation(OpKind.RELEASE, semaphore=self._number(asked), fence=place == 0))
+            proxy.blind.append(len(proxy.operations) + 2)
             made = [Operation(OpKind.ACQUIRE, semaphore=self._number(asked), value=group.count[asked]),
                     Operation(OpKind.NOP, time=self.latency), *copies[place:place + 1]]
             if step.name in SIGNALS:
@@ -230,13 +239,17 @@ class _Builder:
 
     def _place(self, rank: int, spot: Spot, skipped: int) -> Place:
         owner, kind, index, _ = spot
+        everyone, owner = owner == self.n > 1, rank if owner == self.n else owner
         buffer, first = (len(self.buffers) - 1, 0) if kind == "s" else self.layout.at(owner, kind)
-        return Place(buffer, first + index * self.chunk + skipped, (owner - rank) % self.n)
+        turn = 0 if kind == "s" else first - self.layout.at((owner + 1) % self.n, kind)[1]
+        size = self.buffers[buffer].size
+        return Place(buffer, first + index * self.chunk + skipped, self.n if everyone else (owner - rank) % self.n,
+                     turn % size if everyone else 0)
 
     def promise(self) -> Promise:
         """What the collective promises, rank by rank."""
         return Promise(self.plan.op.name.lower(), self.layout.starts(), self.layout.ends(), self.names,
-                       overwritten=not self.plan.ll)
+                       self.blind)
 
 
 def _without_idle_barriers(group: _Group) -> _Group:

@@ -61,12 +61,10 @@ def mscclpp_plan(op: CommOp, gpus: int, kernels: Kernels | None = None, *, threa
     if kernels.protocol not in PROTOCOLS:
         raise UnsupportedError(f"{path}.protocol", kernels.protocol, expected=" or ".join(PROTOCOLS)
                                + ", which MSCCL++ plans have")
+    if kernel_algorithm(kernels.algorithm).engines:
+        raise UnsupportedError(path, f"{kernels.name}, which runs on copy engines", expected="a kernel of units")
     ll = kernels.protocol == "ll"
     writer = write_kernel(op, gpus, kernels.workgroups, kernels, path=path)
-    if any(place.peer == gpus for group in writer.groups for each in group.operations
-           for place in (*each.sources, *each.targets)):
-        raise UnsupportedError(path, f"{kernels.name}, in which the switch adds and copies",
-                               expected="a kernel without multimem: plans are written for memory channels alone")
     made = _Plan(writer, whole=kernel_algorithm(kernels.algorithm).whole, path=path)
     words = {each: word for word, each in COLLECTIVES.items()}
     document = {"name": kernels.name, "collective": words[op], "protocol": PROTOCOLS[kernels.protocol],
@@ -91,6 +89,9 @@ class _Plan:
                     self.releases.setdefault(op.semaphore, []).append(op)
         ways = {op.peer for ops in self.releases.values() for op in ops}
         self.ways = sorted(ways | {self.n - way for way in ways})
+        self.switches = [] if writer.shape.gpus < 2 else sorted({
+            place.buffer for op in writer.groups[0].operations for place in (*op.sources, *op.targets)
+            if place.peer == writer.shape.gpus})        # buffers for which the switch adds and copies
         self.notes: set[str] = set()
 
     def gpu(self, rank: int) -> Json:
@@ -101,7 +102,9 @@ class _Plan:
         return {"id": rank, "input_chunks": self.chunks[_INPUT], "output_chunks": self.chunks[_OUTPUT],
                 "scratch_chunks": sum(self.chunks[_OUTPUT + 1:]),
                 "threadblocks": [block.entry(remote) for block in blocks],
-                "channels": [{"channel_type": "memory", "connected_to": peers}] if peers else [],
+                "channels": [*([{"channel_type": "memory", "connected_to": peers}] if peers else []),
+                             *({"channel_type": "switch", "buffer_type": "io"[buffer], "rank_groups": [
+                                 {"size": self.n, "ranks": list(range(self.n))}]} for buffer in self.switches)],
                 "remote_buffers": [{"rank": peer, "type": kind, "access_channel_types": ["memory"]}
                                    for peer, kind in remote], "semaphores": []}
 
@@ -168,6 +171,9 @@ class _Block:
 
     def _data(self, op: Operation) -> None:
         buffers = self.plan.writer.buffers
+        if any(place.peer == self.plan.n for place in (*op.sources, *op.targets)):
+            self._switch(op)
+            return
         if op.kind == OpKind.MEMCPY and len(op.targets) > 1 and (len(op.sources) > 1 or (
                 all(each.peer for each in op.targets) and not buffers[op.sources[0].buffer].flagged)):
             self.plan.notes.add(APART)
@@ -187,6 +193,15 @@ class _Block:
             self._move(name[packets[1]], sources, targets)
         else:
             self._reduce(sources, targets, packets=any(packets))
+
+    def _switch(self, op: Operation) -> None:
+        """The switch adds what all have and stores the sum to all, or copies to all."""
+        if any(place.peer != self.plan.n for place in op.targets):
+            raise UnsupportedError(self.plan.path, "sums of the switch for one GPU", expected="sums that go to all: "
+                                   "MSCCL++'s executor has no others")
+        added = op.sources[0].peer == self.plan.n
+        self._move("glres" if added else "gstore", list(op.sources), list(op.targets))
+        self.steps[-1].update({"channel_type": "switch"} | ({"reduce_op": "sum"} if added else {}))
 
     def _pass_on(self, sources: list[Place], targets: list[Place]) -> None:
         """Packets: stored in a buffer, passed on, or both."""
@@ -221,6 +236,8 @@ class _Block:
 
     def _spot(self, place: Place) -> Json:
         owner, kind, chunk = self.plan.spot(self.rank, place)
+        if place.peer == self.plan.n:
+            return {"switch_channel_id": self.plan.switches.index(place.buffer), "index": chunk, "size": 1}
         if owner == self.rank:
             return {"type": kind, "index": chunk, "size": 1}
         number = self.remote.setdefault((owner, kind), len(self.remote))
@@ -231,5 +248,7 @@ class _Block:
         ways = len(self.plan.ways)
         channels = [{"channel_type": "memory", "channel_ids": list(range(self.part * ways, (self.part + 1) * ways))}]
         refs = [{"access_channel_type": "memory", "remote_buffer_ids": [remote.index(each) for each in self.remote]}]
-        return {"id": self.part, "ops": self.steps, "channels": channels if ways else [],
+        switch = [{"channel_type": "switch", "channel_ids": list(range(len(self.plan.switches)))}]
+        return {"id": self.part, "ops": self.steps,
+                "channels": (channels if ways else []) + (switch if self.plan.switches else []),
                 "remote_buffer_refs": refs if self.remote else []}

@@ -21,9 +21,12 @@ class Kernels(Config, frozen=True):
         "simple: data, a fence, a semaphore. ll: every 8 bytes are half data, half flag. ll128: a flag of 8 bytes ends "
         "every line. lamport: a value that data never have marks what has not come.")] = "simple"
     direction: Annotated[Literal["put", "get"], Knob("put: write to peers. get: read from them.")] = "put"
-    workgroups: Annotated[int, Knob("Workgroups that share every chunk.", ge=1)] = 16
-    wavefronts: Annotated[int, Knob("Wavefronts of a workgroup.", ge=1)] = 8
-    unroll: Annotated[int, Knob("Instructions of a wavefront in a step of its loop.", ge=1)] = 4
+    workgroups: Annotated[int, Knob("Workgroups that share every chunk; of copy_engine: engines.", ge=1)] = 16
+    wavefronts: Annotated[int, Knob("Wavefronts of a workgroup; of copy engines: what they may have outstanding counts."
+                                    , ge=1)] = 8
+    unroll: Annotated[int, Knob("Instructions of a wavefront in a step of its loop; not of copy engines.", ge=1)] = 4
+    places: Annotated[int, Knob("Of a unit's places for workgroups, those that one takes (its share of registers and "
+                                "shared memory); more than there are: all.", ge=1)] = 1
     at_once: Annotated[bool, Knob("A step of the loop copies from or to all peers; else one peer comes after another.")
                        ] = False
     step: Annotated[Time, Knob("What a step of a ring costs a workgroup beside loads and stores.", ge=0)] = default(

@@ -135,11 +135,12 @@ class Writer:
 
 class KernelAlgorithm(Struct, frozen=True):
     """What the registry has of a kernel: the builder of each operation, whether peers can be read (get) and written
-    to (put), whether lines may carry flags, and whether the payload is one chunk on every GPU (else one chunk per GPU).
-    """
+    to (put), whether lines may carry flags, whether the payload is one chunk on every GPU (else one chunk per GPU), and
+    whether its workgroups run on copy engines."""
 
     builders: Mapping[CommOp, Callable[[Writer], None]]
     get: bool = True
     put: bool = True
     flags: bool = True
     whole: bool = False
+    engines: bool = False

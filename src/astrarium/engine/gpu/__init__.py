@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from astrarium.engine.gpu.run import run_launch
-from astrarium.engine.gpu.values import Buffer, Finished, Launch, Machine, Operation, OpKind, Place, Workgroup
+from astrarium.engine.gpu.together import together
+from astrarium.engine.gpu.values import Buffer, Finished, Launch, Machine, Operation, OpKind, Place, Stream, Workgroup
 
-__all__ = ["Buffer", "Finished", "Launch", "Machine", "OpKind", "Operation", "Place", "Workgroup", "run_launch"]
+__all__ = ["Buffer", "Finished", "Launch", "Machine", "OpKind", "Operation", "Place", "Stream", "Workgroup",
+           "run_launch", "together"]

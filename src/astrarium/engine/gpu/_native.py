@@ -36,17 +36,19 @@ def run_compiled(launch: Launch, *, fold: bool, threads: int = 1,
     folded = fold and launch.symmetric
     first, *ends = layout(launch.buffers)
     buffers = [(at, buffer.lines) for at, buffer in zip(first, launch.buffers, strict=True)]
-    counts = (launch.gpus, launch.wavefronts, launch.unroll, len(launch.semaphores))
+    counts = (launch.gpus, len(launch.semaphores))
+    streams = [(s.wavefronts, s.unroll, s.places, s.start, launch.units(i)) for i, s in enumerate(launch.streams)]
     grids = [_tables(grid) for grid in (launch.grids[:1] if folded else launch.grids)]
-    waits, undispatched, rows, events = _core.launch(launch.machine, counts, tuple(ends), buffers, grids,
-                                                     list(launch.starts), folded, threads, record)
+    waits, undispatched, rows, events = _core.launch(launch.machine, counts, tuple(ends), buffers, streams,
+                                                     grids, list(launch.starts), folded, threads, record)
     if waits:
         raise stalled(launch, [Wait(*wait) for wait in waits], undispatched)
     columns = list(zip(*rows, strict=True))
-    ends, starts, over, requests, outstanding, latency, channels, ports = (
-        _column(column, launch.gpus) for column in columns[:8])
-    return Finished(ends, starts, over, requests, outstanding, latency, channels, ports.reshape(launch.gpus, -1, 2),
-                    events, len(rows), _recorded(launch, record, columns[8:]) if record else None)
+    ends, starts, over, requests, outstanding, latency, channels, hbm, ports = (
+        _column(column, launch.gpus) for column in columns[:9])
+    return Finished(ends, starts, over, requests, outstanding, latency, channels, hbm,
+                    ports.reshape(launch.gpus, -1, 2), events, len(rows),
+                    _recorded(launch, record, columns[9:]) if record else None)
 
 
 def _recorded(launch: Launch, width: int, columns: list[Any]) -> Recorded:
@@ -66,8 +68,8 @@ def _column(values: tuple[Any, ...], gpus: int) -> Any:
     return np.stack(rows * (gpus // len(rows)))
 
 
-def _tables(grid: Grid) -> tuple[list[int], Any, Any]:
-    """(first operation of each workgroup and the end, operations [n, 11], places [n, 3])."""
+def _tables(grid: Grid) -> tuple[list[int], list[int], Any, Any]:
+    """(first operation of each workgroup and the end, their streams, operations [n, 11], places [n, 3])."""
     groups, operations = [0], list[tuple[int, ...]]()
     places: list[tuple[int, int, int]] = []
 
@@ -81,4 +83,5 @@ def _tables(grid: Grid) -> tuple[list[int], Any, Any]:
             operations.append((op.kind, op.size, *put(op.sources), *put(op.targets), op.semaphore, op.peer, op.value,
                                op.fence, op.time))
         groups.append(len(operations))
-    return (groups, np.array(operations, np.int64).reshape(-1, 11), np.array(places, np.int64).reshape(-1, 3))
+    return (groups, [group.stream for group in grid], np.array(operations, np.int64).reshape(-1, 11),
+            np.array(places, np.int64).reshape(-1, 3))

@@ -14,15 +14,15 @@ MOST_THREADS = 256
 
 
 def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads: int = 1,
-               record: int = 0) -> Finished:
-    """Run `launch` to its end.
+               record: int = 0, path: str = "launch") -> Finished:
+    """Run `launch` to its end; errors name `path`.
 
     `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads`: of the
     compiled core; they share the GPUs that are simulated, and change no integer. `record`: keep when operations ended,
     and the use of ports in bins of so many ps (`Finished.recorded`), 65,536 bins at most; 0: nothing. Raises
     InputError for a launch that is broken and for bins that are too short, StallError when workgroups wait for ever.
     """
-    check(launch)
+    check(launch, path=path)
     if not 1 <= threads <= MOST_THREADS:
         raise InputError("threads", str(threads), expected=f"1 to {MOST_THREADS}")
     if not 0 <= record <= MOST_PS:

@@ -13,30 +13,32 @@ import numpy.typing as npt
 from msgspec import Struct
 
 __all__ = ["ON_ROOM", "ON_SEMAPHORE", "Buffer", "Finished", "Grid", "Launch", "Machine", "OpKind", "Operation", "Place",
-           "Recorded", "Wait", "Workgroup", "layout", "skewed"]
+           "Recorded", "Stream", "Wait", "Workgroup", "layout", "skewed"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
 class OpKind(enum.IntEnum):
-    """What an operation of a workgroup is. The first four are one thing: sources are loaded, targets stored."""
+    """What an operation of a workgroup is. The first five are one thing: sources are loaded, targets stored."""
 
     LOAD = 0
     STORE = 1
     MEMCPY = 2
     REDUCE = 3
-    ACQUIRE = 4
-    RELEASE = 5
-    BARRIER = 6
-    NOP = 7
+    MULTIPLY = 4
+    ACQUIRE = 5
+    RELEASE = 6
+    BARRIER = 7
+    NOP = 8
 
 
 class Machine(Struct, frozen=True, kw_only=True):
     """A GPU and its scale-up links. Times in ps; `*_data`: of a packet with a line, `*_control`: of one without.
 
     `unit_router`, `channel_router`, `port_router`: the router at which each compute unit, channel and port stands,
-    row x columns + column. `mesh_data` 0: links between routers have no rate, only the latency `hop`.
+    row x columns + column. `mesh_data` 0: links between routers have no rate, only the latency `hop`. The last
+    `engines` units are copy engines, with rates, limits and dispatch of their own.
     """
 
     unit_router: tuple[int, ...]
@@ -64,6 +66,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     channel_latency: int
     hbm: int                        # service of one line in HBM
     hbm_latency: int
+    write_back: int = 0             # lines of a channel that L2 has acknowledged and HBM has not got yet
     port_router: tuple[int, ...]
     port_interleave: int
     port_data: int
@@ -71,7 +74,18 @@ class Machine(Struct, frozen=True, kw_only=True):
     link_latency: int               # from the start of a packet on a port to the other GPU (its queue, if switched)
     credits: int = 0                # packets that a port has out in a round trip of its link; 0: any number
     switched: bool = True           # ports lead to a switch, else they are dealt to peers
-    round_robin: bool = False       # ports and a switch's queues serve origins in turn, else first come
+    multimem: bool = True           # the switch copies what is stored to all, and adds what is loaded from all
+    round_robin: bool = False       # ports and a switch's queues serve data and control in turn, else first come
+    engines: int = 0
+    engine_data: int = 1            # service of an engine's way out, and in
+    engine_control: int = 1
+    engine_limit: int = 1           # outstanding requests of an engine, its workgroup and its wavefronts
+    engine_dispatch: int = 1
+
+    @property
+    def computes(self) -> int:
+        """Units that are no copy engines."""
+        return len(self.unit_router) - self.engines
 
 
 class Buffer(Struct, frozen=True):
@@ -103,7 +117,9 @@ class Operation(Struct, frozen=True):
     """One operation of a workgroup. `size`: requests of payload, of each source and target. A MEMCPY copies its source
     to all targets, or each of several sources to the target of the same number. `peer`, `semaphore`: what
     a release signals (an acquire asks its own GPU's); `value`: the count that an acquire waits for. `fence`: a release
-    waits until all of the workgroup's requests are back. `time`: of a NOP, ps."""
+    waits until all of the workgroup's requests are back (an acquire takes no time for it: without, the exam of kernels
+    does not count on what was stored before the release). `time`: of a NOP, ps; of a MULTIPLY, for which the matrix
+    pipe of the unit is busy, ps per request of payload."""
 
     kind: OpKind
     size: int = 0
@@ -117,25 +133,37 @@ class Operation(Struct, frozen=True):
 
 
 class Workgroup(Struct, frozen=True):
-    """The operations of one workgroup, one after the other."""
+    """The operations of one workgroup, one after the other; `stream`: the number of its kernel."""
 
     operations: tuple[Operation, ...]
+    stream: int = 0
 
 
 Grid = tuple[Workgroup, ...]
 
 
+class Stream(Struct, frozen=True):
+    """One of the kernels that a launch runs at once. `wavefronts` per workgroup; `unroll` instructions of a wavefront
+    in a step. Its workgroups run on `units` (numbers; none: all compute units), where each takes `places` of the unit's
+    places for workgroups. `start`: when it comes, ps after its GPU's start."""
+
+    wavefronts: int = 1
+    unroll: int = 1
+    units: tuple[int, ...] = ()
+    places: int = 1
+    start: int = 0
+
+
 class Launch(Struct, frozen=True):
-    """One run: `grids` has one entry per GPU, or one that serves all. `wavefronts` per workgroup; `unroll`
-    instructions of a wavefront in a step; `starts`: when each GPU starts (ps; one entry serves all)."""
+    """One run: `grids` has one entry per GPU, or one that serves all. `streams`: kernels by number; where several have
+    a workgroup for a place, the first one goes first. `starts`: when each GPU starts (ps; one entry serves all)."""
 
     machine: Machine
     gpus: int
     grids: tuple[Grid, ...]
     buffers: tuple[Buffer, ...]
     semaphores: tuple[str, ...] = ()
-    wavefronts: int = 1
-    unroll: int = 1
+    streams: tuple[Stream, ...] = (Stream(),)
     starts: tuple[int, ...] = (0,)
 
     @property
@@ -150,6 +178,10 @@ class Launch(Struct, frozen=True):
     def start(self, gpu: int) -> int:
         """When GPU `gpu` starts, ps."""
         return self.starts[gpu if len(self.starts) > 1 else 0]
+
+    def units(self, stream: int) -> tuple[int, ...]:
+        """The units on which a stream's workgroups run."""
+        return self.streams[stream].units or tuple(range(self.machine.computes))
 
 
 ON_SEMAPHORE, ON_ROOM = -1, -2
@@ -182,8 +214,9 @@ class Finished(Struct, frozen=True, eq=False):
     """The outcome. Times in ps. `ends` [gpus]; `workgroup_starts`, `workgroup_ends` [gpus, workgroups] (-1: none);
     `requests` [gpus, 3]: loads, stores, semaphores' (releases and polls), issued; `outstanding` [gpus]: requests
     outstanding, integrated over time, and `latency` [gpus]: their times from issue to return, added up, request x ps;
-    `channel_requests` [gpus, channels]; `port_packets` [gpus, ports, 2]: with and without data, out;
-    `events`: handled, by GPUs that were simulated (`simulated`). `recorded`: of those, if it was asked for."""
+    `channel_requests` [gpus, channels], of which HBM serves `hbm_requests`; `port_packets` [gpus, ports, 2]: with and
+    without data, out; `events`: handled, by GPUs that were simulated (`simulated`). `recorded`: of those, if it was
+    asked for."""
 
     ends: I64
     workgroup_starts: I64
@@ -192,6 +225,7 @@ class Finished(Struct, frozen=True, eq=False):
     outstanding: I64
     latency: I64
     channel_requests: I64
+    hbm_requests: I64
     port_packets: I64
     events: int
     simulated: int
@@ -210,6 +244,10 @@ class Finished(Struct, frozen=True, eq=False):
     def channel_use(self, machine: Machine) -> F64:
         """[gpus, channels] share of the whole run in which the L2 of each channel is busy, 0 to 1."""
         return self.channel_requests * machine.channel / max(1, self.makespan)
+
+    def hbm_use(self, machine: Machine) -> F64:
+        """[gpus, channels] share of the whole run in which the HBM of each channel is busy, 0 to 1."""
+        return self.hbm_requests * machine.hbm / max(1, self.makespan)
 
     @property
     def total_requests(self) -> int:

@@ -61,12 +61,14 @@ class Board:
                 clock.at(clock.now + lasts, DONE, each, over)
 
     def meet(self, stay: Stay, where: tuple[int, int, int], phase: Phase) -> None:
-        """One more participant inside a phase of given time; `where`: chunk, phase, first place of its circle."""
+        """One more participant inside a phase of given time (`where`: chunk, phase, first place of its circle): such
+        phases of a participant follow each other."""
         here = self.phases.setdefault(where, [])
         here.append(stay)
         if len(here) == phase.n:
+            end = max(each.free for each in here) + phase.lasts
             for each in here:
-                each.ends_after(phase.lasts)
+                each.ends_at(end)
 
     def deliver(self, position: int, chunk: int, phase: int, receive: int, size: int) -> None:
         """A message for the participant at `position` is there."""
@@ -115,6 +117,7 @@ class Walk:
         self._reached = [0] * len(self._phases)  # the phase number that each chunk may enter next
         self._left = sum(1 for phases in self._phases if phases)
         self.inside: dict[int, Stay] = {}
+        self.free = 0                            # when its phases of given time are over
 
     def start(self) -> None:
         """Enter the first phases; a collective without phases is done in the same instant."""
@@ -189,10 +192,16 @@ class Stay:
             self.received(receive, size)
         self._leave()
 
-    def ends_after(self, lasts: int) -> None:
-        """The phase lasts so long from now."""
-        walk, clock = self._walk, self._walk.run.clock
-        clock.at(clock.now + lasts, DONE, (walk.rank, walk.node, self.chunk, 0), self._leave)
+    @property
+    def free(self) -> int:
+        """When another chunk's phase of given time is over here: now, or later."""
+        return max(self._walk.run.clock.now, self._walk.free)
+
+    def ends_at(self, end: int) -> None:
+        """The phase of given time ends then."""
+        walk = self._walk
+        walk.free = end
+        walk.run.clock.at(end, DONE, (walk.rank, walk.node, self.chunk, 0), self._leave)
 
     def _tag(self, number: int) -> int:
         step = self.chunk * self._walk.phase_count + self.number

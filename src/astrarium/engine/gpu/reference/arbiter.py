@@ -1,4 +1,4 @@
-"""A station that serves the sources of its packets in turn, where others serve packets in order of arrival."""
+"""A station that serves packets with data and packets without in turn, where others serve in order of arrival."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ T = TypeVar("T")
 
 
 class Arbiter(Generic[T]):
-    """Packets that wait: a lane for each source that has some, in the order of their turns."""
+    """Packets that wait: a lane for each class (with data, without) that has some, in the order of their turns."""
 
     def __init__(self) -> None:
-        self.lanes: dict[int, deque[T]] = {}
+        self.lanes: dict[bool, deque[T]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.lanes)
 
-    def put(self, source: int, packet: T) -> None:
-        """A packet comes. A source that had none waiting has its turn after all others."""
-        self.lanes.setdefault(source, deque()).append(packet)
+    def put(self, data: bool, packet: T) -> None:
+        """A packet comes. A class that had none waiting has its turn after the other."""
+        self.lanes.setdefault(data, deque()).append(packet)
 
-    def take(self) -> tuple[int, T]:
-        """(source, packet): the first packet of the source whose turn it is; its next turn comes after all others."""
-        source = next(iter(self.lanes))
-        lane = self.lanes.pop(source)
+    def take(self) -> T:
+        """The first packet of the class whose turn it is; its next turn comes after the other's."""
+        data = next(iter(self.lanes))
+        lane = self.lanes.pop(data)
         packet = lane.popleft()
         if lane:
-            self.lanes[source] = lane
-        return source, packet
+            self.lanes[data] = lane
+        return packet

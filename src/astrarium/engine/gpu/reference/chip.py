@@ -1,5 +1,5 @@
 """What packets pass on one GPU: the network of routers, channels of memory, ports. Stations are FIFO servers (ports, if
-the machine says so, take turns among sources), and each is asked when the packet is there."""
+the machine says so, take turns between control and data), and each is asked when the packet is there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Chip:
         self.l2, self.hbm = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.outward, self.inward = [0] * len(m.port_router), [0] * len(m.port_router)
         self.credits: list[deque[int]] = [deque([0] * m.credits) for _ in m.port_router]
-        self.arbiters = {(stage, port): Arbiter[Packet]() for stage in (Stage.OUT, Stage.IN)
+        self.arbiters = {(stage, port): Arbiter[tuple[int, Packet]]() for stage in (Stage.OUT, Stage.IN)
                          for port in range(len(m.port_router))}
         self.links: dict[tuple[int, int], int] = {}
         self.unit_in = [0] * len(m.unit_router)
@@ -55,7 +55,7 @@ class Chip:
         self.joins: dict[tuple[Wavefront, int], int] = {}           # answers to requests to all GPUs
         self.counts = [0] * len(launch.semaphores)
         self.polls: dict[int, list[tuple[int, Packet]]] = {}        # by semaphore
-        self.channel_requests = [0] * len(m.channel_router)
+        self.channel_requests, self.hbm_requests = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.port_packets = [[0, 0] for _ in m.port_router]
         self.port_busy: list[list[int]] = [[] for _ in m.port_router]       # recorded, by port and bin
 
@@ -117,7 +117,7 @@ class Chip:
         arbiter = self.arbiters[stage, port]
         if not arbiter:
             self.ways.picks(max(self._free(stage, port), self.ways.now), stage, port)
-        arbiter.put(origin, packet)
+        arbiter.put(packet.kind in CARRY_DATA, (origin, packet))
 
     def _free(self, stage: int, port: int) -> int:
         """When a port can take a packet."""
@@ -216,8 +216,9 @@ class Chip:
         end = self.l2[channel] = max(self.l2[channel], self.ways.now) + m.channel
         loads = packet.kind in ("load", "poll")
         if self.flagged <= packet.line < self.in_hbm:
-            end = self.hbm[channel] = max(self.hbm[channel], end) + m.hbm
-            end += m.hbm_latency if loads else 0
+            self.hbm_requests[channel] += 1
+            written = self.hbm[channel] = max(self.hbm[channel], end) + m.hbm
+            end = written + m.hbm_latency if loads else max(end, written - m.write_back * m.hbm)
         answer = Packet(packet.instruction, "data" if loads else "ack", packet.line, packet.serial)
         if origin:
             goal, stage = m.port_router[self._port(packet.line, origin)], Stage.OUT
@@ -227,9 +228,10 @@ class Chip:
 
     def unit(self, packet: Packet) -> None:
         """An answer with data is at its unit's way in."""
-        number = packet.instruction.wavefront.work.unit.number
+        unit = packet.instruction.wavefront.work.unit
+        number = unit.number
         if packet.kind == "data":
-            self.unit_in[number] = max(self.unit_in[number], self.ways.now) + self.machine.unit_data
+            self.unit_in[number] = max(self.unit_in[number], self.ways.now) + unit.data
             self.ways.back(packet, self.unit_in[number])
         else:
             self.ways.back(packet, self.ways.now)

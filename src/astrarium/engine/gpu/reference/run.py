@@ -90,7 +90,7 @@ class _Run:
             self.events += 1
             self.gpus[number].handle(stage, origin, what, way)
         if waits := _waits(self.gpus):
-            raise stalled(self.launch, waits, sum(len(gpu.units.waiting) for gpu in self.gpus))
+            raise stalled(self.launch, waits, sum(gpu.units.undispatched() for gpu in self.gpus))
         return self._outcome()
 
     def _outcome(self) -> Finished:
@@ -106,6 +106,7 @@ class _Run:
         return Finished(rows([each.end for each in units]), works("start"), works("end"),
                         rows([each.requests for each in units]), rows([each.outstanding for each in units]),
                         rows([each.latency for each in units]), rows([gpu.chip.channel_requests for gpu in self.gpus]),
+                        rows([gpu.chip.hbm_requests for gpu in self.gpus]),
                         rows([gpu.chip.port_packets for gpu in self.gpus]), self.events, len(self.gpus),
                         self._recorded() if self.record else None)
 

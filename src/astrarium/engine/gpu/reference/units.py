@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
-from astrarium.engine.gpu.values import Launch, Operation, OpKind, layout
+from astrarium.engine.gpu.values import Launch, Machine, Operation, OpKind, Stream, layout
 
 __all__ = ["Events", "Instruction", "Packet", "Stage", "Unit", "Units", "Wavefront", "Work"]
 
-DATA_OPS = (OpKind.LOAD, OpKind.STORE, OpKind.MEMCPY, OpKind.REDUCE)
+DATA_OPS = (OpKind.LOAD, OpKind.STORE, OpKind.MEMCPY, OpKind.REDUCE, OpKind.MULTIPLY)
 
 
 class Stage:
@@ -58,11 +58,11 @@ class Work:
     """A workgroup."""
 
     __slots__ = ("arrived", "blocked", "end", "fencing", "left", "number", "operations", "out", "over",
-                 "start", "unit", "wavefronts")
+                 "start", "stream", "unit", "wavefronts")
 
-    def __init__(self, number: int, operations: tuple[Operation, ...], wavefronts: int):
-        self.number, self.operations, self.left = number, operations, wavefronts
-        self.wavefronts = [Wavefront(self, i) for i in range(wavefronts)]
+    def __init__(self, number: int, operations: tuple[Operation, ...], stream: Stream):
+        self.number, self.operations, self.stream, self.left = number, operations, stream, stream.wavefronts
+        self.wavefronts = [Wavefront(self, i) for i in range(stream.wavefronts)]
         self.out, self.arrived, self.fencing, self.start, self.end = 0, 0, False, -1, -1
         self.blocked: list[Wavefront] = []
         self.over = [-1] * len(operations)
@@ -70,14 +70,33 @@ class Work:
 
 
 class Unit:
-    """A compute unit: who is ready to issue, and when its ways and its ALU are free."""
+    """A compute unit or copy engine: its room, who is ready to issue, and when its ways and its pipes are free."""
 
-    __slots__ = ("alu", "free", "inward", "number", "out", "outward", "ready", "since")
+    __slots__ = ("alu", "control", "data", "dispatch", "limits", "matrix", "number", "out", "outward", "places",
+                 "ready", "since", "wavefronts")
 
-    def __init__(self, number: int, room: int):
-        self.number, self.free, self.out = number, room, 0
-        self.outward = self.inward = self.alu = self.since = 0
+    def __init__(self, number: int, m: Machine):
+        self.number, self.places, self.wavefronts, self.out = number, m.workgroups_per_unit, m.wavefronts_per_unit, 0
+        self.outward = self.alu = self.matrix = self.since = 0
         self.ready: deque[Wavefront] = deque()
+        self.limits = m.limit_wavefront, m.limit_workgroup, m.limit_unit
+        self.data, self.control, self.dispatch = m.unit_data, m.unit_control, m.dispatch
+        if number >= m.computes:
+            self.limits = (m.engine_limit,) * 3
+            self.data, self.control, self.dispatch = m.engine_data, m.engine_control, m.engine_dispatch
+
+    def fits(self, stream: Stream) -> bool:
+        """Whether it has room for a workgroup."""
+        return self.places >= stream.places and self.wavefronts >= stream.wavefronts
+
+
+class Dealt:
+    """A stream's workgroups that have no place yet, and the unit whose turn is next. `came`: the stream has begun."""
+
+    __slots__ = ("came", "next", "stream", "units", "waiting")
+
+    def __init__(self, stream: Stream, units: list[Unit], waiting: deque[Work]):
+        self.stream, self.units, self.waiting, self.next, self.came = stream, units, waiting, 0, False
 
 
 class Events(Protocol):
@@ -100,34 +119,47 @@ class Units:
     def __init__(self, launch: Launch, gpu: int, events: Events):
         self.launch, self.machine, self.events = launch, launch.machine, events
         self.first, _, _, self.semaphore_line = layout(launch.buffers)
-        m = launch.machine
-        room = min(m.workgroups_per_unit, m.wavefronts_per_unit // launch.wavefronts)
-        self.units = [Unit(i, room) for i in range(len(m.unit_router))]
-        self.works = [Work(i, group.operations, launch.wavefronts) for i, group in enumerate(launch.grid(gpu))]
-        self.waiting = deque(self.works)
+        grid = launch.grid(gpu)
+        self.units = [Unit(i, self.machine) for i in range(len(self.machine.unit_router))]
+        self.works = [Work(i, group.operations, launch.streams[group.stream]) for i, group in enumerate(grid)]
+        self.dealt = [Dealt(stream, [self.units[u] for u in launch.units(s)], deque(
+            work for work, group in zip(self.works, grid, strict=True) if group.stream == s))
+            for s, stream in enumerate(launch.streams)]
         self.end = self.outstanding = self.latency = 0
         self.requests = [0, 0, 0]
 
     def begin(self, when: int) -> None:
-        """Deal workgroups round-robin to units, as long as there is room."""
+        """Streams come at once, or when they start."""
         self.end = when
-        here = 0
-        for _ in range(sum(unit.free for unit in self.units)):
-            if not self.waiting:
-                return
-            while not self.units[here].free:
-                here = (here + 1) % len(self.units)
-            self._place(self.units[here], when)
-            here = (here + 1) % len(self.units)
+        for dealt in self.dealt:
+            if not dealt.stream.start:
+                self._deal(dealt, when)
+            elif dealt.waiting:
+                first = dealt.waiting[0]
+                self.events.later(when + dealt.stream.start, Stage.START, first.wavefronts[0], 0, first)
 
-    def _place(self, unit: Unit, when: int) -> None:
-        work = self.waiting.popleft()
-        unit.free -= 1
-        work.unit, work.start = unit, when + self.machine.dispatch
+    def _deal(self, dealt: Dealt, when: int) -> None:
+        """A stream comes: deal its workgroups round-robin to its units, as long as there is room."""
+        dealt.came, full = True, 0
+        while dealt.waiting and full < len(dealt.units):
+            unit = dealt.units[dealt.next]
+            dealt.next = (dealt.next + 1) % len(dealt.units)
+            full = 0 if unit.fits(dealt.stream) else full + 1
+            if not full:
+                self._place(dealt, unit, when)
+
+    def _place(self, dealt: Dealt, unit: Unit, when: int) -> None:
+        work = dealt.waiting.popleft()
+        unit.places, unit.wavefronts = unit.places - dealt.stream.places, unit.wavefronts - dealt.stream.wavefronts
+        work.unit, work.start = unit, when + unit.dispatch
         self.events.later(work.start, Stage.START, work.wavefronts[0], 0, work)
 
     def start(self, work: Work) -> None:
-        """A workgroup begins."""
+        """A workgroup begins; or its stream comes, of which it is the first."""
+        if work.start < 0:
+            coming = next(each for each in self.dealt if each.waiting and each.waiting[0] is work)
+            self._deal(coming, self.events.now)
+            return
         for wavefront in work.wavefronts:
             self._proceed(wavefront)
         self._serve(work.unit)
@@ -148,7 +180,7 @@ class Units:
                 return self._control(work) if work.arrived == len(work.wavefronts) else None
             left = -(-op.size // m.instruction) - f.at
             if left > 0:
-                f.step = min(self.launch.unroll, -(-left // self.launch.wavefronts))
+                f.step = min(work.stream.unroll, -(-left // work.stream.wavefronts))
                 return self._phase(f, "load", op.sources) if op.sources else self._phase(f, "store", op.targets)
             self._next(f)
         work.left -= 1
@@ -164,12 +196,14 @@ class Units:
 
     def _loaded(self, f: Wavefront) -> None:
         """All loads of a step are back."""
-        more = (len(f.operation.sources) - 1) * self.machine.reduce if f.operation.kind != OpKind.MEMCPY else 0
-        if not more:
+        op, unit = f.operation, f.work.unit
+        more = op.time if op.kind == OpKind.MULTIPLY else (len(op.sources) - 1) * self.machine.reduce
+        if not more or op.kind == OpKind.MEMCPY:
             return self._added(f)
-        unit = f.work.unit
-        unit.alu = max(unit.alu, self.events.now) + more * sum(self._span(f, j)[1] for j in range(f.step))
-        return self.events.later(unit.alu, Stage.TIMER, f, f.serial, f)
+        pipe = "matrix" if op.kind == OpKind.MULTIPLY else "alu"
+        end = max(getattr(unit, pipe), self.events.now) + more * sum(self._span(f, j)[1] for j in range(f.step))
+        setattr(unit, pipe, end)
+        return self.events.later(end, Stage.TIMER, f, f.serial, f)
 
     def _added(self, f: Wavefront) -> None:
         if f.operation.targets:
@@ -178,13 +212,13 @@ class Units:
             self._stepped(f)
 
     def _stepped(self, f: Wavefront) -> None:
-        f.at += f.step * self.launch.wavefronts
+        f.at += f.step * f.work.stream.wavefronts
         self._proceed(f)
 
     def _span(self, f: Wavefront, j: int) -> tuple[int, int]:
         """First request of payload of instruction j of the step, and how many."""
         size = self.machine.instruction
-        first = (f.at + j * self.launch.wavefronts) * size
+        first = (f.at + j * f.work.stream.wavefronts) * size
         return first, min(size, f.operation.size - first)
 
     # -- control operations
@@ -244,16 +278,16 @@ class Units:
 
     def _serve(self, unit: Unit) -> None:
         """Issue as limits allow; ready wavefronts take turns."""
-        m = self.machine
+        of_wavefront, of_workgroup, of_unit = unit.limits
         while unit.ready:
             f = unit.ready[0]
             kind, line, count, peer = self._wanted(f)
-            if unit.out + count > m.limit_unit:
+            if unit.out + count > of_unit:
                 return
             unit.ready.popleft()
-            if f.out + count > m.limit_wavefront:
+            if f.out + count > of_wavefront:
                 f.blocked = True
-            elif f.work.out + count > m.limit_workgroup:
+            elif f.work.out + count > of_workgroup:
                 f.work.blocked.append(f)
             else:
                 self._issue(unit, f, kind, line, count, peer)
@@ -266,7 +300,7 @@ class Units:
                     self._controlled(f.work)
 
     def _issue(self, unit: Unit, f: Wavefront, kind: str, line: int, count: int, peer: int) -> None:
-        now, service = self.events.now, self.machine.unit_data if kind == "store" else self.machine.unit_control
+        now, service = self.events.now, unit.data if kind == "store" else unit.control
         instruction = Instruction(f, kind, count, peer, now)
         self._count(unit, count)
         f.out, f.work.out = f.out + count, f.work.out + count
@@ -315,9 +349,15 @@ class Units:
         if work.left or work.out or work.end >= 0:
             return
         work.end, self.end = self.events.now, max(self.end, self.events.now)
-        work.unit.free += 1
-        if self.waiting:
-            self._place(work.unit, self.events.now)
+        unit, stream = work.unit, work.stream
+        unit.places, unit.wavefronts = unit.places + stream.places, unit.wavefronts + stream.wavefronts
+        for dealt in self.dealt:
+            while dealt.came and dealt.waiting and unit in dealt.units and unit.fits(dealt.stream):
+                self._place(dealt, unit, self.events.now)
+
+    def undispatched(self) -> int:
+        """Workgroups that never had a place."""
+        return sum(len(dealt.waiting) for dealt in self.dealt)
 
     def unfinished(self) -> Iterator[Work]:
         """Workgroups that began and did not end."""
