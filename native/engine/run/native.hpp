@@ -91,8 +91,8 @@ private:
     std::optional<Equals> equals_;
     std::optional<History> history_;
     Undisturbed* undisturbed_ = nullptr;  // every rank
-    std::uint64_t idle_ = 0;     // steps of a medium's clock since a message ended
-    std::uint64_t counted_ = 0;  // events of periods that were left out
+    std::uint64_t idle_ = 0;              // steps of a medium's clock since a message ended
+    std::uint64_t counted_ = 0;           // events of periods that were left out
 };
 
 }  // namespace astrarium
