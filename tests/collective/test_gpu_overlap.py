@@ -261,6 +261,8 @@ def test_small_collectives_of_copy_engines_are_slow_and_large_ones_are_not() -> 
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"units": [1, 8]}, r"units\[1\]: 8 of 8 units; expected some left for the product"),
+    ({"gemm": product(m=10**12)}, r"gemm: 62,500,000,000 output tiles; expected at most 16,384: a smaller product, or"),
+    ({"gemm": product(m=10**6, n=1, tile_m=10**6, tile_n=1)}, r"gemm: 1,000,001 panels of 1 rows in a tile; expected"),
     ({"op": "all_reduce", "kernels": [Kernels("copy_engine")]}, r"kernels\[0\].algorithm: copy_engine has no all_red")])
 def test_what_cannot_be_is_refused(change: dict[str, object], words: str) -> None:
     with pytest.raises((ConfigError, UnsupportedError), match=words):

@@ -21,6 +21,8 @@ from msgspec import Struct
 from astrarium.collective.kernels.device import Gpu
 from astrarium.config import Config, Knob
 from astrarium.engine.gpu import Buffer, Launch, Machine, Operation, OpKind, Place, Stream, Workgroup
+from astrarium.engine.gpu.check import MOST
+from astrarium.errors import UnsupportedError
 from astrarium.units import Bytes, FlopRate
 
 __all__ = ["Gemm", "Tiles", "gemm_launch"]
@@ -28,6 +30,7 @@ __all__ = ["Gemm", "Tiles", "gemm_launch"]
 ELEMENT = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 """Bytes of an element of A, B and C, by number format."""
 A, B, A_IN_L2, B_IN_L2, C = range(5)
+MOST_PANELS = 4096      # of a tile
 
 
 class Gemm(Config, frozen=True, kw_only=True):
@@ -107,8 +110,12 @@ class Tiles(Struct, frozen=True):
 
 
 def gemm_launch(gemm: Gemm, gpu: Gpu, gpus: int = 1, *, units: int | None = None) -> Launch:
-    """The launch of a product on each of `gpus` GPUs, on the last `units` of their compute units (none: all)."""
+    """The launch of a product on each of `gpus` GPUs, on the last `units` of their compute units (none: all).
+
+    Raises UnsupportedError where the product has more tiles than a launch has workgroups, or a tile too many panels.
+    """
     machine, tiles = gpu.machine(gpus), Tiles.of(gemm, gpu)
+    _check_size(tiles)
     on = tuple(range(machine.computes))[-units if units else 0:]
     stream = Stream(gemm.wavefronts, gemm.unroll, on, min(gemm.places or machine.workgroups_per_unit,
                                                           machine.workgroups_per_unit))
@@ -116,6 +123,16 @@ def gemm_launch(gemm: Gemm, gpu: Gpu, gpus: int = 1, *, units: int | None = None
         Buffer("A", tiles.count_a * tiles.size, hbm=True), Buffer("B", tiles.count_b * tiles.size, hbm=True),
         Buffer("A in L2", tiles.count_a * tiles.size), Buffer("B in L2", tiles.count_b * tiles.size),
         Buffer("C", tiles.rows * tiles.columns * tiles.stored, hbm=True)), (), (stream,))
+
+
+def _check_size(tiles: Tiles) -> None:
+    count, panels = tiles.rows * tiles.columns, sum(map(len, tiles.panels(0, 0)))
+    if count > MOST["workgroups"]:
+        raise UnsupportedError("gemm", f"{count:,} output tiles", expected=f"at most {MOST['workgroups']:,}: a smaller "
+                               "product, or larger tiles (tile_m, tile_n)")
+    if panels > MOST_PANELS:
+        raise UnsupportedError("gemm", f"{panels:,} panels of {tiles.panel} rows in a tile", expected=f"at most "
+                               f"{MOST_PANELS:,}: tile_m and tile_n with a larger common divisor, or smaller tiles")
 
 
 def _at_once(machine: Machine, stream: Stream) -> int:
