@@ -73,13 +73,14 @@ def network_of(rng: random.Random, npus: int, threads: int = 1) -> NetworkPlan:
 
 
 def messages(rng: random.Random, npus: int, count: int, network: NetworkPlan) -> Plan:
-    """Messages of 1 to 60 packets from random times on: some alone, some behind others, some across."""
+    """Messages of up to 60 packets from random times on: some alone, some behind others, some across."""
     ranks: list[list[Node]] = [[] for _ in range(npus)]
     horizon, size, ends = rng.choice([10**5, 10**6, 10**7]), network.packets.size, [0, 1]
     for tag in range(count):
         if rng.random() < 0.7:
             ends = rng.sample(range(npus), 2)
         amount = rng.choice([rng.randint(1, 4), rng.randint(3, 60)]) * size - rng.choice([0, rng.randrange(size)])
+        amount = 0 if rng.random() < 0.1 else amount
         before = len(ranks[ends[0]])
         ranks[ends[0]] += [delay(rng.choice([0, rng.randrange(horizon)]), lane=-1),
                            send(ends[1], amount, before, tag=tag)]

@@ -247,15 +247,19 @@ void Trains::become_packets(const Train& train, Tick now, Tick until) {
     net_.cargos[train.cargo].left -= here;
 }
 
-// Packets that wait at a port or are on their way to it.
+// Packets that wait at a port or are on their way to it: ahead of what came by the same link, which left it later and may be there in the
+// same instant, if it has no bytes.
 void Trains::hand_over(const Train& train, std::size_t h, std::uint32_t from, std::uint32_t to, Tick until) {
     const std::uint32_t link = train.legs[h].link, came = train.legs[h - 1].link;
+    std::vector<Packet> packets;
     for (std::uint32_t k = from; k < to; ++k) {
         const Time time = of(train, train.legs[h], k);
-        ports_[link].inbox.push_back({time.arrives, time.tail, came, train.cargo, net_.cargos[train.cargo].destination,
-                                      static_cast<std::uint32_t>(payload(train, k))});
+        packets.push_back({time.arrives, time.tail, came, train.cargo, net_.cargos[train.cargo].destination,
+                           static_cast<std::uint32_t>(payload(train, k))});
         if (time.arrives >= until) windows_.mark(time.arrives, link);
     }
+    std::vector<Packet>& inbox = ports_[link].inbox;
+    inbox.insert(inbox.begin() + ports_[link].sorted, packets.begin(), packets.end());
 }
 
 // Credits of packets that have not left the end of a link.
