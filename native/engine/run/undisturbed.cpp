@@ -109,9 +109,9 @@ void Undisturbed::gather(const Member& member, std::uint32_t collective, std::ui
     if (++it->arrived < size) return;
     Gathering all = std::move(*it);
     open.erase(it);
-    const std::uint32_t how = group.how(serial);
-    if (how == by_itself) return over_alone(std::move(all));
-    Bundle& bundle = bundles_[how - first_bundle];
+    const std::uint32_t mode = group.mode(serial);
+    if (mode == by_itself) return over_alone(std::move(all));
+    Bundle& bundle = bundles_[mode - first_bundle];
     if (bundle.parted) return over_alone(std::move(all)), holds_.meets(static_cast<std::uint32_t>(held_.size() - 1));
     const auto at = std::lower_bound(bundle.collectives.begin(), bundle.collectives.end(), all.number) - bundle.collectives.begin();
     bundle.complete.resize(bundle.collectives.size());
@@ -234,11 +234,11 @@ std::uint64_t Undisturbed::left_out() const {
     return out;
 }
 
-void Undisturbed::set_how(const std::vector<Number>& collectives, std::uint32_t how) {
+void Undisturbed::set_mode(const std::vector<Number>& collectives, std::uint32_t mode) {
     for (const Number& each : collectives) {
-        auto& hows = groups_[each.group].hows;
-        if (hows.size() <= each.serial) hows.resize(each.serial + std::size_t{1}, by_itself);
-        hows[each.serial] = how;
+        auto& modes = groups_[each.group].modes;
+        if (modes.size() <= each.serial) modes.resize(each.serial + std::size_t{1}, by_itself);
+        modes[each.serial] = mode;
     }
 }
 
@@ -259,7 +259,7 @@ bool Undisturbed::worth_another(std::uint64_t handled) {
         if (!sends[one] && !sends[other]) join(leaders, one, other);
     std::map<std::uint32_t, std::vector<std::uint32_t>> sets;  // holders by their leader
     for (std::uint32_t holder = 0; holder < held_.size(); ++holder) {
-        if (sends[holder]) set_how(held_[holder].collectives, as_messages);
+        if (sends[holder]) set_mode(held_[holder].collectives, as_messages);
         else sets[leader_of(leaders, holder)].push_back(holder);
     }
     for (const auto& [leader, holders] : sets)
@@ -272,9 +272,9 @@ void Undisturbed::bundle(const std::vector<std::uint32_t>& holders) {
     std::vector<Number> all;
     for (const std::uint32_t holder : holders)
         for (const Number& each : held_[holder].collectives) all.push_back(each), members += membership_.size(each.group);
-    if (members > most_members) return set_how(all, as_messages);
+    if (members > most_members) return set_mode(all, as_messages);
     std::sort(all.begin(), all.end());
-    set_how(all, first_bundle + static_cast<std::uint32_t>(bundles_.size()));
+    set_mode(all, first_bundle + static_cast<std::uint32_t>(bundles_.size()));
     bundles_.push_back({std::move(all), {}, 0});
 }
 

@@ -29,7 +29,7 @@ public:
     void begin(BatchClock& clock, Traffic& traffic);
     LinkHolds& holds() { return holds_; }
     bool times(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) const {
-        return able_[collective] && groups_[group].placed && groups_[group].how(serial) != as_messages;
+        return able_[collective] && groups_[group].placed && groups_[group].mode(serial) != as_messages;
     }
     // A member has come.
     void gather(const Member& member, std::uint32_t collective, std::uint32_t serial);
@@ -59,8 +59,8 @@ private:
         std::uint32_t party = 0;  // of ranks that share groups and messages
         AloneTimes::Place place;
         std::vector<Gathering> open;
-        std::vector<std::uint32_t> hows;  // by number of the collective; by_itself beyond
-        std::uint32_t how(std::uint32_t serial) const { return serial < hows.size() ? hows[serial] : by_itself; }
+        std::vector<std::uint32_t> modes;  // by number of the collective; by_itself beyond
+        std::uint32_t mode(std::uint32_t serial) const { return serial < modes.size() ? modes[serial] : by_itself; }
     };
     struct Bundle {
         std::vector<Number> collectives;
@@ -83,7 +83,7 @@ private:
     void check_gain();
     void bundle(const std::vector<std::uint32_t>& holders);
     std::uint64_t left_out() const;
-    void set_how(const std::vector<Number>& collectives, std::uint32_t how);
+    void set_mode(const std::vector<Number>& collectives, std::uint32_t mode);
 
     const Plan& plan_;
     Membership membership_;
