@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from astrarium.engine.plan import Plan
 from astrarium.errors import StallError
 from astrarium.lower import Kept, first_ranks, lower, plugins_of, read_work
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
+from astrarium.vocab import CommOp
 
 LINK = {"bandwidth": "10 GB/s", "latency": "1 us"}
 
@@ -73,18 +76,50 @@ def test_jobs_that_share_a_link_to_a_memory_at_switches_are_together(
     assert [job.slowdown > 1 for job in apart.jobs] == [False, len(sets) == 1]
 
 
-@pytest.mark.parametrize("hurried", [True, False])
-def test_a_set_that_stalls_ends_an_attempt_that_needs_no_sentences(hurried: bool) -> None:
-    """Else all jobs run together, for sentences that count ranks as the plan does."""
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_set_that_stalls_says_so_as_a_run_of_all_jobs(joined: bool) -> None:
+    """Its sentences count ranks as the plan does."""
     plan, first = plan_of(design_of([ar.Ring(8, **LINK)], ROW, "contention"))
     ran: list[int] = []
 
-    def stalls(part: Plan) -> Outcome:
+    def stalls(part: Plan, hurried: bool) -> Outcome:
         ran.append(part.npu_of.size)
-        raise StallError(["rank 0 waits"])
-    with pytest.raises(StallError):
-        execute_apart(plan, first, stalls, hurried)
-    assert ran == ([3] if hurried else [3, 6])
+        raise StallError([f"{'' if hurried else 'one'} of {part.npu_of.size} ranks waits"])
+    with pytest.raises(StallError, match="one of 6 ranks"):
+        execute_apart(plan, first, stalls, joined)
+    assert ran[-1] == 6
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("backend", ["closed_form", "contention"])
+def test_a_job_in_program_order_changes_no_other(backend: str, fold: bool) -> None:
+    """Two jobs that share nothing. Ranks of one would issue two collectives in different orders; those of the other
+    issue the second of their program first, which takes less time than program order."""
+    def traces(crossed: bool) -> Traces:
+        made = []
+        for rank in range(2):
+            trace = TraceBuilder()
+            short, long = (trace.comp(name, lasts) for name, lasts in (("short", 1), ("long", 500)))
+            if crossed and rank == 1:
+                long, short = short, long
+            trace.coll("first", CommOp.ALL_GATHER, 1_000_000, after=[long])
+            trace.coll("second", CommOp.ALL_GATHER, 2_000_000, after=[short])
+            made.append(trace.encode())
+        return traces_of_bytes(made)
+    known = {(name, 2): traces(name == "crossed") for name in ("same", "crossed")}
+    jobs = [ar.Job(ar.Trace(name), npus) for name, npus in (("same", [0, 1]), ("crossed", [2, 3]))]
+    network = ar.Network([ar.Ring(4, **LINK)], backend)
+    both, one = (ar.simulate(ar.Design(workload=ar.Jobs(each), network=network), cache=known,
+                             fold="auto" if fold else "off") for each in (jobs, jobs[:1]))
+    assert both.outcome.in_program_order
+    assert not one.outcome.in_program_order
+    assert both.jobs[0].makespan_ps < both.jobs[1].makespan_ps
+    assert both.jobs[0].makespan_ps == both.jobs[0].alone_ps == one.jobs[0].makespan_ps
+
+
+def ranks_of_sets(plan: Plan, first: Sequence[int]) -> list[np.ndarray]:
+    return [np.concatenate([np.arange(first[job], first[job + 1]) for job in jobs])
+            for jobs in sets_of_jobs(plan, first)]
 
 
 def test_equal_jobs_run_once() -> None:
@@ -96,7 +131,7 @@ def test_equal_jobs_run_once() -> None:
     def run(part: Plan) -> Outcome:
         ran.append(int(part.npu_of[0]))
         return execute(part, record=True)
-    outcome = run_apart(plan, first, run)
+    outcome, _ = run_apart(plan, ranks_of_sets(plan, first), run)
     assert ran == [0, 16]
     rows = outcome.row.reshape(4, 3)
     assert np.array_equal(rows[0], rows[1])
@@ -118,7 +153,7 @@ def test_equal_sets_run_once_on_contention(shape: type) -> None:
     def run(part: Plan) -> Outcome:
         ran.append(int(part.npu_of[0]))
         return execute(part, record=True)
-    outcome, joined = run_apart(plan, first, run), execute(plan, record=True)
+    (outcome, _), joined = run_apart(plan, ranks_of_sets(plan, first), run), execute(plan, record=True)
     assert ran == sorted(set(ran))
     assert len(ran) == len(sets_of_jobs(plan, first)) // 2
     assert links(outcome) == links(joined)

@@ -63,17 +63,17 @@ def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False
                      jobs: Sequence[int] = ()) -> tuple[Plan, Outcome]:
     """(what ran, its Outcome): `execute`, and where ranks wait for each other, again in program order (see
     `program_order`). A plug-in sees one run. `jobs`: the first rank of each of several jobs, and how many ranks all
-    have; with `fold`, those that share nothing run by themselves (`apart`)."""
+    have; with `fold`, those that share nothing run by themselves (`apart`), and without it they wait, and are run in
+    program order, without regard to each other, too."""
     run = partial(execute, record=record, fold=fold, pure=pure, plugins=plugins, kept=kept, note=note)
     if plugins is not None and plugins.in_run:
         return plan, run(plan)
-    if jobs and fold:
-        from astrarium.engine.apart import execute_apart
+    if not jobs:
+        return run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
+    from astrarium.engine.apart import execute_apart
 
-        run = partial(run, kept=Measurements() if kept is None else kept)
-        return run_in_order(plan, lambda each, hurried: execute_apart(each, jobs, partial(run, hurried=hurried),
-                                                                      hurried))
-    return run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
+    run = partial(run, kept=Measurements() if kept is None else kept)
+    return execute_apart(plan, jobs, lambda each, hurried: run(each, hurried=hurried), joined=not fold)
 
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from astrarium.engine.jobs import of_collectives, part_of
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Dim, Kind, Order, Plan, RemoteKind, Shape
+from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import AstrariumError, StallError, TraceError
 
 __all__ = ["execute_apart", "run_apart", "sets_of_jobs"]
@@ -29,35 +30,61 @@ I64 = npt.NDArray[np.int64]
 Part = tuple[I64, Outcome, int]     # ranks of the plan [copies * ranks of the run], its Outcome, copies
 
 
-def execute_apart(plan: Plan, first: Sequence[int], execute: Callable[[Plan], Outcome], hurried: bool) -> Outcome:
-    """`run_apart` with `execute`. An error counts ranks as `plan` does.
+def execute_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan, bool], Outcome],
+                  joined: bool) -> tuple[Plan, Outcome]:
+    """(what ran, its Outcome) of a plan of several jobs: the ranks of job j are `first[j]` to `first[j + 1] - 1`.
 
-    `hurried`: a StallError or TraceError of one set of jobs comes at once, since all jobs together end in the same way;
-    it counts ranks in that set.
+    A set of jobs that may meet, whose ranks wait for each other, runs in program order (`program_order`); the others
+    run as if there were no such set. `joined`: all sets are one run, else one each (`run_apart`). `run(plan, hurried)`
+    as in `run_in_order`. An error counts ranks as `plan` does.
     """
-    try:
-        return run_apart(plan, first, execute)
-    except (StallError, TraceError):
-        if hurried:
-            raise
-        return execute(plan)
-    except AstrariumError:
-        return execute(plan)
-
-
-def run_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan], Outcome]) -> Outcome:
-    """The Outcome of a plan of several jobs, of which job j has the ranks `first[j]` to `first[j + 1] - 1`.
-
-    Each set of jobs that may meet is one `run`, and equal sets are one. On `closed_form` their ranks have common rows;
-    elsewhere each set has rows and links of its own. Raises what `run` raises, which then counts ranks in a part of the
-    plan.
-    """
-    sets = sets_of_jobs(plan, first)
+    sets = _ranks_of_sets(plan, first)
     if len(sets) < 2:
-        return run(plan)
+        return run_in_order(plan, run)
+    if not joined:
+        try:
+            return _in_order(plan, run_apart(plan, sets, lambda part: run_in_order(part, run)[1]))
+        except AstrariumError:
+            return run_in_order(plan, run)      # for what it says
+    try:
+        return plan, run(plan, True)
+    except (StallError, TraceError):
+        wait = [ranks for ranks in sets if _waits(part_of(plan, ranks), run)]
+        ordered = in_program_order(plan, np.concatenate(wait)) if wait else None
+        if ordered is None:
+            return run_in_order(plan, run)
+        return ordered, replace(run(ordered, False), in_program_order=True)
+
+
+def _ranks_of_sets(plan: Plan, first: Sequence[int]) -> list[I64]:
+    return [np.concatenate([np.arange(first[job], first[job + 1]) for job in jobs]) for jobs in
+            sets_of_jobs(plan, first)]
+
+
+def _waits(part: Plan, run: Callable[[Plan, bool], Outcome]) -> bool:
+    try:
+        run(part, True)
+    except (StallError, TraceError):
+        return True
+    return False
+
+
+def _in_order(plan: Plan, found: tuple[Outcome, I64]) -> tuple[Plan, Outcome]:
+    outcome, ranks = found
+    ordered = in_program_order(plan, ranks) if ranks.size else plan
+    assert ordered is not None      # as each part has such an order
+    return ordered, outcome
+
+
+def run_apart(plan: Plan, sets: Sequence[I64], run: Callable[[Plan], Outcome]) -> tuple[Outcome, I64]:
+    """(the Outcome of a plan of several jobs, the ranks that ran in program order); `sets` are ranks that cannot meet
+    those of other sets.
+
+    Each set is one `run`, and equal sets are one. On `closed_form` their ranks have common rows; elsewhere each set has
+    rows and links of its own. Raises what `run` raises, which then counts ranks in a part of the plan.
+    """
     parts: dict[object, list[Part]] = {}
-    for jobs in sets:
-        ranks = np.concatenate([np.arange(first[job], first[job + 1]) for job in jobs])
+    for ranks in sets:
         part = part_of(plan, ranks)
         equal = parts.setdefault(_content(part), [])
         if not equal:
@@ -68,7 +95,9 @@ def run_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan], Outcome]) 
         else:
             others, outcome, _ = equal[0]
             equal.append((ranks, _copy(plan, outcome, others, ranks), 1))
-    return _merged(plan, [part for equal in parts.values() for part in equal])
+    every = [part for equal in parts.values() for part in equal]
+    ordered = [ranks for ranks, outcome, _ in every if outcome.in_program_order]
+    return _merged(plan, every), np.sort(np.concatenate([np.zeros(0, np.int64), *ordered]))
 
 
 def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
@@ -264,6 +293,7 @@ def _merged(plan: Plan, parts: Sequence[Part]) -> Outcome:
                                 _wider(outcomes[0], width) * parts[0][2]),
                    events=sum(outcome.events for outcome in outcomes), folded=folded,
                    counted=sum(outcome.counted for outcome in outcomes),
+                   in_program_order=any(outcome.in_program_order for outcome in outcomes),
                    unfolded_because="" if folded else outcomes[0].unfolded_because)
 
 

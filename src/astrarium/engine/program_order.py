@@ -42,16 +42,25 @@ def run_in_order(plan: Plan, run: Callable[[Plan, bool], Outcome]) -> tuple[Plan
     return plan, run(plan, False)
 
 
-def in_program_order(plan: Plan) -> Plan | None:
-    """The same work with each collective on a fixed stream, and each stream in the order of the program.
+def in_program_order(plan: Plan, ranks: I64 | None = None) -> Plan | None:
+    """The same work with each collective of these ranks (or all) on a fixed stream, and each stream in the order of the
+    program.
 
     A rank's groups take the streams of the COMM lane in turn, in the order of their first use. A collective waits for
     the end of the one before it on its stream. None where a program has no such order (a node waits for a later one)
     and under ASTRA-sim's rules, which have no streams.
     """
-    if plan.policy.order != Order.CANONICAL or any(_backwards(program) for program in plan.programs):
+    ranks = np.arange(plan.program_of.size) if ranks is None else ranks
+    numbers, of = np.unique(plan.program_of[ranks], return_inverse=True)
+    if plan.policy.order != Order.CANONICAL or any(_backwards(plan.programs[number]) for number in numbers):
         return None
-    return replace(plan, programs=tuple(_ordered(plan, number) for number in range(len(plan.programs))))
+    one = [int(ranks[np.argmax(of == k)]) for k in range(numbers.size)]     # of the ranks of each program
+    ordered = [_ordered(plan, plan.programs[number], rank) for number, rank in zip(numbers, one, strict=True)]
+    others = np.delete(np.arange(plan.program_of.size), ranks)
+    left, of_others = np.unique(plan.program_of[others], return_inverse=True)
+    program_of = np.empty_like(plan.program_of)
+    program_of[others], program_of[ranks] = of_others.reshape(-1), left.size + of.reshape(-1)
+    return replace(plan, programs=(*(plan.programs[number] for number in left), *ordered), program_of=program_of)
 
 
 def _backwards(program: Program) -> bool:
@@ -63,13 +72,12 @@ def _owner(program: Program) -> I64:
     return np.repeat(np.arange(program.kind.size), np.diff(program.child_ptr))
 
 
-def _ordered(plan: Plan, number: int) -> Program:
-    """A program with an edge between neighbours of a stream, unless they have one."""
-    program, ranks = plan.programs[number], np.flatnonzero(plan.program_of == number)
+def _ordered(plan: Plan, program: Program, rank: int) -> Program:
+    """The program of a rank with an edge between neighbours of a stream, unless they have one."""
     nodes = np.flatnonzero(program.lane == Lane.COMM)
-    if not ranks.size or nodes.size < 2:
+    if nodes.size < 2:
         return program
-    stream = _streams(_groups(plan, program, nodes, int(ranks[0])), plan.lanes[Lane.COMM])
+    stream = _streams(_groups(plan, program, nodes, rank), plan.lanes[Lane.COMM])
     by_stream = np.argsort(stream, kind="stable")
     same = stream[by_stream][1:] == stream[by_stream][:-1]
     before, after = nodes[by_stream[:-1][same]], nodes[by_stream[1:][same]]
