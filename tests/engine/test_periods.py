@@ -33,6 +33,14 @@ def run(plan: Plan, fold: bool) -> Outcome | tuple[str, str]:
         return type(error).__name__, str(error)
 
 
+def recorded(plan: Plan) -> Outcome:
+    """A recorded run that counts; it must be that of running all."""
+    ours, whole = (engine.execute(plan, record=True, fold=fold) for fold in (True, False))
+    for name in ("finish", "busy", "start", "end", "link_bytes", "link_busy", "use_busy"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(whole, name))
+    return ours
+
+
 def said(plan: Plan) -> str:
     """The error of a run that counts."""
     found = run(plan, True)
@@ -108,3 +116,47 @@ def test_a_stall_is_told_as_after_a_whole_run() -> None:
     plan = plan_of([waits(0, 1), waits(1, 0)], NETWORK, collectives=OPS, groups=[(0, 1), (0, 1)])
     assert f"node {LAYERS + 1} (collective) waits for its lane" in said(plan)
     compared(plan)
+
+
+RING = NetworkPlan("contention", (Dim(Shape.RING, 4, 50.0, 10.0),))
+PAIRS = [(0, 2), (1, 3)]        # their messages pass the NPUs of each other
+
+
+def micro_batches(count: int, layers: int, uneven: int = 0) -> list[list[Node]]:
+    """Each is a pause and layers: a delay, and a collective of each pair, which goes on beside the next delay."""
+    ranks: list[list[Node]] = []
+    for _ in range(4):
+        nodes: list[Node] = []
+        for _ in range(count):
+            nodes.append(delay(500_000, *range(max(len(nodes) - 2, 0), len(nodes))))
+            for layer in range(layers):
+                at = len(nodes)
+                before = [at - 1, at - 2, at - 3][min(layer, 1):1 + layer]
+                nodes += [delay(300_000 + uneven * (layer % 2), *before), collective(0, at)]
+        ranks.append(nodes)
+    return ranks
+
+
+def on_a_ring(ranks: Sequence[Sequence[Node]], first: Sequence[int] = (0, 0, 0, 0)) -> Plan:
+    """Each rank has the program of the first, begins with collective `first`, and has one slot for all layers."""
+    ops = [native_collective("ring", CommOp.ALL_REDUCE, 2, size, chunks=2, active=2, dim=-1)
+           for size in (4000, 800_000)]
+    plan = plan_of(ranks, RING, collectives=ops, groups=PAIRS)
+    same = replace(plan.programs[0], slot=np.minimum(plan.programs[0].slot, 1))
+    pairs = [[begin, 0] for begin in first]
+    return replace(plan, programs=(same,), program_of=np.zeros(4, np.int32), slot_ptr=2 * np.arange(5, dtype=np.int64),
+                   slot_a=np.array(pairs, np.int32).reshape(-1), slot_b=np.array([0, 0, 1, 1] * 2, np.int32),
+                   slot_c=np.zeros(8, np.int32))
+
+
+@pytest.mark.parametrize("uneven", [0, 7], ids=["every layer", "every other layer"])
+def test_layers_within_micro_batches_are_counted(uneven: int) -> None:
+    """Of 8 times 40 layers hardly more than one micro-batch runs, whose layers are counted, too."""
+    found = recorded(on_a_ring(micro_batches(8, 40, uneven)))
+    assert found.counted > 0.9 * found.events
+
+
+def test_ranks_of_one_program_go_on_at_different_times() -> None:
+    """The first collective of one pair takes longer than the other pair's layers."""
+    found = recorded(on_a_ring(micro_batches(2, 80), first=(0, 1, 0, 1)))
+    assert found.counted > 0.5 * found.events

@@ -139,3 +139,28 @@ def test_a_message_over_two_meshes_passes_an_npu() -> None:
                                            ar.Mesh(2, bandwidth="2 GB/s", latency="1 ns")]))
     folded, _ = folded_and_whole(lower(design, shifted(4, 3, barrier=False)))
     assert "mesh" in folded.unfolded_because
+
+
+def test_members_come_at_one_instant_before_and_after_messages_without_time() -> None:
+    """A reduce_scatter waits for an all_to_all without bytes, whose messages take no time: some ranks begin it before
+    the last of these have left, and its messages are first at their ports."""
+    groups = str(['[{"pg_name": "1", "ranks": [1, 4, 0, 3, 2, 5]}, {"pg_name": "2", "ranks": [0, 1, 2, 3, 4, 5]}]'])
+    files = []
+    for rank in range(6):
+        builder = TraceBuilder()
+        builder.node(NodeKind.METADATA, "## process_group:init ##", inputs=IOInfo(values=groups))
+        last = builder.comp("first", num_ops=1000 * (1 + rank), tensor_size=1)
+        for _ in range(2):
+            last = builder.coll("gradients", CommOp.REDUCE_SCATTER, 100_003, group=2, after=[last])
+            last = builder.comp("layer", num_ops=24_321_000, tensor_size=1, after=[last])
+            last = builder.coll("tokens", CommOp.ALL_TO_ALL, 0, group=1, after=[last])
+        builder.coll("gradients", CommOp.REDUCE_SCATTER, 100_003, group=2, after=[last])
+        files.append(builder.encode())
+    dims = [ar.Switch(3, bandwidth="10 GB/s", latency="0 ns"), ar.Hypercube(2, bandwidth="37.3 GB/s", latency="0 ns")]
+    design = ar.Design(
+        workload=ar.Trace("traces"), network=ar.Network(dims), compute=ar.Roofline(peak="1 TFLOP/s"),
+        memory=ar.Memory(bandwidth="1 TB/s"), system=ar.System(placement=(4, 5, 3, 2, 0, 1)),
+        collective=ar.Collective(all_to_all=["direct:2"] * 2, reduce_scatter=["ring", "direct"], chunks=8,
+                                 active_chunks=1, scheduling="fifo"))
+    folded, _ = folded_and_whole(lower(design, traces_of_bytes(files)))
+    assert folded.folded

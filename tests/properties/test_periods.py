@@ -11,24 +11,27 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from tests.plans.draw import SEED, programs, wanted
+from msgspec.structs import replace
+from tests.plans.draw import FOLDING, SEED, programs, random_program, wanted
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.errors import AstrariumError
+from astrarium.errors import AstrariumError, InputError
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core counts periods")
 
 PROGRAMS = wanted(120)
 LAYERS = (8, 13, 40, 100)
 LEAST_SHARE = 0.1    # of the programs in which something is counted; about 0.3 are
+ON_LINKS = replace(FOLDING, backends=("contention", "contention", "closed_form"), world_on_links=0.3)
+RECORDED = ("start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy", "use_busy")
 
 
-def run(plan: Plan, fold: bool) -> Outcome | tuple[str, str]:
-    """The outcome of a run that records nothing, or the error's class and words."""
+def run(plan: Plan, fold: bool, record: bool = False) -> Outcome | tuple[str, str]:
+    """The outcome of a run, or the error's class and words."""
     try:
-        return engine.execute(plan, fold=fold)
+        return engine.execute(plan, fold=fold, record=record)
     except AstrariumError as error:
         return type(error).__name__, str(error)
 
@@ -60,3 +63,29 @@ def test_counted_periods_give_the_same_integers(compat: bool) -> None:
     print(dict(seen))
     # Under ASTRA-sim's rules each collective of a trace has arguments of its own: only layers without any recur.
     assert compat or seen["counted"] > LEAST_SHARE * seen.total(), seen
+
+
+def test_recorded_periods_give_the_same_integers() -> None:
+    """Where every rank runs: each node, link and bin of traffic; collectives that nothing disturbs are timed, too."""
+    print(f"ASTRARIUM_SEED={SEED}")
+    seen: Counter[str] = Counter()
+    rng = random.Random(f"{SEED} recorded periods")
+    while seen.total() < PROGRAMS // 2:
+        try:
+            program = random_program(rng.randrange(2**60), False, rng.choice(LAYERS), mix=ON_LINKS)
+        except InputError:      # the draw named an algorithm that has no such operation
+            continue
+        counted, whole = run(program.plan, True, record=True), run(program.plan, False, record=True)
+        where = f"\nASTRARIUM_SEED={SEED}\n{program.text}"
+        if isinstance(counted, tuple) or isinstance(whole, tuple):
+            assert counted == whole, where
+            seen["refused"] += 1
+            continue
+        for name in ("finish", "busy") if counted.folded else ("finish", "busy", *RECORDED):
+            ours, theirs = getattr(counted, name), getattr(whole, name)
+            if counted.folded:
+                ours, theirs = ours[counted.row], theirs[whole.row]
+            np.testing.assert_array_equal(ours, theirs, err_msg=name + where)
+        seen["folded" if counted.folded else "counted" if counted.counted else "run"] += 1
+    print(dict(seen))
+    assert seen["counted"] > LEAST_SHARE * seen.total(), seen

@@ -15,13 +15,13 @@ const TimedRules rules{&run_astra_alone, &run_astra_members, true, false};
 
 AstraFold::AstraFold(const Plan& plan, bool record, Facts& facts, std::shared_ptr<const RankClasses> classes)
     : plan_(plan), record_(record), facts_(facts), held_classes_(std::move(classes)), classes_(*held_classes_),
-      kinds_(plan, facts, classes_), timers_({plan, record, rules, facts, classes_, kinds_}), usage_(plan.network.dims.size()),
-      programs_(plan.programs) {
+      kinds_(plan, facts, classes_), timers_({plan, record, rules, facts, classes_, kinds_}), usage_(plan.network.dims.size()) {
     check_supported();
     std::size_t nodes = 0;
+    for (const std::int32_t rank : classes_.first) programs_.push_back(plan.program(static_cast<std::size_t>(rank)));
     for (const std::int32_t rank : classes_.first) {
         Class k;
-        k.program = &programs_[static_cast<std::size_t>(plan_.program_of[static_cast<std::size_t>(rank)])];
+        k.program = &programs_[class_.size()];
         k.slots = static_cast<std::size_t>(plan.slot_ptr[static_cast<std::size_t>(rank)]);
         k.node_base = node_number(nodes);
         k.rank = static_cast<std::uint32_t>(rank);

@@ -87,7 +87,7 @@ private:
     Tick now_ = 0, links_until_ = 0;
     Usage usage_;
     std::uint64_t events_ = 0, counted_ = 0;
-    std::vector<Program> programs_;  // the plan's, without what was skipped
+    std::vector<Program> programs_;  // of classes, without what was skipped
     std::unique_ptr<Recurrence> recurrence_;
     Tick skipped_ = 0;
     std::map<std::pair<std::size_t, std::uint32_t>, Meeting> meetings_;

@@ -6,7 +6,7 @@
 namespace astrarium {
 
 void AstraFold::look_for_periods() {
-    if (recurrence_->too_slow(events_)) return recurrence_->pass();
+    if (!recurrence_->worth_it(events_)) return recurrence_->pass();
     Tick horizon = now_;  // what a collective whose members come may still ask about
     for (const auto& [key, meeting] : meetings_) horizon = std::min(horizon, meeting.first);
     recurrence_->begin(now_, horizon);

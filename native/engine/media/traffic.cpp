@@ -38,8 +38,27 @@ void Traffic::charge(std::size_t port, bool inward, std::int64_t size, Tick busy
         return;
     }
     if (inward) port += total_;
+    if (counts_ && !is_used_[port]) is_used_[port] = true, used_.push_back(port);
     bytes_[port] += size;
     busy_[port] += busy;
+}
+
+void Traffic::counts(std::vector<std::int64_t>& out) const {
+    out.push_back(static_cast<std::int64_t>(usage.logged()));
+    for (const std::size_t port : used_) out.push_back(bytes_[port]), out.push_back(busy_[port]);
+}
+
+// `counts` from `first` on are those of a period.
+bool Traffic::knows(const std::vector<std::int64_t>& counts, std::size_t first) const {
+    return usage.knows(static_cast<std::uint64_t>(counts[first]));
+}
+
+void Traffic::skip(const std::vector<std::int64_t>& counts, std::size_t first, std::int64_t periods, Tick time) {
+    usage.skip(static_cast<std::uint64_t>(counts[first]), periods, time);
+    for (std::size_t k = 0; k < used_.size(); ++k) {
+        bytes_[used_[k]] += periods * counts[first + 1 + 2 * k];
+        busy_[used_[k]] = add(busy_[used_[k]], times(periods, counts[first + 2 + 2 * k]));
+    }
 }
 
 Load Traffic::named(std::size_t port, bool inward) const {

@@ -45,6 +45,11 @@ public:
     bool records() const { return record_; }
 
     void charge(std::size_t port, bool inward, std::int64_t size, Tick busy);
+    // Periods that recur: what each port has carried, in the order of their first uses, and the log of uses; what they add.
+    void count_periods() { counts_ = true, is_used_.assign(bytes_.size(), false), usage.keep_log(); }
+    void counts(std::vector<std::int64_t>& out) const;
+    bool knows(const std::vector<std::int64_t>& counts, std::size_t first) const;
+    void skip(const std::vector<std::int64_t>& counts, std::size_t first, std::int64_t periods, Tick time);
     void use(std::size_t dim, Tick begin, Tick busy, std::int32_t npu) {
         if (record_) usage.add(dim, begin, busy, rows.times(npu));
     }
@@ -61,11 +66,13 @@ private:
     void report_graph(Outcome& out) const;
 
     const Network& network_;
-    bool record_;
+    bool record_, counts_ = false;
     std::size_t total_ = 0;
     std::vector<std::size_t> base_;  // per dim: its first port
     std::vector<std::int64_t> bytes_;
     std::vector<Tick> busy_;
+    std::vector<std::size_t> used_;  // where periods count
+    std::vector<bool> is_used_;
     std::map<std::pair<std::size_t, bool>, Load> loads_;
 };
 

@@ -4,6 +4,87 @@
 #include <limits>
 
 namespace astrarium {
+namespace {
+
+constexpr std::size_t most_logged = 1 << 20;  // additions: 48 MB
+
+void sort_steps(std::vector<Step>& steps) {  // those of one dim and time become one
+    std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.dim != b.dim ? a.dim < b.dim : a.time < b.time; });
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < steps.size();) {
+        Step sum = steps[i];
+        for (++i; i < steps.size() && steps[i].dim == sum.dim && steps[i].time == sum.time; ++i) sum.change += steps[i].change;
+        if (sum.change != 0) steps[kept++] = sum;
+    }
+    steps.resize(kept);
+}
+
+}  // namespace
+
+UsePattern::UsePattern(std::vector<Step> by_dim_and_time) : steps(std::move(by_dim_and_time)) {
+    for (std::size_t i = 0; i < steps.size();) {
+        Part part{static_cast<std::size_t>(steps[i].dim), i, i, steps[i].time, 0, 0};
+        std::int64_t links = 0;
+        for (; i < steps.size() && steps[i].dim == steps[part.first].dim; ++i) {
+            if (i > part.first) part.busy += static_cast<Wide>(steps[i].time - steps[i - 1].time) * links;
+            links += steps[i].change, part.until = steps[i].time;
+        }
+        part.end = i;
+        parts.push_back(part);
+    }
+}
+
+void Usage::log(Added added) {
+    if (log_.size() == most_logged) log_.erase(log_.begin(), log_.begin() + most_logged / 2), forgotten_ += most_logged / 2;
+    log_.push_back(std::move(added));
+}
+
+void Usage::add_logged(Added added) {
+    if (added.pattern) add_pattern(*added.pattern, added.begin);
+    else add_interval(added.dim, added.begin, astrarium::add(added.begin, added.busy), added.times);
+    if (logs_) log(std::move(added));
+}
+
+// Most lie within one bin.
+void Usage::add_pattern(const UsePattern& pattern, Tick shift) {
+    if (bins_.empty()) bins_.resize(dims_);
+    for (const UsePattern::Part& part : pattern.parts) {
+        const Tick begin = astrarium::add(shift, part.from), end = astrarium::add(shift, part.until);
+        reach(end);
+        if (begin >> shift_ == (end - 1) >> shift_) {
+            bins_[part.dim].part[static_cast<std::size_t>(begin >> shift_)] += part.busy;
+            continue;
+        }
+        std::int64_t links = 0;
+        for (std::size_t i = part.first; i + 1 < part.end; ++i) {
+            links += pattern.steps[i].change;
+            if (links != 0)
+                add_interval(part.dim, astrarium::add(shift, pattern.steps[i].time), astrarium::add(shift, pattern.steps[i + 1].time),
+                             links);
+        }
+    }
+}
+
+// Single links become one pattern.
+void Usage::skip(std::uint64_t last, std::int64_t periods, Tick time) {
+    std::vector<Step> steps;
+    std::vector<Added> period;
+    for (std::size_t i = log_.size() - last; i < log_.size(); ++i) {
+        const Added& it = log_[i];
+        if (it.pattern) period.push_back(it);
+        else
+            for (const auto& [at, change] : {std::pair{it.begin, it.times}, {astrarium::add(it.begin, it.busy), -it.times}})
+                steps.push_back({static_cast<std::int32_t>(it.dim), at, change});
+    }
+    sort_steps(steps);
+    if (!steps.empty()) period.push_back({std::make_shared<const UsePattern>(std::move(steps)), 0, 0, 1, 0});
+    for (std::int64_t k = 1; k <= periods; ++k)
+        for (Added each : period) {
+            each.begin = astrarium::add(each.begin, times(k, time));
+            add_logged(std::move(each));
+        }
+    skipped_ = astrarium::add(skipped_, times(periods, time));
+}
 
 void Usage::add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times) {
     if (bins_.empty()) bins_.resize(dims_);
@@ -50,15 +131,8 @@ void Usage::add_step(std::int32_t dim, Tick begin, Tick end, std::int64_t times)
 }
 
 void Usage::compact() {
-    std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.dim != b.dim ? a.dim < b.dim : a.time < b.time; });
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < steps_.size();) {
-        Step sum = steps_[i];
-        for (++i; i < steps_.size() && steps_[i].dim == sum.dim && steps_[i].time == sum.time; ++i) sum.change += steps_[i].change;
-        if (sum.change != 0) steps_[kept++] = sum;
-    }
-    steps_.resize(kept);
-    compacted_ = kept;
+    sort_steps(steps_);
+    compacted_ = steps_.size();
 }
 
 std::vector<Step> Usage::steps() {

@@ -1,13 +1,29 @@
 // Busy time of the links and ports that leave NPUs, per dim, over time.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "plan/plan.hpp"
 #include "plan/run.hpp"
 
 namespace astrarium {
+
+__extension__ typedef __int128 Wide;
+
+// How many links are busy when, of what comes again and again.
+struct UsePattern {
+    struct Part {  // the steps of a dim
+        std::size_t dim, first, end;
+        Tick from, until;
+        Wide busy;  // ps, of all links together
+    };
+    explicit UsePattern(std::vector<Step> by_dim_and_time);
+    std::vector<Step> steps;
+    std::vector<Part> parts;
+};
 
 // A fixed number of bins whose width doubles, pairs becoming one, when the run grows past the last. An interval adds to
 // each bin exactly the ps that they share, so neither the order of adding nor when a width doubled changes a bin.
@@ -25,18 +41,37 @@ public:
     void add(std::size_t dim, Tick begin, Tick busy, std::int64_t times = 1) {
         if (busy == 0) return;
         if (by_step_) return add_step(static_cast<std::int32_t>(dim), begin, astrarium::add(begin, busy), times);
+        begin = astrarium::add(begin, skipped_);
         add_interval(dim, begin, astrarium::add(begin, busy), times);
+        if (logs_) log({nullptr, begin, busy, times, dim});
     }
+    // Of a run that leaves out periods which recur: what is added is kept for a while. How many additions there were so far, and whether
+    // the last so many are known.
+    void keep_log() { logs_ = true; }
+    std::uint64_t logged() const { return forgotten_ + log_.size(); }
+    bool knows(std::uint64_t last) const { return last <= log_.size(); }
+    // These are added again `periods` times, each `time` later, and all that is added from now on comes so much later.
+    void skip(std::uint64_t last, std::int64_t periods, Tick time);
+    using Pattern = std::shared_ptr<const UsePattern>;
+    void add(const Pattern& pattern, Tick shift) { add_logged({pattern, astrarium::add(shift, skipped_), 0, 1, 0}); }
     void repeat(const std::vector<Step>& steps, Tick shift, std::int64_t times);
     std::vector<Step> steps();  // by dim and time, one per instant at which a dim's number of busy links changes
     void report(Outcome& out);  // bins up to the last rank's finish at least
 
 private:
-    __extension__ typedef __int128 Wide;
     struct Bins {
         std::array<Wide, bins> part{};       // ps
         std::array<Wide, bins + 1> cover{};  // intervals that cover whole bins from here on: change of their number
     };
+    struct Added {  // a pattern from `begin` on, or links of a dim
+        Pattern pattern;
+        Tick begin, busy;
+        std::int64_t times;
+        std::size_t dim;
+    };
+    void log(Added added);
+    void add_logged(Added added);
+    void add_pattern(const UsePattern& pattern, Tick shift);
     void add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times);
     void add_step(std::int32_t dim, Tick begin, Tick end, std::int64_t times);
     void compact();
@@ -45,7 +80,10 @@ private:
     void reach(Tick end);
 
     std::size_t dims_, compacted_ = 0;
-    bool by_step_ = false;
+    bool by_step_ = false, logs_ = false;
+    Tick skipped_ = 0;
+    std::vector<Added> log_;
+    std::uint64_t forgotten_ = 0;  // additions before the first of the log
     int shift_ = first_shift;
     std::vector<Bins> bins_;
     std::vector<Step> steps_;

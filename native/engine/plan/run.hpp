@@ -9,11 +9,11 @@
 
 namespace astrarium {
 
-Outcome run_astra(const Plan& plan, bool record);               // every rank, every message, ASTRA-sim's rule book
-Outcome run_native(const Plan& plan, bool record);              // every rank, every message, the native rule book
-Outcome run_native_undisturbed(const Plan& plan, bool record);  // the same; collectives that nothing disturbs are timed
+Outcome run_astra(const Plan& plan, bool record);   // every rank, every message, ASTRA-sim's rule book
+Outcome run_native(const Plan& plan, bool record);  // every rank, every message, the native rule book
 class Beats;
-Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
+Outcome run_native_periods(const Plan& plan, bool record, Beats& beats);  // the same, but periods that recur are counted
+Outcome run_native_undisturbed(const Plan& plan, Beats& beats);           // the same, recorded; collectives that nothing disturbs are timed
 // What running every rank takes, about.
 struct Weight {
     double events = 0, bytes = 0;

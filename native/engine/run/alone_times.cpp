@@ -108,7 +108,7 @@ const AloneTimes::Timed* AloneTimes::timed(const Place& place, const std::vector
         Timed found = measure(*layouts_[place.number], collectives, comings);
         if (found.done.empty()) return nullptr;
         measured_ += found.events;
-        kept_ += 2 * key.size() + 8 * found.links.size() + 3 * found.steps.size();
+        kept_ += 2 * key.size() + 8 * found.links.size() + 3 * found.use->steps.size();
         it = timed_.emplace(std::move(key), std::move(found)).first;
     }
     if (together) {
@@ -157,7 +157,7 @@ AloneTimes::Timed AloneTimes::measure(const Layout& layout, const std::vector<st
         out.done.push_back(alone.done[static_cast<std::size_t>(rank)]);
         out.late.push_back(alone.late[static_cast<std::size_t>(rank)]);
     }
-    out.steps = alone.steps, out.events = alone.events;
+    out.use = std::make_shared<const UsePattern>(alone.steps), out.events = alone.events;
     const Outcome& t = alone.traffic;
     for (std::size_t k = 0; k < t.link_dim.size(); ++k) {
         const bool inward = t.link_from[k] < 0;

@@ -49,7 +49,7 @@ public:
         std::vector<Tick> done;  // by member, from the first coming on
         std::vector<std::uint8_t> late;
         std::vector<LinkUse> links;
-        std::vector<Step> steps;
+        Usage::Pattern use;
         std::uint64_t events = 0;
     };
     explicit AloneTimes(const Plan& plan) : plan_(plan), geometry_(plan.network) {}

@@ -91,12 +91,11 @@ void Collectives::issue(std::uint32_t rank, std::uint32_t node, std::size_t slot
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
     if (promotion_ && promotion_->measures(group, serial)) return promotion_->gather(rank, node, group, id, serial);
-    if (undisturbed_ && undisturbed_->times(group, id, serial))
-        return undisturbed_->gather({group, position, node, nodes_.late()}, id, serial);
-    std::uint32_t instance = nothing;
-    for (const auto& [number, at] : open_[group])
-        if (number == serial) instance = at;
-    if (instance == nothing) instance = open(group, id, serial);
+    if (undisturbed_ && undisturbed_->times(group, id, serial + skipped_[group]))
+        return undisturbed_->gather({group, position, node, nodes_.late()}, id, serial + skipped_[group]);
+    const auto& open_ones = open_[group];
+    const auto it = std::find_if(open_ones.begin(), open_ones.end(), [serial](const auto& one) { return one.first == serial; });
+    const std::uint32_t instance = it != open_ones.end() ? it->second : open(group, id, serial);
     check_alike(rank, node, plan_.collectives[id], instance, serial);
     join(instance, position, node);
 }

@@ -72,6 +72,7 @@ public:
     std::uint32_t groups() const { return static_cast<std::uint32_t>(open_.size()); }
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     std::uint32_t skipped(std::uint32_t group) const { return skipped_[group]; }
+    const std::vector<std::uint32_t>& issues(std::uint32_t group) const { return next_serial_[group]; }  // per member, without skipped
     void skip(std::uint32_t group, std::uint32_t collectives) { skipped_[group] += collectives; }
     std::uint64_t bytes() const;  // roughly
     auto state() { return std::tie(instances_, free_, next_serial_, open_, opened_, skipped_, number_); }

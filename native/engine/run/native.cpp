@@ -25,9 +25,9 @@ Promotion::Scouting scouting_of(Native::Purpose purpose, bool record) {
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
     : Native(Parts{plan, record, alone, alone ? PortRows::looped() : PortRows::each(plan), plugins, nullptr, nullptr, Purpose::result}) {}
 
-Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_periods(beats); }
+Native::Native(const Plan& plan, bool record, Beats& beats) : Native(plan, record) { count_periods(beats); }
 
-Native::Native(const Plan& plan, bool record, Undisturbed& undisturbed) : Native(plan, record) {
+Native::Native(const Plan& plan, Undisturbed& undisturbed, Beats& beats) : Native(plan, true, beats) {
     undisturbed_ = &undisturbed;
     undisturbed.begin(clock_, *messages_.traffic());
     messages_.watch(undisturbed.holds());
@@ -261,15 +261,17 @@ AloneOnLinks Native::run_on_links(const std::vector<Coming>& comings) {
 }
 
 Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
-Outcome run_native_periods(const Plan& plan, Beats& beats) { return Native(plan, beats).run(); }
+Outcome run_native_periods(const Plan& plan, bool record, Beats& beats) {
+    return plan.changes.time.size > 0 ? run_native(plan, record) : Native(plan, record, beats).run();
+}
 AloneOnLinks run_alone_on_links(const Plan& plan, const std::vector<Coming>& comings) { return Native(plan, true).run_on_links(comings); }
 
 // A run whose collectives met others counts for nothing. What goes wrong in it, a run of messages says as it is.
-Outcome run_native_undisturbed(const Plan& plan, bool record) {
+Outcome run_native_undisturbed(const Plan& plan, Beats& beats) {
     try {
         Undisturbed undisturbed(plan);
         for (bool again = true; again;) {
-            Outcome out = Native(plan, record, undisturbed).run();
+            Outcome out = Native(plan, undisturbed, beats).run();
             out.events += undisturbed.measured();
             if (undisturbed.exact()) return out;
             again = undisturbed.worth_another(out.events);
@@ -278,7 +280,7 @@ Outcome run_native_undisturbed(const Plan& plan, bool record) {
     } catch (const Stall&) {
     } catch (const BadTrace&) {
     } catch (const Unsupported&) {}
-    return run_native(plan, record);
+    return run_native_periods(plan, true, beats);
 }
 
 Alone run_native_alone(const Plan& plan, bool record) { return Native(plan, record, true).run_alone(); }

@@ -17,8 +17,8 @@ namespace astrarium {
 class Native final : Nodes::Tasks, Messages::Ends {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
-    Native(const Plan& plan, Beats& beats);                           // periods that recur are counted
-    Native(const Plan& plan, bool record, Undisturbed& undisturbed);  // what nothing disturbs is timed
+    Native(const Plan& plan, bool record, Beats& beats);               // periods that recur are counted
+    Native(const Plan& plan, Undisturbed& undisturbed, Beats& beats);  // the same, recorded; what nothing disturbs is timed
     // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
     // scout: all collectives are timed, and those that meet others are noted. attempt: a result, unless collectives meet others: where it
     // records it goes on as a scout from the first that does, else it goes back, until it has gone back too often.
@@ -72,7 +72,7 @@ private:
     void write_events();
     void write_event(const Keyed& event);
     void write_message(MessageId id);
-    std::vector<std::int64_t> counts() const;
+    std::vector<std::int64_t> counts();
     void skip_periods(Recurrence::Jump jump);
 
     const Plan& plan_;

@@ -97,8 +97,7 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
         }
     };
     return fold(plan, options, with_classes, [&] {
-        return options.record || plan.changes.time.size > 0 ? run_native_undisturbed(plan, options.record)
-                                                            : run_native_periods(plan, facts.beats());
+        return options.record ? run_native_undisturbed(plan, facts.beats()) : run_native_periods(plan, false, facts.beats());
     });
 }
 

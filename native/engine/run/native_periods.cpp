@@ -20,20 +20,24 @@ void Native::count_periods(Beats& beats) {
     const auto other = [this](const Collective& c) { return c.custom || c.meets || ((c.lasts || c.in_switch) && !quotient_); };
     if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), other) || !messages_.recurs()) return;
     nodes_.count_periods(beats);
+    if (record_) messages_.traffic()->count_periods();
     if (promotion_) promotion_->keep_issues();
 }
 
 void Native::look_for_periods() {
     Recurrence& to = *nodes_.recurrence();
-    if (nodes_.ranks() + messages_.size() + collectives_.open_parts() > largest_state) return to.pass();
-    to.begin(clock_.now, promotion_ ? promotion_->horizon(clock_.now) : clock_.now);
+    if (!to.worth_it(clock_.handled) || nodes_.ranks() + messages_.size() + collectives_.open_parts() > largest_state) return to.pass();
+    Tick horizon = clock_.now;
+    if (promotion_) horizon = promotion_->horizon(horizon);
+    if (undisturbed_) horizon = undisturbed_->horizon(horizon);
+    to.begin(clock_.now, horizon);
     collectives_.write(to);
     nodes_.write(to), post_.write(to);
     messages_.write(to), remote_.write(to);
     if (promotion_) promotion_->write(to);
+    if (undisturbed_) undisturbed_->write(to, collectives_);
     write_events();
     if (const auto jump = to.end(counts())) skip_periods(*jump);
-    if (promotion_) promotion_->forget_issues();
 }
 
 void Native::write_events() {
@@ -77,11 +81,14 @@ void Native::write_message(MessageId id) {
     if (m.queue != nothing) collectives_.turns().write(to, m.queue);
 }
 
-// What grows from period to period.
-std::vector<std::int64_t> Native::counts() const {
+// What grows from period to period: events, work of nodes, collectives of groups, and those that may be timed.
+std::vector<std::int64_t> Native::counts() {
     std::vector<std::int64_t> out{static_cast<std::int64_t>(clock_.handled)};
     nodes_.counts(out);
-    for (std::uint32_t group = 0; group < collectives_.groups(); ++group) out.push_back(collectives_.issued(group));
+    for (std::uint32_t group = 0; group < collectives_.groups(); ++group)
+        out.push_back(std::int64_t{collectives_.issued(group)} + collectives_.skipped(group));
+    out.push_back(static_cast<std::int64_t>(promotion_ ? promotion_->issues() : undisturbed_ ? undisturbed_->timings() : 0));
+    if (record_) messages_.traffic()->counts(out);
     return out;
 }
 
@@ -89,12 +96,19 @@ void Native::skip_periods(Recurrence::Jump jump) {
     std::vector<std::uint32_t> serials;  // collectives of a period, per group
     for (std::uint32_t group = 0; group < collectives_.groups(); ++group)
         serials.push_back(static_cast<std::uint32_t>(jump.counts[1 + nodes_.ranks() + group]));
-    if (promotion_) jump.periods = promotion_->periods_alike(serials, jump.periods), promotion_->skip(serials, jump.periods);
-    nodes_.recurrence()->jump(jump);
-    if (jump.periods > 0 && history_) history_->forget();
+    const std::size_t first = 1 + nodes_.ranks() + serials.size();  // of the counts that are left
+    const auto timed = static_cast<std::size_t>(jump.counts[first]);
+    Traffic* const traffic = record_ ? messages_.traffic() : nullptr;
+    if (promotion_) jump.periods = promotion_->periods_alike(serials, timed, jump.periods);
+    if (undisturbed_) jump.periods = undisturbed_->periods_alike(serials, collectives_, jump.periods);
+    if (jump.periods == 0 || (traffic && !traffic->knows(jump.counts, first + 1))) return nodes_.recurrence()->decline();
+    if (promotion_) promotion_->skip(serials, timed, jump.periods);
+    if (undisturbed_) undisturbed_->skip(serials, timed, jump.periods);
+    if (traffic) traffic->skip(jump.counts, first + 1, static_cast<std::int64_t>(jump.periods), jump.time);
+    nodes_.skip(jump);
+    if (history_) history_->forget();
     const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
     clock_.handled += events, counted_ += events;
-    nodes_.skip(jump, static_cast<std::int64_t>(jump.periods));
     for (std::uint32_t group = 0; group < collectives_.groups(); ++group)
         collectives_.skip(group, static_cast<std::uint32_t>(jump.periods) * serials[group]);
 }

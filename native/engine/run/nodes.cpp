@@ -141,7 +141,7 @@ void Nodes::issue(std::uint32_t rank, std::uint32_t node) {
     const Program& mine = (*programs_)[r.program];
     if (const int lane = mine.lane[node]; lane >= 0) ++r.inflight[lane];
     busy_[rank] += mine.busy[node];
-    if (record_) start_[number(r, rank, node)] = clock_.now;
+    if (record_) start_[number(r, rank, node)] = time();
     const auto kind = static_cast<Kind>(mine.kind[node]);
     if (kind == Kind::delay || kind == Kind::skip) {
         if (const Tick end = end_of(plan_, mine, rank, node, clock_.now, busy_[rank]); end != never) over(rank, node, end);
@@ -155,8 +155,8 @@ void Nodes::complete(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
     const Program& mine = (*programs_)[r.program];
     if (const int lane = mine.lane[node]; lane >= 0) --r.inflight[lane];
-    if (record_) end_[number(r, rank, node)] = clock_.now;
-    finish_[rank] = add(clock_.now, skipped_);
+    if (record_) end_[number(r, rank, node)] = time();
+    finish_[rank] = time();
     late_[rank] = late();
     if (--r.left == 0) --unfinished_;
     for (std::int32_t e = mine.child_ptr[node]; e < mine.child_ptr[node + 1]; ++e) {
@@ -198,9 +198,13 @@ void Nodes::report(Outcome& out) {
 // --- periods that recur
 
 Recurrence& Nodes::count_periods(Beats& beats) {
-    own_programs_ = plan_.programs, programs_ = &own_programs_;
     std::vector<std::uint32_t> program_of, base;
-    for (const Rank& rank : ranks_) program_of.push_back(rank.program), base.push_back(rank.node_base);
+    for (Rank& rank : ranks_) {
+        own_programs_.push_back(plan_.programs[rank.program]);
+        program_of.push_back(std::exchange(rank.program, static_cast<std::uint32_t>(program_of.size())));
+        base.push_back(rank.node_base);
+    }
+    programs_ = &own_programs_;
     recurrence_ = std::make_unique<Recurrence>(program_of, base, own_programs_, parents_, beats);
     return *recurrence_;
 }
@@ -209,7 +213,23 @@ void Nodes::write(Recurrence& to) const {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) to.lanes(r, ranks_[r].inflight, ranks_[r].ready, ranks_[r].comm);
 }
 
-void Nodes::skip(const Recurrence::Jump& jump, std::int64_t periods) {
+// What began or ended in the period that has just ended did so in each that is left out, as much later.
+void Nodes::record_periods(const Recurrence::Jump& jump) {
+    const Tick until = time(), from = until - jump.time;
+    add(until, times(static_cast<std::int64_t>(jump.periods), jump.time));  // throws beyond the last time that there is
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r)
+        recurrence_->each_of_period(r, [&](std::uint32_t node) {
+            const std::size_t at = number(ranks_[r], r, node);
+            for (std::vector<Tick>* times : {&start_, &end_})
+                for (std::uint64_t k = 1; (*times)[at] > from && (*times)[at] <= until && k <= jump.periods; ++k)
+                    (*times)[at + k * jump.nodes[r]] = (*times)[at] + static_cast<Tick>(k) * jump.time;
+        });
+}
+
+void Nodes::skip(const Recurrence::Jump& jump) {
+    if (record_) record_periods(jump);
+    recurrence_->jump(jump);
+    const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ = add(skipped_, times(periods, jump.time));
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         ranks_[r].node_base = recurrence_->base(r);

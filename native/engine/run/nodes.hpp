@@ -63,7 +63,7 @@ public:
     Recurrence& count_periods(Beats& beats);
     Recurrence* recurrence() { return recurrence_.get(); }
     void write(Recurrence& to) const;
-    void skip(const Recurrence::Jump& jump, std::int64_t periods);
+    void skip(const Recurrence::Jump& jump);
     void counts(std::vector<std::int64_t>& out) const { out.insert(out.end(), busy_.begin(), busy_.end()); }
 
     // Earlier states: all but what nodes wait for, of which is noted what changes.
@@ -86,6 +86,8 @@ private:
     std::uint32_t take_ready(std::uint32_t rank, int lane);
     void issue(std::uint32_t rank, std::uint32_t node);
     void take_work();
+    void record_periods(const Recurrence::Jump& jump);
+    Tick time() const { return skipped_ == 0 ? clock_.now : add(clock_.now, skipped_); }
 
     const Plan& plan_;
     BatchClock& clock_;
@@ -99,7 +101,7 @@ private:
     Tick last_arrival_ = -1, skipped_ = 0;
     std::size_t unfinished_ = 0;
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods
-    std::vector<Program> own_programs_;     // without what was skipped
+    std::vector<Program> own_programs_;     // per rank, without what was skipped
     std::unique_ptr<Recurrence> recurrence_;
     bool noting_ = false;
     std::vector<std::uint32_t> counted_down_;  // numbers of nodes: one parent fewer, since the first state that is kept

@@ -27,14 +27,14 @@ bool Promotion::measures(std::uint32_t group, std::uint32_t serial) {
             met = mine >= before && quotient_.conflicts.contains(kind, mine - before);
         if (met) quotient_.conflicts.insert(kind, mine);
     }
-    if (keeps_issues_) issues_.push_back({kind, mine, !met});
+    if (keeps_issues_) add_issue({kind, mine, !met});
     return !met;
 }
 
 void Promotion::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     const std::uint32_t position = collectives_.membership().position(group, rank), size = collectives_.membership().size(group);
     Gathering& g = gatherings_[{group, serial}];
-    if (g.collective == nothing) g.collective = collective, g.at.assign(size, 0), g.node.assign(size, nothing);
+    if (g.collective == nothing) g = {0, collective, clock_.handled, std::vector<Tick>(size, 0), std::vector<std::uint32_t>(size, nothing)};
     else if (g.collective != collective) throw Endless{{"ranks issue a group's collectives in different orders"}};
     g.at[position] = clock_.now, g.node[position] = node;
     if (++g.arrived < size) return;
@@ -51,7 +51,8 @@ void Promotion::begin(std::uint32_t group, std::uint32_t serial, const Gathering
     if (measured && std::any_of(measured->done.begin(), measured->done.end(), early)) measured = nullptr;
     if (measured && (stands(group, serial, all, *measured, first) || scouts())) return stand(group, serial, all, *measured, first);
     if (scouts()) throw Unfoldable{overlapping};
-    if (first < clock_.now) go_back_before(collectives_.kind_of(group), serial, first);
+    // Its first messages leave before others of this instant where a member came in an earlier batch.
+    if (all.batch != clock_.handled) go_back_before(collectives_.kind_of(group), serial, first);
     if (back_to_ != never) return;
     quotient_.conflicts.insert(collectives_.kind_of(group), number(group, serial));
     const std::uint32_t instance = collectives_.open(group, all.collective, serial);
@@ -190,19 +191,25 @@ void Promotion::write(Recurrence& to) {
 
 // Whether a collective is timed depends on its number: as far as the coming ones are like those of this period. One that some members
 // have begun as messages, the others join as such after the jump.
-std::uint64_t Promotion::periods_alike(const std::vector<std::uint32_t>& serials, std::uint64_t most) const {
-    for (const Issue& issue : issues_)
-        for (std::uint64_t k = 1; k <= most; ++k)
-            if (issue.measured &&
-                quotient_.conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials[group_of(issue.kind)]))
+std::uint64_t Promotion::periods_alike(const std::vector<std::uint32_t>& serials, std::size_t issues, std::uint64_t most) const {
+    for (std::size_t i = issue_count_ - issues; i < issue_count_; ++i)
+        for (std::uint64_t k = 1; k <= most && issues_[i].measured; ++k) {
+            const Issue& issue = issues_[i];
+            if (quotient_.conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials[group_of(issue.kind)]))
                 most = k - 1;
+        }
     return most;
 }
 
-void Promotion::skip(const std::vector<std::uint32_t>& serials, std::uint64_t periods) {
-    for (const Issue& issue : issues_)
-        if (!issue.measured)
-            quotient_.conflicts.insert(issue.kind, issue.serial + static_cast<std::uint32_t>(periods) * serials[group_of(issue.kind)]);
+void Promotion::skip(const std::vector<std::uint32_t>& serials, std::size_t issues, std::uint64_t periods) {
+    const std::size_t first = issue_count_ - issues;
+    for (std::uint64_t k = 1; k <= periods; ++k)
+        for (std::size_t i = first; i < first + issues; ++i) {
+            Issue issue = issues_[i];
+            issue.serial += static_cast<std::uint32_t>(k) * serials[group_of(issue.kind)];
+            if (!issue.measured && k == periods) quotient_.conflicts.insert(issue.kind, issue.serial);
+            add_issue(issue);
+        }
 }
 
 }  // namespace astrarium

@@ -45,14 +45,16 @@ public:
     Tick horizon(Tick now) const;
     void write(Recurrence& to);
     void keep_issues() { keeps_issues_ = true; }
-    void forget_issues() { issues_.clear(); }
-    std::uint64_t periods_alike(const std::vector<std::uint32_t>& serials, std::uint64_t most) const;  // serials: of a period, per group
-    void skip(const std::vector<std::uint32_t>& serials, std::uint64_t periods);
-    auto state() { return std::tie(gatherings_, out_held_, in_held_, issues_); }
+    std::size_t issues() const { return issue_count_; }
+    // Of a period that has just ended: its collectives per group, and how many issues.
+    std::uint64_t periods_alike(const std::vector<std::uint32_t>& serials, std::size_t issues, std::uint64_t most) const;
+    void skip(const std::vector<std::uint32_t>& serials, std::size_t issues, std::uint64_t periods);
+    auto state() { return std::tie(gatherings_, out_held_, in_held_, issue_count_); }
 
 private:
     struct Gathering {  // a collective that will be timed: who has come, and when
         std::uint32_t arrived = 0, collective = nothing;
+        std::uint64_t batch = 0;  // of the clock, in which the first came
         std::vector<Tick> at;
         std::vector<std::uint32_t> node;
     };
@@ -61,7 +63,7 @@ private:
         std::uint32_t kind = 0, serial = 0;
         Tick asked = 0;  // just after a message last asked for one
     };
-    struct Issue {  // a collective of this period
+    struct Issue {  // of a collective
         std::uint32_t kind, serial;
         bool measured;
     };
@@ -79,6 +81,7 @@ private:
     bool scouts() const { return scouting_ == Scouting::now; }
     void go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin);
     void keep_apart(std::int32_t npu, Holdings& held);
+    void add_issue(const Issue& issue) { issues_.resize(issue_count_++), issues_.push_back(issue); }
 
     Quotient& quotient_;
     const Folded* folded_;
@@ -90,7 +93,8 @@ private:
     bool keeps_issues_ = false;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     Holdings out_held_, in_held_;
-    std::vector<Issue> issues_;
+    std::vector<Issue> issues_;  // so far; an earlier state has the first of these
+    std::size_t issue_count_ = 0;
     Tick back_to_ = never;
 };
 

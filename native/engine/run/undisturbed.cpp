@@ -103,7 +103,7 @@ void Undisturbed::gather(const Member& member, std::uint32_t collective, std::ui
     const std::uint32_t size = membership_.size(member.group);
     if (it == open.end())
         it = open.insert(open.end(),
-                         {{member.group, serial}, collective, 0, std::vector<Coming>(size), std::vector<std::uint32_t>(size, 0)});
+                         {{member.group, serial}, collective, 0, std::vector<Coming>(size), std::vector<std::uint32_t>(size, nothing)});
     if (it->collective != collective) throw Disturbed{};  // a run of messages says what is wrong
     it->at[member.position] = {clock_->now, member.late}, it->node[member.position] = member.node;
     if (++it->arrived < size) return;
@@ -180,7 +180,7 @@ void Undisturbed::over(const std::vector<Gathering>& all, const AloneTimes::Plac
         holds_.hold(link, add(first, use.from), add(first, use.until), holder);
         traffic_->charge(use.inward ? link - traffic_->ports() : link, use.inward, use.bytes, use.busy);
     }
-    if (traffic_->records()) traffic_->usage.repeat(t->steps, first, 1);
+    if (traffic_->records()) traffic_->usage.add(t->use, first);
     events_ += t->events;
     meet_holders();
     check_gain();

@@ -14,6 +14,9 @@
 
 namespace astrarium {
 
+class Collectives;
+class Recurrence;
+
 // Runs that share what they found out: collectives by content, and which met others.
 class Undisturbed {
 public:
@@ -35,6 +38,14 @@ public:
     void gather(const Member& member, std::uint32_t collective, std::uint32_t serial);
     // The run cannot go on: bundles of which only some have come, as the others wait for these, fall apart. Whether there are any.
     bool part_bundles();
+
+    // Periods that recur: what a collective that gathers may still ask about, and the state. A period took so many collectives per group
+    // (`serials`) and `timings` that were added last: how often it recurs at most, and what leaving it out changes.
+    Tick horizon(Tick now) const;
+    void write(Recurrence& to, const Collectives& collectives) const;
+    std::size_t timings() const { return held_.size(); }
+    std::uint64_t periods_alike(const std::vector<std::uint32_t>& serials, const Collectives& collectives, std::uint64_t most) const;
+    void skip(const std::vector<std::uint32_t>& serials, std::size_t timings, std::uint64_t periods);
 
     // After a run. Whether it was exact; else collectives that met others are bundles, or are not timed any more, and whether it is worth
     // another run: most events are still left out.
@@ -67,12 +78,19 @@ private:
         std::vector<Gathering> complete;  // in the same order; of this run
         std::size_t arrived = 0;
         bool parted = false;  // in this run
+        bool gathers() const { return arrived > 0 && arrived < collectives.size() && !parted; }
     };
     struct Held {  // a timed collective or bundle of this run
         std::vector<Number> collectives;
         std::uint64_t events;
         Tick first_end;
     };
+    template <class Visit>
+    void each_gathering(Visit&& visit) const;  // visit(those who have come)
+    void skip_holders(std::uint32_t first, const std::vector<std::uint32_t>& serials, std::uint32_t periods);
+    std::vector<std::uint32_t> in_period_before(std::uint32_t first, const std::vector<std::uint32_t>& serials) const;
+    void skip_pairs(std::uint32_t first, const std::vector<std::uint32_t>& before, std::uint32_t periods);
+    bool modes_alike(std::uint32_t group, std::uint32_t serial, const std::vector<std::uint32_t>& shift) const;
     bool able(const Collective& collective) const;
     std::vector<std::uint32_t> parties(std::vector<std::uint8_t>& used) const;
     AloneTimes::Place place_of(const std::vector<Gathering>& all);

@@ -1,5 +1,6 @@
 #include "fold/periods/recurrence.hpp"
 
+#include <map>
 #include <unordered_map>
 
 #include "plan/mix.hpp"
@@ -7,14 +8,20 @@
 namespace astrarium {
 namespace {
 
-constexpr std::size_t most_runs = 8, fewest_nodes = 64;
+constexpr std::size_t most_beats = 63, most_states = 12, most_words = 1 << 23, fewest_nodes = 64;
+constexpr std::ptrdiff_t most_of_a_beat = 3;
 constexpr std::uint32_t fewest_periods = 4;
-constexpr std::uint8_t most_failures = 12;  // in a run of periods whose state does not recur
+constexpr std::uint8_t most_failures = 12;  // in a row, however few events there were
 
 // Equal nodes at equal distances.
 struct Run {
+    std::uint64_t node = 0;  // what they are like
     std::uint32_t first = 0, last = 0, gap = 0, count = 1;
     std::uint32_t covers() const { return gap * count; }
+    // One lies beside the other, or within one of its periods.
+    bool goes_with(const Run& other) const {
+        return first >= other.last + other.gap || other.first >= last + gap || covers() <= other.gap || other.covers() <= gap;
+    }
 };
 
 bool ascends(const Program& p) {
@@ -35,7 +42,7 @@ std::vector<Run> runs_of(const Program& p) {
         std::uint64_t h = mix(p.kind[i], static_cast<std::uint64_t>(p.lane[i]));
         h = mix(mix(h, static_cast<std::uint64_t>(p.duration[i])), static_cast<std::uint64_t>(p.size[i]));
         h = mix(mix(h, static_cast<std::uint64_t>(p.slot[i])), static_cast<std::uint64_t>(p.parents[i]));
-        const auto [at, fresh] = open.try_emplace(h, Run{i, i, 0, 1});
+        const auto [at, fresh] = open.try_emplace(h, Run{h, i, i, 0, 1});
         if (fresh) continue;
         Run& run = at->second;
         if (run.count == 1) run.gap = i - run.last;
@@ -43,7 +50,7 @@ std::vector<Run> runs_of(const Program& p) {
             run.last = i, ++run.count;
         } else {
             close(run);
-            run = {run.last, i, i - run.last, 2};
+            run = {h, run.last, i, i - run.last, 2};
         }
     }
     for (const auto& [h, run] : open) close(run);
@@ -67,27 +74,30 @@ const std::vector<std::uint8_t>& Beats::of(std::size_t program) {
     beats.assign(p.nodes(), 0);
     if (p.nodes() < fewest_nodes || !ascend()) return beats;
     std::vector<Run> chosen;
+    std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint8_t> numbers;  // runs of equal nodes have one
     for (const Run& run : runs_of(p)) {
-        const auto meets = [&run](const Run& other) { return run.first < other.last + other.gap && other.first < run.last + run.gap; };
-        if (std::any_of(chosen.begin(), chosen.end(), meets)) continue;
+        if (!std::all_of(chosen.begin(), chosen.end(), [&run](const Run& other) { return run.goes_with(other); })) continue;
         chosen.push_back(run);
-        for (std::uint32_t i = run.first; i <= run.last; i += run.gap) beats[i] = static_cast<std::uint8_t>(chosen.size());
-        if (chosen.size() == most_runs) break;
+        const auto number = numbers.try_emplace({run.node, run.gap}, static_cast<std::uint8_t>(numbers.size() + 1)).first->second;
+        for (std::uint32_t i = run.first; i <= run.last; i += run.gap) beats[i] = number;
+        if (numbers.size() == most_beats) break;
     }
     return beats;
 }
 
 Recurrence::Recurrence(const std::vector<std::uint32_t>& program_of, const std::vector<std::uint32_t>& base, std::vector<Program>& programs,
                        std::vector<std::int32_t>& left, Beats& beats)
-    : programs_(programs), left_(left), beats_of_(program_of.size()), ranks_(program_of.size()),
-      failures_(programs.size() * (most_runs + 1)), live_(program_of.size()) {
-    std::vector<bool> seen(programs.size());
+    : programs_(programs), left_(left), beats_of_(program_of.size()), ranks_(program_of.size()), live_(program_of.size()),
+      reach_of_(program_of.size()) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        ranks_[r].program = program_of[r], ranks_[r].base = base[r];
-        if (seen[program_of[r]]) continue;
-        seen[program_of[r]] = true;
-        beats_of_[r] = &beats.of(program_of[r]);
+        const std::uint32_t program = program_of[r];
+        ranks_[r].program = program, ranks_[r].base = base[r];
+        if (program >= whole_.size()) whole_.resize(program + 1);
+        if (whole_[program].nodes() > 0 || programs[r].nodes() == 0) continue;
+        whole_[program] = programs[r];
+        beats_of_[r] = &beats.of(program);
     }
+    failures_.assign(whole_.size() * (most_beats + 1), 0);
 }
 
 // State is looked at when a period of one rank begins; of another rank, once that one has two while the first has none.
@@ -99,13 +109,17 @@ bool Recurrence::owns(std::uint32_t rank) {
 
 void Recurrence::completed(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
-    r.touched.include(node);
+    const std::uint32_t mine = whole(rank, node);
+    r.touched.include(mine);
     ++r.finished;
     if (!beats_of_[rank] || beat_ != 0) return;
-    const std::uint8_t beat = (*beats_of_[rank])[node + static_cast<std::size_t>(programs_[r.program].skipped)];
-    if (beat == 0) return;
-    const std::size_t number = r.program * (most_runs + 1) + beat;
-    if (owns(rank) && failures_[number] < most_failures) beat_ = number;
+    const std::uint8_t beat = (*beats_of_[rank])[mine];
+    if (beat != 0 && owns(rank)) beat_ = r.program * (most_beats + 1) + beat;
+}
+
+// A word takes a small part of the time of an event. A beat that never recurs gets less than others.
+bool Recurrence::worth_it(std::uint64_t events) const {
+    return failures_[beat_] < most_failures ? wasted_ < 1 << 16 || wasted_ / 32 < events : wasted_ < events;
 }
 
 void Recurrence::lanes(std::uint32_t rank, const std::uint32_t (&inflight)[lane_count], const ReadySet& ready, Arrivals comm) {
@@ -131,53 +145,80 @@ void Recurrence::begin(Tick now, Tick horizon) {
     time(horizon);
 }
 
-Recurrence::Waiting Recurrence::waiting(Rank& r) const {
-    std::sort(r.waiting.begin(), r.waiting.end());
-    r.waiting.erase(std::unique(r.waiting.begin(), r.waiting.end()), r.waiting.end());
-    std::erase_if(r.waiting, [&](std::uint32_t node) { return left_[r.base + node] == 0; });
+Recurrence::Waiting Recurrence::waiting(std::size_t rank) {
+    std::vector<std::uint32_t>& nodes = ranks_[rank].waiting;
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    std::erase_if(nodes, [&](std::uint32_t node) { return left(rank, node) == 0; });
     Waiting out;
-    for (const std::uint32_t node : r.waiting) out.emplace_back(node, left_[r.base + node]);
+    for (const std::uint32_t node : nodes) out.emplace_back(node, left(rank, node));
     return out;
 }
 
 std::optional<Recurrence::Jump> Recurrence::end(std::vector<std::int64_t> counts) {
-    State now{owner_, beat_, now_, std::move(words_), std::move(counts), {}};
-    beat_ = 0;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) now.ranks.push_back({ranks_[r].finished, live_[r], waiting(ranks_[r])});
-    Jump jump;
-    if (before_.owner == now.owner && before_.beat == now.beat) {
-        if (before_.words == now.words) jump.periods = periods(now, jump);
-        if (jump.periods == 0) ++failures_[now.beat];
+    State now{owner_, beat_, add(now_, skipped_), std::move(words_), std::move(counts), {}};
+    for (Since& before : before_)
+        for (std::size_t r = 0; r < ranks_.size(); ++r) before.touched[r].include(ranks_[r].touched);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        now.ranks.push_back({ranks_[r].finished, live_[r], waiting(r)});
+        ranks_[r].touched = Span{};
     }
+    Jump jump;
+    bool known = false;
+    for (auto before = before_.rbegin(); before != before_.rend() && jump.periods == 0; ++before) {
+        if (before->state->owner != now.owner || before->state->beat != now.beat) continue;
+        known = true;
+        if (before->state->words == now.words) jump = next_periods(*before, now), recurred_ = before->state;
+    }
+    if (known) failures_[beat_] = jump.periods > 0 ? 0 : std::min<std::uint8_t>(failures_[beat_] + 1, most_failures);
+    beat_ = 0, words_.clear();
     if (jump.periods > 0) {
-        recurred_ = std::move(now.ranks);
+        now_seen_ = std::move(now.ranks);
         return jump;
     }
     wasted_ += now.words.size();
-    std::swap(words_, before_.words);
-    before_ = std::move(now);
-    for (Rank& r : ranks_) r.touched = Span{};
+    keep(std::make_shared<const State>(std::move(now)));
     return std::nullopt;
 }
 
-std::uint64_t Recurrence::periods(const State& now, Jump& jump) {
-    jump.time = now.time - before_.time;
-    std::uint64_t most = none;
-    reach_.assign(programs_.size(), Reach{});
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        const Seen &then = before_.ranks[r], &here = now.ranks[r];
-        const std::uint32_t nodes = here.finished - then.finished;
-        jump.nodes.push_back(nodes);
-        Reach& program = reach_[ranks_[r].program];
-        if (program.used && program.shift != nodes) return 0;
-        program.used = true, program.shift = nodes;
-        for (const Span& span : {then.live, here.live, ranks_[r].touched}) program.span.include(span);
-        if (!compare(then.waiting, here.waiting, program, most)) return 0;
+// The oldest of its beat gives way, or the oldest of all.
+void Recurrence::keep(std::shared_ptr<const State> state) {
+    const auto same = [&state](const Since& since) { return since.state->beat == state->beat; };
+    if (std::count_if(before_.begin(), before_.end(), same) == most_of_a_beat)
+        before_.erase(std::find_if(before_.begin(), before_.end(), same));
+    std::size_t words = state->words.size();
+    for (const Since& since : before_) words += since.state->words.size();
+    while (!before_.empty() && (before_.size() >= most_states || words > most_words)) {
+        words -= before_.front().state->words.size();
+        before_.erase(before_.begin());
     }
-    for (std::size_t p = 0; p < reach_.size() && most > 0; ++p)
-        if (reach_[p].shift > 0) most = std::min(most, periods(programs_[p], reach_[p]));
-    for (std::size_t k = 0; k < now.counts.size(); ++k) jump.counts.push_back(now.counts[k] - before_.counts[k]);
-    return most == none ? 0 : most;
+    before_.push_back({std::move(state), std::vector<Span>(ranks_.size())});
+}
+
+// From a state to one that is like it.
+Recurrence::Jump Recurrence::next_periods(const Since& since, const State& now) {
+    const State& before = *since.state;
+    Jump jump;
+    jump.time = now.time - before.time;
+    std::uint64_t most = none;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> number;  // of a reach, by program and shift
+    reach_.clear();
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        const Seen &then = before.ranks[r], &here = now.ranks[r];
+        const std::uint32_t nodes = here.finished - then.finished, program = ranks_[r].program;
+        jump.nodes.push_back(nodes);
+        reach_of_[r] = number.try_emplace({program, nodes}, static_cast<std::uint32_t>(reach_.size())).first->second;
+        if (reach_of_[r] == reach_.size()) reach_.push_back({program, nodes, none, {}});
+        Reach& reach = reach_[reach_of_[r]];
+        for (const Span& span : {then.live, here.live, since.touched[r]}) reach.span.include(span);
+        if (!compare(then.waiting, here.waiting, reach, most)) return jump;
+    }
+    for (const Reach& reach : reach_)
+        if (reach.shift > 0 && most > 0) most = std::min(most, periods(whole_[reach.program], reach));
+    jump.counts = now.counts;
+    for (std::size_t k = 0; k < before.counts.size(); ++k) jump.counts[k] -= before.counts[k];
+    jump.periods = most == none ? 0 : most;
+    return jump;
 }
 
 // Nodes that wait do so as far on, or are the same: sinks, which must not become ready.
@@ -210,7 +251,7 @@ std::uint64_t Recurrence::periods(const Program& p, Reach reach) {
             return false;
         auto there = static_cast<std::size_t>(p.child_ptr[b]);
         for (auto e = static_cast<std::size_t>(p.child_ptr[a]); e < static_cast<std::size_t>(p.child_ptr[a + 1]); ++e, ++there) {
-            const auto child = static_cast<std::uint32_t>(p.child[there] - p.skipped);
+            const auto child = static_cast<std::uint32_t>(p.child[there]);
             if (p.child[there] == p.child[e]) reach.sink = std::min(reach.sink, child);
             else if (static_cast<std::uint32_t>(p.child[there] - p.child[e]) != shift || child >= reach.sink)
                 return false;  // another node than before, or another sink
@@ -222,31 +263,32 @@ std::uint64_t Recurrence::periods(const Program& p, Reach reach) {
     return n < span.end ? 0 : (n - span.end) / shift + 1;
 }
 
-// The nodes at work keep their numbers; those of the periods that are left out are taken from the programs.
+// The nodes at work keep the run's numbers; those of the periods that are left out are taken from the programs.
 void Recurrence::jump(const Jump& jump) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
         Rank& rank = ranks_[r];
         const auto shift = static_cast<std::uint32_t>(jump.periods * jump.nodes[r]);
         if (shift == 0) continue;
-        const Reach& reach = reach_[rank.program];
-        for (const auto& [node, left] : recurred_[r].waiting)
-            if (node >= reach.span.end) left_[rank.base + node] -= static_cast<std::int32_t>(jump.periods) * decrease(r, node, left);
-        const auto first = left_.begin() + rank.base + reach.span.low, last = left_.begin() + rank.base + reach.span.end;
-        std::copy_backward(first, last, last + shift);
-        rank.base += shift;
+        const Span& span = reach_[reach_of_[r]].span;
+        for (const auto& [node, waits] : now_seen_[r].waiting)
+            if (node >= span.end) left(r, node) -= static_cast<std::int32_t>(jump.periods) * decrease(r, node, waits);
+        std::int32_t* const first = &left(r, 0);
+        std::copy_backward(first + span.low, first + span.end, first + span.end + shift);
+        rank.base += shift, rank.finished += shift;
+        programs_[r].skip(shift);
         for (std::uint32_t& node : rank.waiting)
-            if (node >= reach.span.end) node -= shift;
+            if (node < span.end) node += shift;
+        for (Since& before : before_) before.touched[r].include({span.low, span.end + shift});
     }
-    for (std::size_t p = 0; p < reach_.size(); ++p) programs_[p].skip(jump.periods * reach_[p].shift);
-    for (Rank& r : ranks_) r.touched = Span{};
-    if (jump.periods == 0) ++failures_[before_.beat];
-    before_ = State{};
+    skipped_ = add(skipped_, times(static_cast<std::int64_t>(jump.periods), jump.time));
 }
 
+void Recurrence::decline() { failures_[recurred_->beat] = most_failures; }
+
 // Of the parents that a sink waits for, in a period.
-std::int32_t Recurrence::decrease(std::size_t rank, std::uint32_t node, std::int32_t left) const {
-    const Waiting& then = before_.ranks[rank].waiting;
-    return std::lower_bound(then.begin(), then.end(), std::pair{node, std::int32_t{0}})->second - left;
+std::int32_t Recurrence::decrease(std::size_t rank, std::uint32_t node, std::int32_t waits) const {
+    const Waiting& then = recurred_->ranks[rank].waiting;
+    return std::lower_bound(then.begin(), then.end(), std::pair{node, std::int32_t{0}})->second - waits;
 }
 
 }  // namespace astrarium

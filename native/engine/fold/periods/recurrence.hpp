@@ -1,8 +1,10 @@
 // Layers that repeat. When the state of a run recurs, later in time and further on in the programs, all that follows recurs
 // too, for as long as the programs repeat: periods are counted instead of run. State is written as words in which times count
-// from now, nodes from how many their rank has finished, and collectives of a group from how many were issued.
+// from now, nodes from how many their rank has finished, and collectives of a group from how many were issued. Periods may hold
+// others: micro-batches hold layers.
 #pragma once
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -13,7 +15,7 @@
 
 namespace astrarium {
 
-// By program and node: 0, or the number of a run of equal periods of which one may begin as the node ends. Made when asked for,
+// By program and node: 0, or the number of a kind of equal periods of which one may begin as the node ends. Made when asked for,
 // for several threads at once.
 class Beats {
 public:
@@ -39,20 +41,23 @@ public:
         std::vector<std::int64_t> counts;  // in one period: what the run counts
     };
 
-    // `programs` are the run's own: a jump takes their next nodes away. `left[base[r] + n]`: parents that node n of rank r waits for.
+    // `programs` are the run's own, one per rank: a jump takes their next nodes away. `program_of` tells which are equal.
+    // `left[base[r] + n]`: parents that node n of rank r waits for.
     Recurrence(const std::vector<std::uint32_t>& program_of, const std::vector<std::uint32_t>& base, std::vector<Program>& programs,
                std::vector<std::int32_t>& left, Beats& beats);
 
     // What happens to nodes, from the start.
-    void ready(std::uint32_t rank, std::uint32_t node) { ranks_[rank].touched.include(node); }
-    void waits(std::uint32_t rank, std::uint32_t node) { ranks_[rank].waiting.push_back(node); }  // one parent fewer, but not the last
+    void ready(std::uint32_t rank, std::uint32_t node) { ranks_[rank].touched.include(whole(rank, node)); }
+    void waits(std::uint32_t rank, std::uint32_t node) {  // for one parent fewer, but not the last
+        ranks_[rank].waiting.push_back(whole(rank, node));
+    }
     void completed(std::uint32_t rank, std::uint32_t node);
 
     bool due() const { return beat_ != 0; }  // to be looked at when the instant is over
 
-    void pass() { ++failures_[beat_], beat_ = 0; }  // not now
-    // Whether states that did not recur took longer to write than it can pay: a few words for each event of the run so far.
-    bool too_slow(std::uint64_t events) const { return wasted_ > 1 << 16 && wasted_ / 32 > events; }
+    // Whether to look: not where states that did not recur took longer to write than it can pay, for so many events of the run so far.
+    bool worth_it(std::uint64_t events) const;
+    void pass() { beat_ = 0; }  // not now
     // The state, written anew.
     void begin(Tick now, Tick horizon);
     void word(std::int64_t value) { words_.push_back(value); }
@@ -60,8 +65,8 @@ public:
         words_.push_back(static_cast<std::int64_t>(things));
     }  // before each list: no state reads like another
     void node(std::uint32_t rank, std::uint32_t node) {
-        live_[rank].include(node);
-        words_.push_back(static_cast<std::int64_t>(node) - ranks_[rank].finished);
+        live_[rank].include(whole(rank, node));
+        words_.push_back(static_cast<std::int64_t>(whole(rank, node)) - ranks_[rank].finished);
     }
     void time(Tick t) { words_.push_back(t - now_); }
     // What waits for room on a rank's lanes; `comm`: nodes, and since when.
@@ -70,14 +75,23 @@ public:
     // A time that no longer matters before the horizon.
     void until(Tick t) { words_.push_back(std::max(t, horizon_) - now_); }
     bool matters(Tick t) const { return t > horizon_; }
-    // Whether it recurs; and how often at most, in a row. Then `jump`, of so many periods or fewer.
+    // Whether it recurs; and how often at most, in a row. Then `jump`, of so many periods or fewer, or `decline`. `counts` grow with
+    // every period, those that were left out too; what is counted for the first time stands behind all others.
     std::optional<Jump> end(std::vector<std::int64_t> counts);
     void jump(const Jump& jump);
+    void decline();
+    // visit(node): those that a jump's period began or ended are among these. Before the jump.
+    template <class Visit>
+    void each_of_period(std::uint32_t rank, Visit&& visit) const {
+        const Span& span = reach_[reach_of_[rank]].span;
+        for (std::uint32_t node = span.low; node < span.end; ++node) visit(node - static_cast<std::uint32_t>(programs_[rank].skipped));
+    }
     std::uint32_t base(std::uint32_t rank) const { return ranks_[rank].base; }
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
-    struct Span {  // of nodes
+    // Nodes have the numbers that they have in whole programs; those that the run gives and takes count from what is left of them.
+    struct Span {
         std::uint32_t low = none, end = 0;
         void include(std::uint32_t node) { low = std::min(low, node), end = std::max(end, node + 1); }
         void include(const Span& other) { low = std::min(low, other.low), end = std::max(end, other.end); }
@@ -85,7 +99,7 @@ private:
     using Waiting = std::vector<std::pair<std::uint32_t, std::int32_t>>;  // nodes, and parents that they wait for
     struct Rank {
         std::uint32_t program = 0, base = 0, finished = 0;
-        Span touched;                        // in this period
+        Span touched;                        // since the last state
         std::vector<std::uint32_t> waiting;  // nodes of which some parents have ended; more than once, and others among them
     };
     struct Seen {  // of a rank, in a state
@@ -96,37 +110,49 @@ private:
     struct State {
         std::uint32_t owner = none;
         std::size_t beat = 0;
-        Tick time = 0;
+        Tick time = 0;  // with what periods took that were left out
         std::vector<std::int64_t> words, counts;
         std::vector<Seen> ranks;
     };
-    struct Reach {                             // of a program: nodes of the span are to be like those `shift` after them
-        std::uint32_t shift = 0, sink = none;  // the lowest node that waits for nodes of many periods
+    struct Since {  // a state, and the nodes per rank that were touched since
+        std::shared_ptr<const State> state;
+        std::vector<Span> touched;
+    };
+    struct Reach {  // of ranks with equal programs: nodes of the span are to be like those `shift` after them
+        std::uint32_t program = 0, shift = 0;
+        std::uint32_t sink = none;  // the lowest node that waits for nodes of many periods
         Span span;
-        bool used = false;
     };
 
+    std::uint32_t whole(std::uint32_t rank, std::uint32_t node) const { return node + static_cast<std::uint32_t>(programs_[rank].skipped); }
+    std::int32_t& left(std::size_t rank, std::uint32_t node) const {
+        return left_[ranks_[rank].base + node - static_cast<std::uint32_t>(programs_[rank].skipped)];
+    }
     bool owns(std::uint32_t rank);
-    Waiting waiting(Rank& r) const;
-    std::uint64_t periods(const State& now, Jump& jump);
+    Waiting waiting(std::size_t rank);
+    void keep(std::shared_ptr<const State> state);
+    Jump next_periods(const Since& since, const State& now);
     std::int32_t decrease(std::size_t rank, std::uint32_t node, std::int32_t left) const;
     static bool compare(const Waiting& before, const Waiting& now, Reach& reach, std::uint64_t& most);
     static std::uint64_t periods(const Program& program, Reach reach);
 
     std::vector<Program>& programs_;
+    std::vector<Program> whole_;
     std::vector<std::int32_t>& left_;
     std::vector<const std::vector<std::uint8_t>*> beats_of_;  // per rank; null: not the first of its program
     std::vector<Rank> ranks_;
-    std::vector<std::uint8_t> failures_;  // per program and run of periods
-    std::size_t beat_ = 0;                // of the program's run that is due
+    std::vector<std::uint8_t> failures_;  // per program and beat: states in a row that did not recur
+    std::size_t beat_ = 0;                // of the program that is due
     std::uint32_t owner_ = none, challenger_ = none;
-    Tick now_ = 0, horizon_ = 0;
+    Tick now_ = 0, horizon_ = 0, skipped_ = 0;
     std::uint64_t wasted_ = 0;  // words of states that did not recur
     std::vector<std::int64_t> words_;
-    std::vector<Span> live_;  // per rank: nodes of the state
-    State before_;
-    std::vector<Seen> recurred_;  // of the state that is like it
-    std::vector<Reach> reach_;    // per program
+    std::vector<Span> live_;                 // per rank: nodes of the state
+    std::vector<Since> before_;              // the latest last; a few of each beat
+    std::shared_ptr<const State> recurred_;  // what the state now is like
+    std::vector<Seen> now_seen_;
+    std::vector<Reach> reach_;
+    std::vector<std::uint32_t> reach_of_;  // per rank
 };
 
 }  // namespace astrarium
