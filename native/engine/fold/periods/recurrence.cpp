@@ -119,7 +119,7 @@ void Recurrence::completed(std::uint32_t rank, std::uint32_t node) {
 
 // A word takes a small part of the time of an event. A beat that never recurs gets less than others.
 bool Recurrence::worth_it(std::uint64_t events) const {
-    return failures_[beat_] < most_failures ? wasted_ < 1 << 16 || wasted_ / 32 < events : wasted_ < events;
+    return failures_[beat_] < most_failures ? wasted_ < 1 << 12 || wasted_ / 4 < events : wasted_ < events / 4;
 }
 
 void Recurrence::lanes(std::uint32_t rank, const std::uint32_t (&inflight)[lane_count], const ReadySet& ready, Arrivals comm) {
