@@ -51,9 +51,12 @@ def execute_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan, bool], 
     except (StallError, TraceError):
         wait = [ranks for ranks in sets if _waits(part_of(plan, ranks), run)]
         ordered = in_program_order(plan, np.concatenate(wait)) if wait else None
-        if ordered is None:
-            return run_in_order(plan, run)
-        return ordered, replace(run(ordered, False), in_program_order=True)
+        try:
+            if ordered is not None:
+                return ordered, replace(run(ordered, True), in_program_order=True)
+        except (StallError, TraceError):
+            pass
+        return run_in_order(plan, run)      # for what it says
 
 
 def _ranks_of_sets(plan: Plan, first: Sequence[int]) -> list[I64]:
