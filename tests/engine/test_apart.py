@@ -76,8 +76,7 @@ def test_jobs_that_share_a_link_to_a_memory_at_switches_are_together(
     assert [job.slowdown > 1 for job in apart.jobs] == [False, len(sets) == 1]
 
 
-@pytest.mark.parametrize("joined", [True, False])
-def test_a_set_that_stalls_says_so_as_a_run_of_all_jobs(joined: bool) -> None:
+def test_a_set_that_stalls_says_so_as_a_run_of_all_jobs() -> None:
     """Its sentences count ranks as the plan does."""
     plan, first = plan_of(design_of([ar.Ring(8, **LINK)], ROW, "contention"))
     ran: list[int] = []
@@ -86,12 +85,12 @@ def test_a_set_that_stalls_says_so_as_a_run_of_all_jobs(joined: bool) -> None:
         ran.append(part.npu_of.size)
         raise StallError([f"{'' if hurried else 'one'} of {part.npu_of.size} ranks waits"])
     with pytest.raises(StallError, match="one of 6 ranks"):
-        execute_apart(plan, first, stalls, joined)
+        execute_apart(plan, first, stalls)
     assert ran[-1] == 6
 
 
 @pytest.mark.parametrize("fold", [True, False])
-@pytest.mark.parametrize("backend", ["closed_form", "contention"])
+@pytest.mark.parametrize("backend", ["closed_form", "contention", "fluid", "packets", "graph"])
 def test_a_job_in_program_order_changes_no_other(backend: str, fold: bool) -> None:
     """Two jobs that share nothing. Ranks of one would issue two collectives in different orders; those of the other
     issue the second of their program first, which takes less time than program order."""
@@ -108,7 +107,9 @@ def test_a_job_in_program_order_changes_no_other(backend: str, fold: bool) -> No
         return traces_of_bytes(made)
     known = {(name, 2): traces(name == "crossed") for name in ("same", "crossed")}
     jobs = [ar.Job(ar.Trace(name), npus) for name, npus in (("same", [0, 1]), ("crossed", [2, 3]))]
-    network = ar.Network([ar.Ring(4, **LINK)], backend)
+    fabric = ar.blueprint("clos", hosts=4, ports=4, links={"access": LINK, "spine": LINK})
+    networks = {"graph": {"fabric": fabric, "backend": "contention"}, "packets": {"fabric": fabric, "backend": backend}}
+    network = ar.Network(**networks.get(backend, {"dims": [ar.Ring(4, **LINK)], "backend": backend}))
     both, one = (ar.simulate(ar.Design(workload=ar.Jobs(each), network=network), cache=known,
                              fold="auto" if fold else "off") for each in (jobs, jobs[:1]))
     assert both.outcome.in_program_order
@@ -128,15 +129,28 @@ def test_equal_jobs_run_once() -> None:
     plan, first = plan_of(design_of([ar.Ring(8, **LINK), ar.Switch(4, **LINK)], places, "closed_form"))
     ran: list[int] = []
 
-    def run(part: Plan) -> Outcome:
+    def run(part: Plan) -> tuple[np.ndarray, Outcome]:
         ran.append(int(part.npu_of[0]))
-        return execute(part, record=True)
-    outcome, _ = run_apart(plan, ranks_of_sets(plan, first), run)
+        return np.zeros(0, np.int64), execute(part, record=True)
+    _, outcome = run_apart(plan, ranks_of_sets(plan, first), run)
     assert ran == [0, 16]
     rows = outcome.row.reshape(4, 3)
     assert np.array_equal(rows[0], rows[1])
     assert np.array_equal(rows[0], rows[3])
     assert rows[2].min() > rows[0].max()
+
+
+def test_traffic_of_folded_jobs_beside_others() -> None:
+    """Messages of one job pass the NPUs of another, whose ranks are equal and run once: each port counts once."""
+    line, switch = ar.Mesh(4, **LINK), ar.Switch(4, **LINK)
+    work = ar.SingleCollective("all_reduce", "1 MB")
+    jobs = [ar.Job(work, npus) for npus in ([0, 3], [1, 1 + 4, 1 + 8, 1 + 12])]     # along the line; along the switch
+    folded, every = (ar.simulate(ar.Design(workload=ar.Jobs(jobs), network=ar.Network([line, switch])), fold=fold)
+                     for fold in ("auto", "off"))
+    assert folded.outcome.folded
+    assert folded.dims.size.tolist() == every.dims.size.tolist()
+    assert folded.dims.mean_utilisation.tolist() == pytest.approx(every.dims.mean_utilisation.tolist(), rel=1e-12)
+    assert folded.links.count.sum() == every.links.count.sum() == len(every.links.size)
 
 
 @pytest.mark.parametrize("shape", [ar.Ring, ar.Mesh, ar.Switch, ar.FullyConnected, ar.Hypercube])
@@ -150,10 +164,10 @@ def test_equal_sets_run_once_on_contention(shape: type) -> None:
     plan, first = plan_of(ar.Design(workload=ar.Jobs(jobs), network=ar.Network(dims, "contention")))
     ran: list[int] = []
 
-    def run(part: Plan) -> Outcome:
+    def run(part: Plan) -> tuple[np.ndarray, Outcome]:
         ran.append(int(part.npu_of[0]))
-        return execute(part, record=True)
-    (outcome, _), joined = run_apart(plan, ranks_of_sets(plan, first), run), execute(plan, record=True)
+        return np.zeros(0, np.int64), execute(part, record=True)
+    (_, outcome), joined = run_apart(plan, ranks_of_sets(plan, first), run), execute(plan, record=True)
     assert ran == sorted(set(ran))
     assert len(ran) == len(sets_of_jobs(plan, first)) // 2
     assert links(outcome) == links(joined)

@@ -8,6 +8,7 @@ from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan, execute
+from astrarium.engine.jobs import part_of
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Policy, Shape
 from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import StallError, TraceError
@@ -27,7 +28,7 @@ def crossed(policy: Policy | None = None, lanes: int = 1) -> Plan:
                    policy=policy, lanes=(1, lanes, 1, 1, 1))
 
 
-def ran(plan: Plan, pure: bool) -> tuple[Plan, Outcome]:
+def ran(plan: Plan, pure: bool) -> tuple[np.ndarray, Outcome]:
     return run_in_order(plan, lambda each, hurried: execute(each, record=True, pure=pure, hurried=hurried))
 
 
@@ -38,14 +39,32 @@ def test_crossed_collectives(pure: bool, lifo: int) -> None:
     plan = crossed(Policy(lifo=lifo))
     with pytest.raises(StallError):
         execute(plan, pure=pure)
-    ordered, outcome = ran(plan, pure)
+    ranks, outcome = ran(plan, pure)
     assert outcome.in_program_order
-    assert ordered is not plan
+    assert ranks.tolist() == [0, 1]
     for row in range(len(outcome.finish)):
         base = int(outcome.node_ptr[row])
         start, end = outcome.start[base:base + 4], outcome.end[base:base + 4]
         assert start[3] == end[1]
     assert set(outcome.finish.tolist()) == {int(outcome.end.max())}
+
+
+@pytest.mark.parametrize("pure", [True, pytest.param(False, marks=core)])
+def test_ranks_that_meet_none_of_those_that_wait_stay_as_they_are(pure: bool) -> None:
+    """Ranks 2 and 3 do as alone: their second collective is first, which takes less time than program order."""
+    def rank(first: int, second: int, group: int) -> list[Node]:
+        return [delay(first), collective(0, 0, group=group), delay(second, lane=-1), collective(1, 2, group=group + 1)]
+    made = [native_collective("direct", CommOp.ALL_GATHER, 2, each) for each in (BYTES, 2 * BYTES)]
+    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 4, 1.0, 0.0),))
+    crossed = [rank(1000, 9000, 0), rank(9000, 1000, 0)]
+    same = [rank(9000, 1000, 2)] * 2
+    plan = plan_of([*crossed, *same], network, collectives=made, groups=[[0, 1], [0, 1], [2, 3], [2, 3]])
+    ranks, outcome = ran(plan, pure)
+    assert ranks.tolist() == [0, 1]
+    _, alone = ran(part_of(plan, np.array([2, 3])), pure)
+    assert not alone.in_program_order
+    assert outcome.finish[outcome.row[2:]].tolist() == alone.finish[alone.row].tolist()
+    assert outcome.finish[outcome.row[2]] < outcome.finish[outcome.row[0]]
 
 
 @core
@@ -59,8 +78,8 @@ def test_engines_agree() -> None:
 def test_with_a_stream_each() -> None:
     """Nobody waits, so nothing changes."""
     plan = crossed(lanes=2)
-    done, outcome = ran(plan, True)
-    assert done is plan
+    ranks, outcome = ran(plan, True)
+    assert not ranks.size
     assert not outcome.in_program_order
     ordered = in_program_order(plan)
     assert ordered is not None

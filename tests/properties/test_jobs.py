@@ -91,7 +91,7 @@ def machine_of(cases: Sequence[Case]) -> ar.Design:
 @given(SEEDS)
 @settings(max_examples=25, deadline=None)
 def test_jobs_that_share_nothing_equal_themselves_alone(seed: int) -> None:
-    """To the ps, folded or not, whenever they begin; so the slowdown of each is 1."""
+    """To the ps, folded or not, in program order or not, whenever they begin; so the slowdown of each is 1."""
     rng = random.Random(seed)
     cases = drawn(rng, 2)
     design = machine_of(cases)
@@ -107,7 +107,6 @@ def test_jobs_that_share_nothing_equal_themselves_alone(seed: int) -> None:
         alone = [run(msgspec.structs.replace(design, workload=ar.Trace("alone"), system=msgspec.structs.replace(
             design.system, placement=tuple(npus))), traces=case.traces, fold=fold, record=False)
             for case, npus in zip(cases, places, strict=True)]
-        assume(not any(each.outcome.in_program_order for each in alone))
         result = run(with_jobs(design, jobs), cache=known, fold=fold, record=rng.random() < 0.5)
         ends = finish(result)
         for number, (job, single, start) in enumerate(zip(result.jobs, alone, starts, strict=True)):

@@ -43,13 +43,13 @@ def energy(design: Design, result: Result) -> Energy:
     """What a recorded run of a design takes. An NPU without a rank idles. Raises InputError where the design lacks a
     figure, UnsupportedError for networks that do not count bytes (plug-ins, ASTRA-sim's)."""
     check_powers(design)
-    plan, outcome = result.plan, result.outcome
+    plan = result.plan
     if plan.network.backend not in COUNTED:
         raise UnsupportedError("energy", "is not known where the network does not count bytes",
                                expected="network.backend closed_form or contention, compat: none")
     dims = [float(dim.energy or 0) for dim in design.network.flat]
     refuse_uncounted("energy", design, plan)
-    sent = bytes_out(plan, outcome, result.links)
+    sent = bytes_out(plan, result.links)
     return Energy(*npu_energy(design, result), tuple(float(size) * each / 1e9 for size, each in
                                                      zip(sent, dims, strict=True)))
 

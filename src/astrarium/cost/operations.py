@@ -95,7 +95,7 @@ def _hop_bytes(design: Design, result: Result) -> npt.NDArray[np.float64]:
     """Bytes times the links that they cross [dims]."""
     plan, links = result.plan, result.links
     refuse_uncounted("operation_energy", design, plan)
-    sent = bytes_out(plan, result.outcome, links).astype(np.float64)
+    sent = bytes_out(plan, links).astype(np.float64)
     if plan.network.backend == Backend.PORTS:
         for place, dim in enumerate(design.network.flat):
             if dim.tag not in HOPS and sent[place]:

@@ -12,7 +12,7 @@ from astrarium.engine._native import HAVE_CORE, Measurements
 from astrarium.engine.limit import Limit
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Order, Plan
-from astrarium.engine.program_order import run_in_order
+from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -63,17 +63,20 @@ def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False
                      jobs: Sequence[int] = ()) -> tuple[Plan, Outcome]:
     """(what ran, its Outcome): `execute`, and where ranks wait for each other, again in program order (see
     `program_order`). A plug-in sees one run. `jobs`: the first rank of each of several jobs, and how many ranks all
-    have; with `fold`, sets of them that share nothing are runs of their own, without it all are one run. Either way
-    each set whose ranks wait for each other goes into program order, and no other (`apart`)."""
+    have; with `fold`, sets of them that share nothing are runs of their own, without it all are one run (`apart`)."""
     run = partial(execute, record=record, fold=fold, pure=pure, plugins=plugins, kept=kept, note=note)
     if plugins is not None and plugins.in_run:
         return plan, run(plan)
-    if not jobs:
-        return run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
-    from astrarium.engine.apart import execute_apart
+    if jobs and fold:
+        from astrarium.engine.apart import execute_apart
 
-    run = partial(run, kept=Measurements() if kept is None else kept)
-    return execute_apart(plan, jobs, lambda each, hurried: run(each, hurried=hurried), joined=not fold)
+        run = partial(run, kept=Measurements() if kept is None else kept)
+        ranks, outcome = execute_apart(plan, jobs, lambda each, hurried: run(each, hurried=hurried))
+    else:
+        ranks, outcome = run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
+    ordered = in_program_order(plan, ranks) if ranks.size else plan
+    assert ordered is not None      # as it ran
+    return ordered, outcome
 
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,

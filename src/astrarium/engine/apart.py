@@ -18,10 +18,10 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.engine.jobs import of_collectives, part_of
-from astrarium.engine.outcome import Outcome
+from astrarium.engine.outcome import Outcome, link_counts
 from astrarium.engine.plan import Backend, Dim, Kind, Order, Plan, RemoteKind, Shape
-from astrarium.engine.program_order import in_program_order, run_in_order
-from astrarium.errors import AstrariumError, StallError, TraceError
+from astrarium.engine.program_order import run_in_order
+from astrarium.errors import AstrariumError
 
 __all__ = ["execute_apart", "run_apart", "sets_of_jobs"]
 
@@ -30,77 +30,44 @@ I64 = npt.NDArray[np.int64]
 Part = tuple[I64, Outcome, int]     # ranks of the plan [copies * ranks of the run], its Outcome, copies
 
 
-def execute_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan, bool], Outcome],
-                  joined: bool) -> tuple[Plan, Outcome]:
-    """(what ran, its Outcome) of a plan of several jobs: the ranks of job j are `first[j]` to `first[j + 1] - 1`.
-
-    A set of jobs that may meet, whose ranks wait for each other, runs in program order (`program_order`); the others
-    run as if there were no such set. `joined`: all sets are one run, else one each (`run_apart`). `run(plan, hurried)`
-    as in `run_in_order`. An error counts ranks as `plan` does.
-    """
-    sets = _ranks_of_sets(plan, first)
-    if len(sets) < 2:
-        return run_in_order(plan, run)
-    if not joined:
+def execute_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan, bool], Outcome]) -> tuple[I64, Outcome]:
+    """What `run_in_order` gives of a plan of several jobs, each set of jobs that may meet by itself: the ranks of job j
+    are `first[j]` to `first[j + 1] - 1`. An error counts ranks as `plan` does."""
+    sets = [np.concatenate([np.arange(first[job], first[job + 1]) for job in jobs])
+            for jobs in sets_of_jobs(plan, first)]
+    if len(sets) > 1:
         try:
-            return _in_order(plan, run_apart(plan, sets, lambda part: run_in_order(part, run)[1]))
+            return run_apart(plan, sets, lambda part: run_in_order(part, run))
         except AstrariumError:
-            return run_in_order(plan, run)      # for what it says
-    try:
-        return plan, run(plan, True)
-    except (StallError, TraceError):
-        wait = [ranks for ranks in sets if _waits(part_of(plan, ranks), run)]
-        ordered = in_program_order(plan, np.concatenate(wait)) if wait else None
-        try:
-            if ordered is not None:
-                return ordered, replace(run(ordered, True), in_program_order=True)
-        except (StallError, TraceError):
-            pass
-        return run_in_order(plan, run)      # for what it says
+            pass        # which a run of all says with the plan's ranks
+    return run_in_order(plan, run)
 
 
-def _ranks_of_sets(plan: Plan, first: Sequence[int]) -> list[I64]:
-    return [np.concatenate([np.arange(first[job], first[job + 1]) for job in jobs]) for jobs in
-            sets_of_jobs(plan, first)]
-
-
-def _waits(part: Plan, run: Callable[[Plan, bool], Outcome]) -> bool:
-    try:
-        run(part, True)
-    except (StallError, TraceError):
-        return True
-    return False
-
-
-def _in_order(plan: Plan, found: tuple[Outcome, I64]) -> tuple[Plan, Outcome]:
-    outcome, ranks = found
-    ordered = in_program_order(plan, ranks) if ranks.size else plan
-    assert ordered is not None      # as each part has such an order
-    return ordered, outcome
-
-
-def run_apart(plan: Plan, sets: Sequence[I64], run: Callable[[Plan], Outcome]) -> tuple[Outcome, I64]:
-    """(the Outcome of a plan of several jobs, the ranks that ran in program order); `sets` are ranks that cannot meet
+def run_apart(plan: Plan, sets: Sequence[I64], run: Callable[[Plan], tuple[I64, Outcome]]) -> tuple[I64, Outcome]:
+    """(the ranks that ran in program order, the Outcome) of a plan of several jobs; `sets` are ranks that cannot meet
     those of other sets.
 
     Each set is one `run`, and equal sets are one. On `closed_form` their ranks have common rows; elsewhere each set has
     rows and links of its own. Raises what `run` raises, which then counts ranks in a part of the plan.
     """
     parts: dict[object, list[Part]] = {}
+    ordered: dict[object, I64] = {}     # of the ranks of a part
+    in_order = []
     for ranks in sets:
         part = part_of(plan, ranks)
-        equal = parts.setdefault(_content(part), [])
+        content = _content(part)
+        equal = parts.setdefault(content, [])
         if not equal:
-            equal.append((ranks, run(part), 1))
+            ordered[content], outcome = run(part)
+            equal.append((ranks, outcome, 1))
         elif plan.network.backend == Backend.PORTS:
             others, outcome, copies = equal[0]
             equal[0] = np.concatenate([others, ranks]), outcome, copies + 1
         else:
             others, outcome, _ = equal[0]
             equal.append((ranks, _copy(plan, outcome, others, ranks), 1))
-    every = [part for equal in parts.values() for part in equal]
-    ordered = [ranks for ranks, outcome, _ in every if outcome.in_program_order]
-    return _merged(plan, every), np.sort(np.concatenate([np.zeros(0, np.int64), *ordered]))
+        in_order.append(ranks[ordered[content]])
+    return np.sort(np.concatenate(in_order)), _merged(plan, [part for equal in parts.values() for part in equal])
 
 
 def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
@@ -279,8 +246,9 @@ def _merged(plan: Plan, parts: Sequence[Part]) -> Outcome:
     """One Outcome of all parts; the rows of each follow those of the one before."""
     outcomes = [outcome for _, outcome, _ in parts]
     row, rows, nodes = np.zeros(plan.npu_of.size, np.int32), 0, 0
-    pointers = [np.zeros(1, np.int64)]
+    pointers, counts = [np.zeros(1, np.int64)], []
     for ranks, outcome, copies in parts:
+        counts.append(link_counts(outcome, plan.npu_of[ranks[:outcome.row.size]]) * copies)
         row[ranks] = np.tile(outcome.row + np.int32(rows), copies)
         rows += outcome.finish.size
         if outcome.node_ptr.size:
@@ -290,7 +258,7 @@ def _merged(plan: Plan, parts: Sequence[Part]) -> Outcome:
     joined: dict[str, Any] = {name: np.concatenate([getattr(outcome, name) for outcome in outcomes]) for name in (
         "finish", "busy", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy")}
     folded = any(outcome.folded or copies > 1 for _, outcome, copies in parts)
-    return replace(outcomes[0], **joined, row=row, use_width=width,
+    return replace(outcomes[0], **joined, row=row, use_width=width, link_count=np.concatenate(counts),
                    node_ptr=np.concatenate(pointers) if nodes else outcomes[0].node_ptr,
                    use_busy=sum((_wider(outcome, width) * copies for _, outcome, copies in parts[1:]),
                                 _wider(outcomes[0], width) * parts[0][2]),

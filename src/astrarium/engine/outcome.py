@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-__all__ = ["Outcome", "PacketCounts", "outcome_of"]
+__all__ = ["Outcome", "PacketCounts", "link_counts", "outcome_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -55,7 +55,8 @@ class Outcome(Struct, frozen=True, eq=False):
     [rows + 1]), in the order of the row's Program; both are empty unless the run recorded nodes. `link_*` [links] is
     the traffic: the link or port (dim, from NPU, to NPU; -1 where a switch or a port has no peer), bytes, busy ps.
     Of a network with a graph, rows stand in the order of `link_number`, the links' rows in the graph (else empty);
-    their ends are its nodes, and their dim is 0, the only one of `use_busy`.
+    their ends are its nodes, and their dim is 0, the only one of `use_busy`. A row stands for `link_count` equal links;
+    where that is empty, for one, or in a folded run for one per rank of the row of its NPU's rank.
     `use_busy` [dims * 256] is, dim after dim, how long the links and ports that leave NPUs (link_from >= 0) were busy,
     added up, in each of 256 bins of `use_width` ps (the power of two from 1,024 on that makes them reach to the
     makespan): those of all NPUs, also where the run was folded. 0 and empty unless traffic was recorded.
@@ -82,6 +83,7 @@ class Outcome(Struct, frozen=True, eq=False):
     counted: int = 0
     in_program_order: bool = False
     link_number: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    link_count: I64 = field(default_factory=_no_numbers)
     packets: PacketCounts | None = None     # of a medium of packets
 
     @property
@@ -94,3 +96,14 @@ def outcome_of(columns: Mapping[str, Any]) -> Outcome:
     """The Outcome that the core wrote as a dict."""
     packets = columns.get("packets")
     return Outcome(**{**columns, "packets": None if packets is None else PacketCounts(**packets)})
+
+
+def link_counts(outcome: Outcome, npu_of: I32) -> I64:
+    """[links] how many equal links each of an outcome stands for; `npu_of` as in its Plan."""
+    if outcome.link_count.size:
+        return outcome.link_count
+    npu = np.where(outcome.link_from >= 0, outcome.link_from, outcome.link_to)
+    ranks = np.ones(int(max(npu.max(initial=0), npu_of.max(initial=0))) + 1, np.int64)    # of the row of each NPU's
+    if outcome.folded:
+        ranks[npu_of] = np.bincount(outcome.row, minlength=len(outcome.finish))[outcome.row]
+    return ranks[npu]

@@ -7,12 +7,14 @@ each then waits for the other. Real stacks issue in program order, in which this
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.engine.jobs import of_collectives
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Order, Plan, Program
 from astrarium.errors import StallError, TraceError
@@ -24,22 +26,56 @@ I64 = npt.NDArray[np.int64]
 NO_GROUP = -2       # of what holds a stream without a group: replayed collectives
 
 
-def run_in_order(plan: Plan, run: Callable[[Plan, bool], Outcome]) -> tuple[Plan, Outcome]:
-    """(what ran, its Outcome): `plan`, or, where its ranks wait for each other, the same in program order.
+def run_in_order(plan: Plan, run: Callable[[Plan, bool], Outcome]) -> tuple[I64, Outcome]:
+    """(the ranks in program order, the Outcome) of a run that ends.
 
-    `run(plan, hurried)` may raise a StallError without sentences when `hurried`. Raises what `run` raises; where
-    program order does not help either, what it says of `plan`.
+    Where ranks wait for each other, they and all that they meet (`_parties`) go into program order, until the run ends:
+    others run as if there were no such ranks. `run(plan, hurried)` may raise a StallError without sentences when
+    `hurried`. Raises what `run` raises; where program order does not help, what it says of `plan`.
     """
+    none = np.zeros(0, np.int64)
     try:
-        return plan, run(plan, True)
+        return none, run(plan, True)
     except (StallError, TraceError):
-        ordered = in_program_order(plan)
-        if ordered is not None:
-            try:
-                return ordered, replace(run(ordered, True), in_program_order=True)
-            except (StallError, TraceError):
-                pass
-    return plan, run(plan, False)
+        party = _parties(plan)
+    one = not party.any()       # if one rank waits, all go into program order
+    ranks = np.arange(party.size) if one else none
+    while (ordered := in_program_order(plan, ranks)) is not None:
+        try:
+            return ranks, replace(run(ordered, one), in_program_order=True)
+        except (StallError, TraceError) as error:
+            more = np.flatnonzero(np.isin(party, party[_ranks_of(error)]))
+        if np.isin(more, ranks).all():
+            break
+        ranks = np.union1d(ranks, more)
+    return none, run(plan, False)
+
+
+def _ranks_of(error: StallError | TraceError) -> list[int]:
+    """The ranks that wait, or the one whose node is at fault: each sentence of the engine's begins with its rank."""
+    said = error.waits if isinstance(error, StallError) else [error.message]
+    return [int(found[1]) for found in (re.match(r"rank (\d+)\b", sentence) for sentence in said) if found]
+
+
+def _parties(plan: Plan) -> I64:
+    """[ranks] the lowest rank of its party: ranks that have a group or a message in common are of one."""
+    count = plan.npu_of.size
+    lowest, meets = np.arange(count), of_collectives(plan)
+    peers = plan.slot_a[~meets].astype(np.int64)
+    messages = (np.repeat(lowest, np.diff(plan.slot_ptr))[~meets] * count + peers)[(peers >= 0) & (peers < count)]
+    pairs = [np.stack(np.divmod(np.unique(messages), count))]
+    for group in np.unique(plan.slot_b[meets]).tolist():
+        members = plan.groups[group].astype(np.int64) if group >= 0 else lowest
+        pairs.append(np.stack([np.repeat(members[:1], members.size), members]))
+    ends = np.concatenate(pairs, axis=1)
+    while True:
+        low = lowest[ends].min(axis=0)
+        found = lowest.copy()
+        for end in (*ends, *lowest[ends]):
+            np.minimum.at(found, end, low)
+        if np.array_equal(found, lowest):
+            return np.asarray(found)
+        lowest = found
 
 
 def in_program_order(plan: Plan, ranks: I64 | None = None) -> Plan | None:

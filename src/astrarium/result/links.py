@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.engine.outcome import Outcome
+from astrarium.engine.outcome import Outcome, link_counts
 from astrarium.engine.plan import Backend, Plan
 
 __all__ = ["Dims", "LinkNames", "Links", "bytes_out", "dims_of", "links_of"]
@@ -31,6 +31,7 @@ class Links(Struct, frozen=True, eq=False):
     Of a graph `source` and `target` are its nodes and `number` the links' rows in it (else empty), and `names` says
     what they are. `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target
     -1 is a port out, one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
+    `count`: how many equal links a row stands for, where equal ranks ran once, else 1.
     Numbers from `npus` on are ports of memories at switches.
     """
 
@@ -42,6 +43,7 @@ class Links(Struct, frozen=True, eq=False):
     utilisation: F64
     npus: int
     number: I32
+    count: I64
     names: LinkNames | None = None
 
     def tiers(self) -> tuple[str, ...]:
@@ -83,17 +85,20 @@ class Dims(Struct, frozen=True, eq=False):
 
 
 def links_of(plan: Plan, outcome: Outcome, names: LinkNames | None = None) -> Links:
-    """The traffic that the run recorded, by dim, ports out before ports in, NPU. `names`: of a graph."""
-    order = np.lexsort((outcome.link_to, outcome.link_from, outcome.link_from < 0, outcome.link_dim))
+    """The traffic that the run recorded, by dim, ports out before ports in, NPU, then bytes or number. `names`: of a
+    graph."""
+    ties = [outcome.link_number] if outcome.link_number.size else [outcome.link_busy, outcome.link_bytes]
+    order = np.lexsort((*ties, outcome.link_to, outcome.link_from, outcome.link_from < 0, outcome.link_dim))
     busy = outcome.link_busy[order]
     return Links(outcome.link_dim[order], outcome.link_from[order], outcome.link_to[order], outcome.link_bytes[order],
                  busy, busy / max(outcome.makespan, 1), plan.npus,
-                 outcome.link_number[order] if outcome.link_number.size else outcome.link_number, names)
+                 outcome.link_number[order] if outcome.link_number.size else outcome.link_number,
+                 link_counts(outcome, plan.npu_of)[order], names)
 
 
 def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
     """The traffic of each dim, of all ranks; a graph is one dim. Means are over the links that carried something."""
-    count, many = _count(plan), _multiples(plan, outcome, links)
+    count, many = _count(plan), links.count
     leaves = links.source >= 0 if plan.network.backend == Backend.PORTS else np.ones(links.dim.size, np.bool_)
     size = np.zeros(count, np.int64)
     np.add.at(size, links.dim[leaves], (links.size * many)[leaves])
@@ -106,12 +111,12 @@ def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
     return Dims(size, total / np.maximum(used, 1), most, outcome.use_width, *_over_time(outcome, out))
 
 
-def bytes_out(plan: Plan, outcome: Outcome, links: Links) -> I64:
+def bytes_out(plan: Plan, links: Links) -> I64:
     """Bytes that left NPUs [dims], of all ranks: what an NPU forwards counts again (`contention`), what a switch sends
     does not. A graph is one dim."""
     size = np.zeros(_count(plan), np.int64)
     leaves = links.source >= 0
-    np.add.at(size, links.dim[leaves], (links.size * _multiples(plan, outcome, links))[leaves])
+    np.add.at(size, links.dim[leaves], (links.size * links.count)[leaves])
     return size
 
 
@@ -126,13 +131,3 @@ def _over_time(outcome: Outcome, links: F64) -> tuple[I64, F64]:
     busy = outcome.use_busy.reshape(len(links), -1)[:, :-(-makespan // width) if width else 0]
     span = np.minimum(makespan - width * np.arange(busy.shape[1]), width)
     return busy, busy / (np.maximum(links, 1)[:, None] * span)
-
-
-def _multiples(plan: Plan, outcome: Outcome, links: Links) -> I64:
-    """How many equal links each row stands for: of a folded run, one per rank of the class of its NPU's rank."""
-    if not outcome.folded:
-        return np.ones(links.dim.size, np.int64)
-    rank_on = np.zeros(plan.npus, np.int64)
-    rank_on[plan.npu_of] = np.arange(len(plan.npu_of))
-    npu = np.where(links.source >= 0, links.source, links.target)
-    return np.bincount(outcome.row, minlength=len(outcome.finish)).astype(np.int64)[outcome.row[rank_on[npu]]]
