@@ -48,6 +48,31 @@ TEST(clock_goes_back_to_the_lowest_class_of_an_instant) {
     CHECK(clock.now == 9);
 }
 
+namespace {
+
+struct Arrivals {  // arrivals 10, 11 and so on have the keys 0, 1 and so on
+    std::vector<std::uint64_t>& seen;
+    void event(const Keyed& e) const { seen.push_back(e.high); }
+    void arrival(std::uint32_t number) const { seen.push_back(number); }
+    Keyed key(std::uint32_t number) const { return event_of(number - 10); }
+    void soon(const Keyed&) const {}
+    static Keyed event_of(std::uint64_t high) { return {high, 0, 0, 0, 0}; }
+};
+
+}  // namespace
+
+TEST(clock_asks_for_the_keys_of_arrivals_only_where_it_needs_them) {
+    BatchClock clock;
+    std::vector<std::uint64_t> seen;
+    clock.arrival(7, 12);  // alone in its instant
+    for (const std::uint32_t number : {14u, 11u}) clock.arrival(9, number);
+    clock.at(9, BatchClock::arrive, Arrivals::event_of(3));
+    clock.at(9, BatchClock::depart, Arrivals::event_of(5));
+    while (!clock.empty()) clock.instant(Arrivals{seen});
+    CHECK((seen == std::vector<std::uint64_t>{12, 5, 1, 3, 4}));
+    CHECK(clock.handled == 5);
+}
+
 TEST(clock_schedules_while_it_runs) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         Random random(seed);

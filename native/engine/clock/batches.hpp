@@ -28,7 +28,7 @@ public:
 
     // Not before `now`.
     void at(Tick time, Class c, const Keyed& event) {
-        if ((++scheduled_ & 0xffff) == 0) stop_if_interrupted();  // one event may schedule many
+        count();
         std::uint32_t id = spare_;
         if (id == nothing) {
             id = static_cast<std::uint32_t>(listed_.size());
@@ -37,59 +37,76 @@ public:
             spare_ = listed_[id].next;
         }
         listed_[id] = {event, nothing};
-        file({time, id, c});
+        file({time, id, static_cast<std::uint32_t>(c)});
+    }
+    // Something arrives, an event of class `arrive` whose key is asked for only where others are to be handled in the same instant.
+    void arrival(Tick time, std::uint32_t number) {
+        count();
+        file({time, number | bare, arrive});
     }
 
     // Class `done` only marks state, in any order unless `strict`; the others are sorted.
     template <class Handle>
     void run(Handle&& handle) {
-        while (!empty()) instant(handle, [](const Keyed&) {});
+        while (!empty()) instant(Plain<Handle>{handle});
     }
 
-    bool empty() const { return later_ == 0 && idle(); }
+    bool empty() const { return levels_ == 0 && idle(); }
     // When the next instant is; not when empty().
-    Tick next() const { return idle() ? earliest(lowest()) : instant_; }
+    Tick next() const { return idle() ? earliest(apart_[lowest()]) : instant_; }
 
     // All that is scheduled, in order of time and class: visit(time, class, events).
     template <class Visit>
-    void each(Visit&& visit) const {
+    void each(Visit&& visit, std::uint32_t arrivals) const {
         std::map<std::pair<Tick, int>, std::vector<Keyed>> all;
-        for (int c = 0; c < classes; ++c) {
-            if (!(waiting_ >> c & 1)) continue;
-            for (std::uint32_t id = current_[c].first; id != nothing; id = listed_[id].next)
-                all[{instant_, c}].push_back(listed_[id].event);
-        }
+        const auto add = [&](Tick time, int c, std::uint32_t id) {
+            all[{time, c}].push_back(id & bare ? Keyed{0, 0, arrivals, id & ~bare, 0} : listed_[id].event);
+        };
+        for (int c = 0; c < classes; ++c)
+            for (const std::uint32_t id : current_[c]) add(instant_, c, id);
         for (const auto& waiting : apart_)
-            for (const Pending& it : waiting) all[{it.time, it.cls}].push_back(listed_[it.id].event);
+            for (const Pending& it : waiting) add(it.time, static_cast<int>(it.cls), it.id);
         for (const auto& [when, events] : all) visit(when.first, when.second, events);
     }
 
-    // The next instant, to its end; not when empty(). `soon` is called with an event a few events before `handle` is, to prefetch
-    // what it needs.
-    template <class Handle, class Soon>
-    void instant(Handle&& handle, Soon&& soon) {
-        if (idle()) advance();
+    // The next instant, to its end; not when empty(). It calls to.event(event), and to.arrival(number) for what arrives while nothing else
+    // does; else to.event(to.key(number)). to.soon(event) comes a few events before, to prefetch what it needs.
+    template <class To>
+    void instant(const To& to) {
+        if (idle()) {
+            if (const std::uint32_t lone = advance(); lone != nothing) {
+                if ((++handled & 0xffff) == 0) stop_if_interrupted();
+                if (lone & bare) to.arrival(lone & ~bare);
+                else to.event(free(lone));
+            }
+        }
         while (!idle()) {
             const int c = std::countr_zero(waiting_);
-            take(c);
+            take(c, to);
             if (batch_.size() > 1 && (c != done || strict)) sort(c);
             const std::uint64_t before = handled;
             handled += batch_.size();
             if ((before ^ handled) >> 16) stop_if_interrupted();
             for (std::size_t i = 0; i < batch_.size(); ++i) {
                 if ((i & 0xffff) == 0xffff) stop_if_interrupted();
-                if (i + ahead < batch_.size()) soon(batch_[i + ahead]);
-                handle(batch_[i]);
+                if (i + ahead < batch_.size()) to.soon(batch_[i + ahead]);
+                to.event(batch_[i]);
             }
         }
     }
 
 private:
     static constexpr std::size_t large = 1 << 18;
-    static constexpr std::size_t ahead = 6;  // events between the call of `soon` and that of `handle`
-    static constexpr std::uint32_t nothing = 0xffffffffu;
-    struct List {
-        std::uint32_t first = nothing, last = nothing;
+    static constexpr std::size_t ahead = 6;  // events between the calls of `soon` and `event`
+    static constexpr std::uint32_t nothing = 0xffffffffu, bare = 0x80000000u;
+    static constexpr int digit = 6, places = 11;  // bits of a digit; 63 bits of time
+    template <class Handle>
+    struct Plain {
+        Handle& handle;
+        void event(const Keyed& event) const { handle(event); }
+        void arrival(std::uint32_t) const {}
+        Keyed key(std::uint32_t) const { return {}; }
+        void soon(const Keyed&) const {}
     };
     struct Listed {
         Keyed event;
@@ -97,67 +114,82 @@ private:
     };
     struct Pending {
         Tick time;
-        std::uint32_t id;
-        int cls;
+        std::uint32_t id, cls;  // id: in listed_, or that of an arrival
     };
+    using Waiting = std::vector<Pending>;
 
-    // A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, J. ACM 37(2), 1990): times never go back, so an event waits in the list of the
-    // highest bit in which its time differs from that of the instant. Once that is over, the lowest list is filed anew from its
-    // earliest time on.
+    // A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, J. ACM 37(2), 1990): times never go back, so an event waits with those whose time has
+    // the same digit where it first differs from the instant's. Once the instants before them are over, they are filed anew from
+    // their earliest time on.
     Tick instant_ = 0;
-    List current_[classes];                     // of the instant
-    std::uint32_t waiting_ = 0;                 // which of these have events
-    std::vector<Pending> apart_[64], refiled_;  // by bit
-    std::uint64_t later_ = 0;                   // which of these have events
+    std::vector<std::uint32_t> current_[classes];  // of the instant
+    std::uint32_t waiting_ = 0;                    // which of these have events
+    Waiting apart_[places << digit], refiled_;     // by place and value of the digit
+    std::uint32_t levels_ = 0;                     // places with events
+    std::uint64_t values_[places] = {};            // of each place: values with events
     std::vector<Listed> listed_;
     std::uint32_t spare_ = nothing;  // of listed_: a list of those that are over
     std::vector<Keyed> batch_;
     std::uint32_t scheduled_ = 0;
 
     bool idle() const { return waiting_ == 0; }
+    void count() {
+        if ((++scheduled_ & 0xffff) == 0) stop_if_interrupted();  // one event may schedule many
+    }
 
-    std::size_t lowest() const { return static_cast<std::size_t>(std::countr_zero(later_)); }
+    std::size_t lowest() const {
+        const int place = std::countr_zero(levels_);
+        return static_cast<std::size_t>(place << digit | std::countr_zero(values_[place]));
+    }
 
-    Tick earliest(std::size_t bit) const {
-        return std::min_element(apart_[bit].begin(), apart_[bit].end(), [](const Pending& x, const Pending& y) { return x.time < y.time; })
-            ->time;
+    static Tick earliest(const Waiting& some) {
+        return std::min_element(some.begin(), some.end(), [](const Pending& x, const Pending& y) { return x.time < y.time; })->time;
     }
 
     void file(const Pending& it) {
         if (it.time != instant_) {
-            const auto bit = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(it.time ^ instant_))) - 1;
-            later_ |= std::uint64_t{1} << bit;
-            return apart_[bit].push_back(it);
+            const int place = (std::bit_width(static_cast<std::uint64_t>(it.time ^ instant_)) - 1) / digit;
+            const auto value = static_cast<std::uint64_t>(it.time) >> place * digit & ((1u << digit) - 1);
+            levels_ |= 1u << place;
+            values_[place] |= std::uint64_t{1} << value;
+            return apart_[static_cast<std::size_t>(place) << digit | value].push_back(it);
         }
-        const std::uint32_t mine = 1u << it.cls;
-        List& list = current_[it.cls];
-        (waiting_ & mine ? listed_[list.last].next : list.first) = it.id;
-        list.last = it.id;
-        waiting_ |= mine;
+        current_[it.cls].push_back(it.id);
+        waiting_ |= 1u << it.cls;
     }
 
-    void advance() {
-        const std::size_t bit = lowest();
-        later_ &= later_ - 1;
-        if (apart_[bit].size() == 1) {
-            const Pending it = apart_[bit].front();
-            apart_[bit].clear();
+    // To the next instant: its one event, or nothing if it may have several, which are filed.
+    std::uint32_t advance() {
+        const int place = std::countr_zero(levels_);
+        const int value = std::countr_zero(values_[place]);
+        values_[place] &= values_[place] - 1;
+        if (values_[place] == 0) levels_ &= levels_ - 1;
+        Waiting& some = apart_[static_cast<std::size_t>(place << digit | value)];
+        if (some.size() == 1) {
+            const Pending it = some.front();
+            some.clear();
             now = instant_ = it.time;
-            return file(it);
+            return it.id;
         }
-        now = instant_ = earliest(bit);
+        now = instant_ = earliest(some);
         refiled_.clear();
-        std::swap(refiled_, apart_[bit]);
+        std::swap(refiled_, some);
         for (const Pending& it : refiled_) file(it);
+        return nothing;
+    }
+
+    Keyed free(std::uint32_t id) {
+        listed_[id].next = spare_;
+        spare_ = id;
+        return listed_[id].event;
     }
 
     // The events of a class into batch_.
-    void take(int c) {
-        const List list = current_[c];
+    template <class To>
+    void take(int c, const To& to) {
         batch_.clear();
-        for (std::uint32_t id = list.first; id != nothing; id = listed_[id].next) batch_.push_back(listed_[id].event);
-        listed_[list.last].next = spare_;
-        spare_ = list.first;
+        for (const std::uint32_t id : current_[c]) batch_.push_back(id & bare ? to.key(id & ~bare) : free(id));
+        current_[c].clear();
         waiting_ &= ~(1u << c);
     }
 

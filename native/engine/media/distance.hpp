@@ -20,22 +20,23 @@ inline int index_in(const Phase& phase, std::uint32_t position) {
 
 class Geometry {
 public:
-    explicit Geometry(const Network& network) : network_(network) {
+    explicit Geometry(const Network& network) {
         int stride = 1;
         for (const Dim& dim : network.dims) {
-            strides_.push_back(stride);
+            lines_.push_back({dim.shape, dim.npus, stride, 0});
             stride *= dim.npus;
         }
-        for (int node = npus_ = stride; const Dim& dim : network.dims) {
-            switches_.push_back(node);
-            if (dim.shape == Shape::switch_ && dim.npus > 1) node += npus_ / dim.npus;
+        int node = npus_ = stride;
+        for (Line& line : lines_) {
+            line.first_switch = node;
+            if (line.shape == Shape::switch_ && line.npus > 1) node += npus_ / line.npus;
         }
     }
 
-    int coordinate(int npu, std::size_t dim) const { return rest(quotient(npu, strides_[dim]), network_.dims[dim].npus); }
+    int coordinate(int npu, std::size_t dim) const { return rest(quotient(npu, lines_[dim].stride), lines_[dim].npus); }
 
     int hops(std::size_t dim, int from, int to) const {
-        const Dim& d = network_.dims[dim];
+        const Line& d = lines_[dim];
         const int forward = from <= to ? to - from : to - from + d.npus;
         switch (d.shape) {
             case Shape::ring: return forward < d.npus - forward ? forward : d.npus - forward;
@@ -48,17 +49,17 @@ public:
         return 0;
     }
 
-    int stride(std::size_t dim) const { return strides_[dim]; }
+    int stride(std::size_t dim) const { return lines_[dim].stride; }
 
     // Switches are numbered behind the NPUs, by dim: the one that an NPU is linked to, and the dim of one.
     bool is_switch(int node) const { return node >= npus_; }
     int switch_of(std::size_t dim, int npu) const {
-        const int stride = strides_[dim];
-        return switches_[dim] + quotient(npu, stride * network_.dims[dim].npus) * stride + rest(npu, stride);
+        const Line& d = lines_[dim];
+        return d.first_switch + quotient(npu, d.stride * d.npus) * d.stride + rest(npu, d.stride);
     }
     std::size_t dim_of_switch(int node) const {
-        std::size_t dim = switches_.size() - 1;
-        while (switches_[dim] > node) --dim;
+        std::size_t dim = lines_.size() - 1;
+        while (lines_[dim].first_switch > node) --dim;
         return dim;
     }
 
@@ -67,12 +68,12 @@ public:
         int port, next;
     };
     Step step(std::size_t dim, int from, int to) const {
-        const Dim& d = network_.dims[dim];
+        const Line& d = lines_[dim];
         const int forward = to >= from ? to - from : to - from + d.npus;
         const bool back = d.shape == Shape::ring && d.npus - forward < forward;
         switch (d.shape) {
             case Shape::ring:
-            case Shape::ring_one_way: return {back, back ? (from + d.npus - 1) % d.npus : (from + 1) % d.npus};
+            case Shape::ring_one_way: return {back, back ? (from == 0 ? d.npus : from) - 1 : from + 1 == d.npus ? 0 : from + 1};
             case Shape::mesh: return {to < from, to < from ? from - 1 : from + 1};
             case Shape::fully_connected: return {to, to};
             case Shape::hypercube: {
@@ -86,7 +87,7 @@ public:
 
     // The place at which the link of a port of a place ends.
     int neighbour(std::size_t dim, int place, int port) const {
-        const Dim& d = network_.dims[dim];
+        const Line& d = lines_[dim];
         switch (d.shape) {
             case Shape::ring:
             case Shape::ring_one_way:
@@ -99,17 +100,20 @@ public:
     // For messages that go equally far from every NPU (the step from `npu` to `other`, dim by dim): the NPU whose message ends at `npu`.
     int mirrored(int npu, int other) const {
         int out = 0;
-        for (std::size_t d = 0; d < network_.dims.size(); ++d) {
-            const Dim& dim = network_.dims[d];
+        for (std::size_t d = 0; d < lines_.size(); ++d) {
+            const Line& dim = lines_[d];
             const int from = coordinate(npu, d), to = coordinate(other, d);
-            out += strides_[d] * (dim.shape == Shape::hypercube ? to : ((2 * from - to) % dim.npus + dim.npus) % dim.npus);
+            out += dim.stride * (dim.shape == Shape::hypercube ? to : ((2 * from - to) % dim.npus + dim.npus) % dim.npus);
         }
         return out;
     }
 
 private:
-    const Network& network_;
-    std::vector<int> strides_, switches_;
+    struct Line {  // a dim
+        Shape shape;
+        int npus, stride, first_switch;
+    };
+    std::vector<Line> lines_;
     int npus_ = 1;
 };
 
@@ -129,7 +133,7 @@ inline int away(const Dim& dim, int from, int to) {
 
 // ASTRA-sim truncates each delay to whole ns; natively a delay is rounded once, half to even, to ps.
 inline Tick ticks(double ns, bool whole_ns) {
-    if (!(ns >= 0) || ns >= 9.2e15) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+    if (!(ns >= 0) || ns >= 9.2e15) refuse("a delay of more than 2^63 ps (106 days)");
     if (whole_ns) return static_cast<Tick>(ns) * 1000;
     const double ps = ns * 1000.0;
     constexpr double unit = 0x1p52;  // from here on doubles have no fraction: adding it rounds, half to even

@@ -1,5 +1,7 @@
 #include "media/fabric.hpp"
 
+#include <algorithm>
+
 namespace astrarium {
 namespace {
 
@@ -26,6 +28,30 @@ Hop DimsFabric::next(const Flight& f) const {
     const int landing = to_switch ? f.at : f.at + (place - from) * geometry_.stride(d);
     return {traffic_.port(d, f.at_switch ? landing : f.at, which) + (f.at_switch ? traffic_.ports() : 0), d, landing, to_switch,
             !f.at_switch};
+}
+
+void DimsFabric::aim(Flight& f) const {
+    const Hop hop = next(f);
+    f.link = static_cast<std::uint32_t>(hop.number), f.left = 1;
+    f.ends_at_switch = geometry_.is_switch(f.destination) || geometry_.is_switch(f.at);
+    const Shape shape = network_.dims[hop.dim].shape;
+    if (shape != Shape::ring && shape != Shape::ring_one_way && shape != Shape::mesh) return;
+    const int hops = geometry_.hops(hop.dim, geometry_.coordinate(f.at, hop.dim), geometry_.coordinate(f.destination, hop.dim));
+    f.left = static_cast<std::uint16_t>(std::min(hops, 0xffff));
+}
+
+// Of those that `each_link` visits.
+LinkOf DimsFabric::link(std::size_t number) const {
+    const bool down = number >= traffic_.ports();
+    const Load name = traffic_.named(down ? number - traffic_.ports() : number, false);
+    const auto d = static_cast<std::size_t>(name.dim);
+    const Dim& dim = network_.dims[d];
+    const auto npu = static_cast<std::int32_t>(((down ? number - traffic_.ports() : number) - traffic_.first(d, 0)) / traffic_.per_npu(d));
+    const int place = geometry_.coordinate(npu, d);
+    const bool at_switch = dim.shape == Shape::switch_;
+    const Speed speed = dim.link(place);
+    const std::int32_t landing = at_switch ? npu : npu + (geometry_.neighbour(d, place, name.port) - place) * geometry_.stride(d);
+    return {{speed.bandwidth, ticks(speed.latency, false), d, at_switch && !down, !down}, landing};
 }
 
 // Between an NPU and its switch.

@@ -1,5 +1,6 @@
 // Fabrics: which links a message takes. Media are compiled for each of them, so that dims need no table.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -20,20 +21,40 @@ struct Hop {
     bool leaves_npu = true;
 };
 
+// A link as such: few kinds make up a network.
+struct LinkKind {
+    double bandwidth = 0;  // bytes per ns
+    Tick latency = 0;
+    std::size_t dim = 0;  // of the traffic
+    bool to_switch = false, leaves_npu = true;
+    auto operator<=>(const LinkKind&) const = default;
+};
+struct LinkOf {
+    LinkKind kind;
+    std::int32_t landing = 0;  // Flight::at of what has crossed it
+};
+
 // Dimension-ordered, innermost dim first. A link has the number of its port; those out of switches come after these.
 class DimsFabric {
 public:
     DimsFabric(const Network& network, const Traffic& traffic) : network_(network), geometry_(network), traffic_(traffic) {}
     Hop next(const Flight& flight) const;
+    void aim(Flight& flight) const;  // at its next links in one direction
+    // The link in that direction so many NPUs further on.
+    std::uint32_t after(std::uint32_t link, std::int32_t npus, std::size_t dim) const {
+        return link + static_cast<std::uint32_t>(npus) * static_cast<std::uint32_t>(traffic_.per_npu(dim));
+    }
+    std::size_t links() const { return 2 * traffic_.ports(); }
     template <class Visit>
     void each_link(Visit&& visit) const;  // visit(number of the link), in the order of the dims' graph
-    double bandwidth(const Hop& hop) const { return link(hop).bandwidth; }
-    double latency(const Hop& hop) const { return link(hop).latency; }
+    LinkOf link(std::size_t number) const;
+    double bandwidth(const Hop& hop) const { return speed(hop).bandwidth; }
+    Tick latency(const Hop& hop) const { return ticks(speed(hop).latency, false); }
 
 private:
     Hop half(const Flight& flight) const;
     // Both links of a switch end, for `landing`, at the place whose link it is.
-    Speed link(const Hop& hop) const {
+    Speed speed(const Hop& hop) const {
         const Dim& dim = network_.dims[hop.dim];
         return dim.ends.empty() || geometry_.is_switch(hop.landing) ? Speed{dim.bandwidth, dim.latency}
                                                                     : dim.link(geometry_.coordinate(hop.landing, hop.dim));
@@ -49,12 +70,19 @@ class GraphFabric {
 public:
     GraphFabric(const Network& network, const Traffic& traffic);
     Hop next(const Flight& flight) const;
+    void aim(Flight& flight) const { flight.link = static_cast<std::uint32_t>(next(flight).number), flight.left = 1; }
+    std::uint32_t after(std::uint32_t link, std::int32_t, std::size_t) const { return link; }
+    std::size_t links() const { return graph_.links(); }
+    LinkOf link(std::size_t number) const {
+        return {{graph_.bandwidth[number], ticks(graph_.latency[number], false), 0, false, graph_.source[number] < npus_},
+                graph_.target[number]};
+    }
     template <class Visit>
     void each_link(Visit&& visit) const {
         for (std::size_t link = 0; link < graph_.links(); ++link) visit(link);
     }
     double bandwidth(const Hop& hop) const { return graph_.bandwidth[hop.number]; }
-    double latency(const Hop& hop) const { return graph_.latency[hop.number]; }
+    Tick latency(const Hop& hop) const { return ticks(graph_.latency[hop.number], false); }
 
 private:
     std::uint32_t choose(const Flight& flight) const;

@@ -92,7 +92,7 @@ private:
     std::uint32_t resource(const Hop& hop) {
         const auto [at, fresh] = resource_of_.try_emplace(hop.number, 0);
         if (fresh) {
-            links_.push_back({hop, ticks(fabric_.latency(hop), false), parts_per_ps(fabric_.bandwidth(hop))});
+            links_.push_back({hop, fabric_.latency(hop), parts_per_ps(fabric_.bandwidth(hop))});
             at->second = under_way_.add_resource(capacity(links_.back()));
         }
         return at->second;

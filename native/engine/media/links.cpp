@@ -2,6 +2,8 @@
 // forwarded, or (cut through) heads are forwarded as they arrive; a link is held for a whole message in both. What a link that stands still
 // for ever has, or would have next, is over `never`.
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "media/fabric.hpp"
 #include "media/link_holds.hpp"
@@ -12,70 +14,106 @@ namespace {
 template <class Fabric>
 class Links final : public Medium {
 public:
-    Links(const Plan& plan, bool record, Carried& run)
-        : cut_through_(plan.network.cut_through), run_(run), traffic_(plan.network, PortRows::each(plan), record),
-          fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)) {
-        free_.assign(plan.network.graph ? plan.network.graph->links() : 2 * traffic_.ports(), 0);
-    }
-
-    void ask(MessageId id, Tick now) override {
-        Flight& flight = run_.flight(id);
-        if (flight.at == flight.destination) run_.arrived(id);
-        else run_.ask_again(id, pass(flight, now));
-    }
+    Links(const Plan& plan, bool record, Carried&)
+        : cut_through_(plan.network.cut_through), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_),
+          rates_(link_rates(plan, fabric_)), links_(fabric_.links()) {}
 
     void wake(std::uint32_t, Tick) override {}
 
-    Turn reserve(const Flight& f, Tick now) override { return take(fabric_.next(f), f, now); }
-
+    Tick pass(Flight& f, Tick now) override {
+        if (f.left == 0) fabric_.aim(f);
+        return cross(f, take(f, now));
+    }
+    Turn reserve(const Flight& flight, Tick now) override {
+        Flight f = flight;
+        fabric_.aim(f);
+        return take(f, now);
+    }
     std::size_t first_link(const Flight& flight) const override { return fabric_.next(flight).number; }
-
-    Tick leave(Flight& f, const Turn& turn) override { return cross(fabric_.next(f), f, turn); }
+    Tick leave(Flight& f, const Turn& turn) override {
+        fabric_.aim(f);
+        return cross(f, turn);
+    }
 
     void watch(LinkHolds& holds) override { holds_ = &holds; }
     Traffic* traffic() override { return &traffic_; }
-    std::vector<const std::vector<Tick>*> free_times() const override { return {&free_}; }
+    std::vector<Tick> free_times() const override {
+        std::vector<Tick> out;
+        for (const Link& link : links_) out.push_back(link.free);
+        return out;
+    }
     std::vector<std::string> waits(Tick, std::uint64_t) const override {
-        return links_that_stand(fabric_, rates_, [this](std::size_t number) { return free_[number] == never; });
+        return links_that_stand(fabric_, rates_, [this](std::size_t number) { return links_[number].free == never; });
     }
 
 private:
+    static constexpr std::uint32_t unknown = 0;
+    struct Link {
+        Tick free = 0;
+        std::int32_t landing = 0;
+        std::uint32_t kind = unknown;
+    };
+    struct Serial {
+        std::int64_t size = -1;
+        double bandwidth = 0;
+        Tick time = 0;
+    };
     static Tick later(Tick time, Tick by) { return time == never ? never : add(time, by); }
 
+    // How long a message takes through a link. Few sizes and bandwidths are in use at a time.
+    Tick through(std::int64_t size, double bandwidth) {
+        Serial& last = serial_[static_cast<std::uint64_t>(size) * 0x9e3779b97f4a7c15ull >> 60];
+        if (last.size != size || last.bandwidth != bandwidth) last = {size, bandwidth, ticks(static_cast<double>(size) / bandwidth, false)};
+        return last.time;
+    }
+
+    // What is known of a link once a message has asked for it.
+    Link& known(std::uint32_t number) {
+        Link& link = links_[number];
+        if (link.kind == unknown) {
+            const LinkOf found = fabric_.link(number);
+            link.landing = found.landing;
+            link.kind = number_of_.try_emplace(found.kind, static_cast<std::uint32_t>(kinds_.size())).first->second;
+            if (link.kind == kinds_.size()) kinds_.push_back(found.kind);
+        }
+        return link;
+    }
+
+    // Its next link.
+    Turn take(const Flight& f, Tick now) {
+        Link& link = known(f.link);
+        const LinkKind& kind = kinds_[link.kind];
+        const Tick work = through(f.size, kind.bandwidth), start = std::max(now, link.free);
+        link.free = rates_.empty() ? add(start, work) : start == never ? never : rates_.finish(f.link, start, work);
+        const Tick serial = link.free - start;
+        if (holds_) holds_->asks(f.link, now, link.free);
+        if (link.free == never) return {f.link, start, serial};
+        traffic_.charge(f.link, false, f.size, serial);
+        if (kind.leaves_npu) traffic_.use(kind.dim, start, serial, f.at);
+        return {f.link, start, serial};
+    }
+
     // One link further, in its turn: when the message is at the next device.
-    Tick pass(Flight& f, Tick now) {
-        const Hop hop = fabric_.next(f);
-        return cross(hop, f, take(hop, f, now));
-    }
-
-    Turn take(const Hop& hop, const Flight& f, Tick now) {
-        const Tick work = ticks(static_cast<double>(f.size) / fabric_.bandwidth(hop), false);
-        Tick& free = free_[hop.number];
-        const Tick start = std::max(now, free);
-        free = rates_.empty() ? add(start, work) : start == never ? never : rates_.finish(hop.number, start, work);
-        const Tick serial = free - start;
-        if (holds_) holds_->asks(hop.number, now, free);
-        if (free == never) return {hop.number, start, serial};
-        traffic_.charge(hop.number, false, f.size, serial);
-        if (hop.leaves_npu) traffic_.use(hop.dim, start, serial, f.at);
-        return {hop.number, start, serial};
-    }
-
-    Tick cross(const Hop& hop, Flight& f, const Turn& turn) const {
-        const Tick latency = ticks(fabric_.latency(hop), false), end = add(turn.start, turn.serial);
-        f.at = hop.landing, f.at_switch = hop.to_switch;
+    Tick cross(Flight& f, const Turn& turn) const {
+        const Link& link = links_[f.link];
+        const LinkKind& kind = kinds_[link.kind];
+        const Tick latency = kind.latency, end = add(turn.start, turn.serial);
+        f.link = fabric_.after(f.link, link.landing - f.at, kind.dim), --f.left;
+        f.at = f.ends_at_switch ? f.destination : link.landing, f.at_switch = kind.to_switch && !f.ends_at_switch;
         if (!cut_through_) return later(end, latency);
         f.tail = later(std::max(end, f.tail), latency);
         return f.at == f.destination ? f.tail : later(turn.start, latency);
     }
 
     const bool cut_through_;
-    Carried& run_;
     Traffic traffic_;
     const Fabric fabric_;
     const Rates rates_;
     LinkHolds* holds_ = nullptr;
-    std::vector<Tick> free_;  // when links are free
+    std::vector<Link> links_;
+    std::vector<LinkKind> kinds_ = std::vector<LinkKind>(1);  // the first: unknown
+    std::map<LinkKind, std::uint32_t> number_of_;
+    std::array<Serial, 16> serial_;
 };
 
 const MediumKind kind{

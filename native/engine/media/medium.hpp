@@ -19,6 +19,9 @@ struct Flight {
     std::int32_t source = 0, destination = 0, from = 0, to = 0;  // NPUs
     std::int32_t at = 0;                                         // where its head is
     bool at_switch = false;                                      // of the dim that it crosses
+    bool ends_at_switch = false;                                 // or begins there; known with:
+    std::uint16_t left = 0;                                      // links ahead in one direction; 0: not known yet
+    std::uint32_t link = 0;                                      // the first of them
     std::int64_t size = 0;
     Tick tail = 0;  // cut through: when its last byte is where its head is
     Flight() = default;
@@ -33,7 +36,6 @@ public:
     virtual Flight& flight(MessageId id) = 0;
     virtual void ask_again(MessageId id, Tick when) = 0;  // among what arrives in that instant
     virtual void delivered(MessageId id, Tick when) = 0;
-    virtual void arrived(MessageId id) = 0;  // at its destination: it is delivered now, among what arrives in this instant
     // The medium itself is called in that instant: before or after all else that ends, or once all has begun.
     enum class Turn { before, after, end };
     virtual void wake(std::uint32_t what, Tick when, Turn turn) = 0;
@@ -51,20 +53,19 @@ public:
 class Medium {
 public:
     virtual ~Medium() = default;
-    // A message asks for its source now; where the medium said so, again for what comes next.
-    virtual void ask(MessageId id, Tick now) = 0;
+    // A message asks for its source now; where the medium said so, again for what comes next. Not of one in which messages queue.
+    virtual void ask(MessageId, Tick) {}
     virtual void wake(std::uint32_t what, Tick now) = 0;
     virtual Traffic* traffic() = 0;         // null: it counts none
     virtual void report(Outcome&) const {}  // what it measured beside traffic
-    // When links are free, where these times are all of its state: then periods of a run can be recognised. None elsewhere.
-    virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
-
-    // Of a medium in which messages queue at their first link (MediumKind::queues): a turn there, and when a message that leaves in its
-    // turn is at the next device.
+    // Of a medium in which messages queue at links (MediumKind::queues): when links are free, which is all of its state, so that periods of
+    // a run can be recognised; a turn at the first link, and when a message that leaves in its turn is at the next device.
+    virtual std::vector<Tick> free_times() const { return {}; }
     struct Turn {
         std::size_t link = 0;
         Tick start = 0, serial = 0;
     };
+    virtual Tick pass(Flight&, Tick) { return 0; }  // a link further, in its turn: when it is at the next device
     virtual Turn reserve(const Flight&, Tick) { return {}; }
     virtual std::size_t first_link(const Flight&) const { return 0; }  // of one that pulls, too
     virtual Tick leave(Flight&, const Turn&) { return 0; }

@@ -65,7 +65,11 @@ public:
         for (const Way& way : ways_) visit(way.dim);
     }
 
-    std::vector<const std::vector<Tick>*> free_times() const { return {&out_free_, &in_free_}; }
+    std::vector<Tick> free_times() const {
+        std::vector<Tick> out = out_free_;
+        out.insert(out.end(), in_free_.begin(), in_free_.end());
+        return out;
+    }
 
     bool passes(const Flight& flight) const;  // whether it loads links of NPUs between
     Tick quiet() const { return quiet_; }

@@ -38,17 +38,27 @@ public:
 
     static std::size_t ports_per_npu(const Dim& dim);
     std::size_t port(std::size_t dim, std::int32_t npu, int which) const {
-        return base_[dim] + static_cast<std::size_t>(rows.row(npu)) * ports_per_npu(network_.dims[dim]) + static_cast<std::size_t>(which);
+        return base_[dim] + static_cast<std::size_t>(rows.row(npu)) * per_npu_[dim] + static_cast<std::size_t>(which);
     }
-    std::size_t first(std::size_t dim, std::size_t row) const { return base_[dim] + row * ports_per_npu(network_.dims[dim]); }
+    std::size_t first(std::size_t dim, std::size_t row) const { return base_[dim] + row * per_npu_[dim]; }
+    std::size_t per_npu(std::size_t dim) const { return per_npu_[dim]; }
     std::size_t ports() const { return total_; }
     bool records() const { return record_; }
 
-    void charge(std::size_t port, bool inward, std::int64_t size, Tick busy);
-    // Periods that recur: what each port has carried, in the order of their first uses, and the log of uses; what they add.
-    void count_periods() { counts_ = true, is_used_.assign(bytes_.size(), false), usage.keep_log(); }
+    void charge(std::size_t port, bool inward, std::int64_t size, Tick busy) {
+        if (!record_) return;
+        if (rows.one) return charge_one(port, inward, size, busy);
+        if (inward) port += total_;
+        Carried& carried = carried_[port];
+        if (counts_ && carried.size == 0 && size > 0) used_.push_back(port);
+        carried.size += size, carried.busy += busy;
+    }
+    // Periods that recur: what each port has carried, in the order of their first uses, and what they add. That takes a log of uses, which is
+    // kept from the first time on that one recurs.
+    void count_periods() { counts_ = true; }
     void counts(std::vector<std::int64_t>& out) const;
     bool knows(const std::vector<std::int64_t>& counts, std::size_t first) const;
+    bool remember(const std::vector<std::int64_t>& counts, std::size_t first);  // from now on, if such a period is not too long
     void skip(const std::vector<std::int64_t>& counts, std::size_t first, std::int64_t periods, Tick time);
     void use(std::size_t dim, Tick begin, Tick busy, std::int32_t npu) {
         if (record_) usage.add(dim, begin, busy, rows.times(npu));
@@ -57,22 +67,25 @@ public:
     void report(Outcome& out, bool links);
     std::vector<Load> loads() const;  // of the one NPU that stands for all
     Load named(std::size_t port, bool inward) const;
-    auto state() { return std::tie(bytes_, busy_, usage); }
+    auto state() { return std::tie(carried_, usage); }
 
     const PortRows rows;
     Usage usage;
 
 private:
+    struct Carried {
+        std::int64_t size = 0;
+        Tick busy = 0;
+    };
+    void charge_one(std::size_t port, bool inward, std::int64_t size, Tick busy);
     void report_graph(Outcome& out) const;
 
     const Network& network_;
     bool record_, counts_ = false;
     std::size_t total_ = 0;
-    std::vector<std::size_t> base_;  // per dim: its first port
-    std::vector<std::int64_t> bytes_;
-    std::vector<Tick> busy_;
-    std::vector<std::size_t> used_;  // where periods count
-    std::vector<bool> is_used_;
+    std::vector<std::size_t> base_, per_npu_;  // per dim: its first port, and an NPU's ports
+    std::vector<Carried> carried_;             // per port; in ports, and down links, come after the others
+    std::vector<std::size_t> used_;            // where periods count
     std::map<std::pair<std::size_t, bool>, Load> loads_;
 };
 

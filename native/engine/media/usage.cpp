@@ -6,8 +6,6 @@
 namespace astrarium {
 namespace {
 
-constexpr std::size_t most_logged = 1 << 20;  // additions: 48 MB
-
 void sort_steps(std::vector<Step>& steps) {  // those of one dim and time become one
     std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.dim != b.dim ? a.dim < b.dim : a.time < b.time; });
     std::size_t kept = 0;
@@ -35,19 +33,19 @@ UsePattern::UsePattern(std::vector<Step> by_dim_and_time) : steps(std::move(by_d
 }
 
 void Usage::log(Added added) {
-    if (log_.size() == most_logged) log_.erase(log_.begin(), log_.begin() + most_logged / 2), forgotten_ += most_logged / 2;
+    if (log_.size() == 2 * fewest_kept) log_.erase(log_.begin(), log_.begin() + fewest_kept);
     log_.push_back(std::move(added));
 }
 
 void Usage::add_logged(Added added) {
     if (added.pattern) add_pattern(*added.pattern, added.begin);
     else add_interval(added.dim, added.begin, astrarium::add(added.begin, added.busy), added.times);
+    ++additions_;
     if (logs_) log(std::move(added));
 }
 
 // Most lie within one bin.
 void Usage::add_pattern(const UsePattern& pattern, Tick shift) {
-    if (bins_.empty()) bins_.resize(dims_);
     for (const UsePattern::Part& part : pattern.parts) {
         const Tick begin = astrarium::add(shift, part.from), end = astrarium::add(shift, part.until);
         reach(end);
@@ -86,15 +84,7 @@ void Usage::skip(std::uint64_t last, std::int64_t periods, Tick time) {
     skipped_ = astrarium::add(skipped_, times(periods, time));
 }
 
-void Usage::add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times) {
-    if (bins_.empty()) bins_.resize(dims_);
-    reach(end);
-    Bins& b = bins_[dim];
-    const auto first = static_cast<std::size_t>(begin >> shift_), last = static_cast<std::size_t>((end - 1) >> shift_);
-    if (first == last) {
-        b.part[first] += static_cast<Wide>(end - begin) * times;
-        return;
-    }
+void Usage::add_over_bins(Bins& b, std::size_t first, std::size_t last, Tick begin, Tick end, std::int64_t times) const {
     b.part[first] += static_cast<Wide>((static_cast<Tick>(first + 1) << shift_) - begin) * times;
     b.part[last] += static_cast<Wide>(end - (static_cast<Tick>(last) << shift_)) * times;
     b.cover[first + 1] += times;
@@ -103,6 +93,8 @@ void Usage::add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t tim
 
 void Usage::reach(Tick end) {
     while (end > 0 && static_cast<std::uint64_t>(end - 1) >> shift_ >= bins) widen();
+    bins_.resize(dims_);
+    reach_ = shift_ < 55 ? static_cast<Tick>(bins) << shift_ : std::numeric_limits<Tick>::max();
 }
 
 void Usage::settle() {
@@ -151,8 +143,7 @@ void Usage::repeat(const std::vector<Step>& steps, Tick shift, std::int64_t time
 }
 
 void Usage::report(Outcome& out) {
-    if (bins_.empty()) bins_.resize(dims_);
-    for (const Tick end : out.finish) reach(end);
+    reach(out.finish.empty() ? 0 : *std::max_element(out.finish.begin(), out.finish.end()));
     settle();
     out.use_width = std::int64_t{1} << shift_;
     for (std::size_t d = 0; d < bins_.size(); ++d)

@@ -43,12 +43,16 @@ public:
         if (by_step_) return add_step(static_cast<std::int32_t>(dim), begin, astrarium::add(begin, busy), times);
         begin = astrarium::add(begin, skipped_);
         add_interval(dim, begin, astrarium::add(begin, busy), times);
+        ++additions_;
         if (logs_) log({nullptr, begin, busy, times, dim});
     }
-    // Of a run that leaves out periods which recur: what is added is kept for a while. How many additions there were so far, and whether
-    // the last so many are known.
-    void keep_log() { logs_ = true; }
-    std::uint64_t logged() const { return forgotten_ + log_.size(); }
+    // Of a run that leaves out periods which recur: from now on the last so many additions are kept; false if they are too many. How many
+    // there were so far, and whether the last so many are known.
+    bool keep_log(std::uint64_t last) {
+        if (last > fewest_kept) return false;
+        return logs_ = true;
+    }
+    std::uint64_t additions() const { return additions_; }
     bool knows(std::uint64_t last) const { return last <= log_.size(); }
     // These are added again `periods` times, each `time` later, and all that is added from now on comes so much later.
     void skip(std::uint64_t last, std::int64_t periods, Tick time);
@@ -59,6 +63,7 @@ public:
     void report(Outcome& out);  // bins up to the last rank's finish at least
 
 private:
+    static constexpr std::size_t fewest_kept = 1 << 19;  // additions of the log, once it is full: 24 MB
     struct Bins {
         std::array<Wide, bins> part{};       // ps
         std::array<Wide, bins + 1> cover{};  // intervals that cover whole bins from here on: change of their number
@@ -72,7 +77,13 @@ private:
     void log(Added added);
     void add_logged(Added added);
     void add_pattern(const UsePattern& pattern, Tick shift);
-    void add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times);
+    void add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times) {
+        if (end > reach_) reach(end);
+        const auto first = static_cast<std::size_t>(begin >> shift_), last = static_cast<std::size_t>((end - 1) >> shift_);
+        if (first == last) bins_[dim].part[first] += static_cast<Wide>(end - begin) * times;
+        else add_over_bins(bins_[dim], first, last, begin, end, times);
+    }
+    void add_over_bins(Bins& bins, std::size_t first, std::size_t last, Tick begin, Tick end, std::int64_t times) const;
     void add_step(std::int32_t dim, Tick begin, Tick end, std::int64_t times);
     void compact();
     void settle();
@@ -83,8 +94,9 @@ private:
     bool by_step_ = false, logs_ = false;
     Tick skipped_ = 0;
     std::vector<Added> log_;
-    std::uint64_t forgotten_ = 0;  // additions before the first of the log
+    std::uint64_t additions_ = 0;
     int shift_ = first_shift;
+    Tick reach_ = 0;  // the end of the last bin; 0: there are none yet
     std::vector<Bins> bins_;
     std::vector<Step> steps_;
     std::vector<std::int64_t> whole_;

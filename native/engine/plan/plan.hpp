@@ -316,15 +316,18 @@ inline std::uint32_t node_number(std::size_t nodes) {
     return static_cast<std::uint32_t>(nodes);
 }
 
+// Apart, so that what calls it stays short.
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(const char* what) { throw Unsupported(what); }
+
 inline Tick add(Tick a, Tick b) {
     Tick sum;
-    if (__builtin_add_overflow(a, b, &sum)) throw Unsupported("time exceeds 2^63 ps (106 days)");
+    if (__builtin_add_overflow(a, b, &sum)) refuse("time exceeds 2^63 ps (106 days)");
     return sum;
 }
 
 inline Tick times(std::int64_t n, Tick t) {
     Tick product;
-    if (__builtin_mul_overflow(n, t, &product)) throw Unsupported("time exceeds 2^63 ps (106 days)");
+    if (__builtin_mul_overflow(n, t, &product)) refuse("time exceeds 2^63 ps (106 days)");
     return product;
 }
 

@@ -52,7 +52,7 @@ void CustomRuns::post(std::uint32_t id, std::uint32_t node, std::uint32_t peer, 
     Message& m = messages_[message];
     m.purpose = Message::custom;
     m.receives = static_cast<Kind>(program(run).kind[node]) == Kind::recv;
-    m.state = id, m.node_index = node, m.rank = rank, m.peer = peer;
+    m.state = id, m.peer = peer;
     m.tag = plan_.network.medium->receives ? collectives_.tag_of(i, 0, 0, number) : tag;
     m.high = i.members[run.position].key(), m.low = node;
     m.source = rank;
@@ -61,8 +61,8 @@ void CustomRuns::post(std::uint32_t id, std::uint32_t node, std::uint32_t peer, 
 }
 
 void CustomRuns::delivered(const Message& m) {
-    const auto receiver = meetings_.deliver({m.tag, m.flight.size, m.rank, m.peer});
-    complete(m.state, m.node_index);
+    const auto receiver = meetings_.deliver({m.tag, m.flight.size, m.rank(), m.peer});
+    complete(m.state, static_cast<std::uint32_t>(m.low));
     if (receiver) complete(static_cast<std::uint32_t>(*receiver >> 32), static_cast<std::uint32_t>(*receiver));
 }
 

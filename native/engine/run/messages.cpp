@@ -12,6 +12,7 @@ Messages::Messages(const Plan& plan, BatchClock& clock, bool record, const PortR
     : clock_(clock), ends_(ends) {
     if (plan.network.medium->on_ports || rows.of_npu) ports_ = std::make_unique<Ports>(plan, rows, record);
     else medium_ = foreign ? std::make_unique<ForeignMedium>(*foreign, *this) : plan.network.medium->open(plan, record, *this);
+    queues_ = medium_ && plan.network.medium->queues;
 }
 
 MessageId Messages::make() {
@@ -36,12 +37,18 @@ void Messages::leave(MessageId id) {
 }
 
 void Messages::depart(MessageId id) {
-    if (medium_) return medium_->ask(id, clock_.now);
+    if (medium_) return step(id);
     Message& m = pool_[id];
-    const Keyed key = arrives(id);
-    const Tick when = m.together > 1 ? equals_->depart_together(m, key) : ports_->depart(m.flight, clock_.now);
+    const Tick when = m.together > 1 ? equals_->depart_together(m, arrives(id)) : ports_->depart(m.flight, clock_.now);
     if (equals_) equals_->left(m);
-    clock_.at(when, BatchClock::arrive, key);
+    clock_.arrival(when, id);
+}
+
+void Messages::step(MessageId id) {
+    if (!queues_) return medium_->ask(id, clock_.now);
+    Flight& flight = pool_[id].flight;
+    if (flight.at == flight.destination) return ends_.deliver(id, clock_.now);
+    ask_again(id, medium_->pass(flight, clock_.now));
 }
 
 // What arrives in one instant goes by what its receiver makes of it: by collective, chunk, phase and receive, other messages after
@@ -56,7 +63,7 @@ Keyed Messages::arrives(MessageId id) const {
 void Messages::arrive(MessageId id) {
     if (medium_) {
         if (const std::uint32_t queue = std::exchange(pool_[id].queue, nothing); queue != nothing) ends_.send_next(queue);
-        return medium_->ask(id, clock_.now);
+        return step(id);
     }
     const Message& m = pool_[id];
     if (!ports_->arrived(m.flight)) return depart(id);  // along a mesh
@@ -64,8 +71,7 @@ void Messages::arrive(MessageId id) {
 }
 
 void Messages::write(Recurrence& to) const {
-    for (const std::vector<Tick>* times : ports_ ? ports_->free_times() : medium_->free_times())
-        for (const Tick free : *times) to.until(free);
+    for (const Tick free : ports_ ? ports_->free_times() : medium_->free_times()) to.until(free);
     if (ports_)
         ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
             to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);

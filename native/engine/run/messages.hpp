@@ -15,22 +15,25 @@ namespace astrarium {
 
 class Recurrence;
 
-struct Message {
-    enum For : std::uint8_t { node, chunk, custom, access } purpose = node;
-    bool receives = false;  // foreign networks only: a receive that waits for its message
-    std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
-    bool to_switch = false;                                                           // that computes
-    std::uint32_t collective = 0;
-    std::uint32_t together = 1;              // messages of a train: this one is the last
-    std::uint32_t next = nothing;            // the one that departs after it, in one event
-    std::uint32_t queue = nothing;           // of sends that come to be after it
-    std::uint32_t rank = 0, node_index = 0;  // node: the sender's; access: of the node that moves bytes to or from a memory
-    std::uint32_t source = 0;                // the rank from which it arrives
+// What a step further needs stands in the first of two cache lines.
+struct alignas(64) Message {
     Flight flight;
-    std::uint64_t high = 0, low = 0;
+    enum For : std::uint8_t { node, chunk, custom, access } purpose = node;
+    bool receives = false;          // foreign networks only: a receive that waits for its message
+    bool to_switch = false;         // chunk: that computes
+    std::uint32_t queue = nothing;  // of sends that come to be after it
+    std::uint32_t source = 0;       // the rank from which it arrives
+    std::uint32_t collective = 0;
+    std::uint32_t phase = 0, receive = 0;                     // chunk
+    std::uint64_t high = 0, low = 0;                          // high: rank << 32 | node that sends; low: chunk << 32 | number
+    std::uint32_t instance = 0, source_state = 0, state = 0;  // chunk
+    std::uint32_t together = 1;                               // messages of a train: this one is the last
+    std::uint32_t next = nothing;                             // the one that departs after it, in one event
+    std::uint32_t peer = 0;                                   // node
     std::int64_t tag = 0;
-    std::uint32_t peer = 0;
+    std::uint32_t rank() const { return static_cast<std::uint32_t>(high >> 32); }  // the sender's; access: the one with the memory
 };
+static_assert(sizeof(Message) == 128);
 
 class Messages final : public Carried {
 public:
@@ -68,6 +71,7 @@ public:
     void free(MessageId id) { free_.push_back(id); }
     void post(MessageId id);   // it leaves in this instant
     void leave(MessageId id);  // with those that leave in the same event
+    void step(MessageId id);   // to the next device of its way, on a medium
     void leave_in_turn(MessageId id, const Medium::Turn& turn) { ask_again(id, medium_->leave(pool_[id].flight, turn)); }
     void arrive(MessageId id);        // at its in port, or at the next device
     void reach_adder(MessageId id) {  // what is there in one instant goes in the order of what arrives
@@ -75,30 +79,29 @@ public:
         key.kind = astrarium::reach_adder;
         clock_.at(clock_.now, BatchClock::arrive, key);
     }
+    Keyed arrives(MessageId id) const;  // its event
     std::size_t size() const { return pool_.size(); }
 
     Ports* ports() { return ports_.get(); }  // one of these
     Medium* medium() { return medium_.get(); }
     void watch(LinkHolds& holds) { ports_ ? ports_->watch(holds) : medium_->watch(holds); }
     Traffic* traffic() { return ports_ ? &ports_->traffic : medium_->traffic(); }
-    bool recurs() const { return ports_ || !medium_->free_times().empty(); }
+    bool recurs() const { return ports_ || queues_; }
     void write(Recurrence& to) const;  // what the medium has
     auto state() { return std::tie(pool_, free_); }
 
 private:
     void depart(MessageId id);
-    Keyed arrives(MessageId id) const;
 
     // for the medium
     Flight& flight(MessageId id) override { return pool_[id].flight; }
     void ask_again(MessageId id, Tick when) override {
-        if (when != never) clock_.at(when, BatchClock::arrive, arrives(id));
+        if (when != never) clock_.arrival(when, id);
     }
     void delivered(MessageId id, Tick when) override {
         if (when > clock_.now) return ends_.deliver(id, when);  // known beforehand: often no event of its own
         clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0});
     }
-    void arrived(MessageId id) override { ends_.deliver(id, clock_.now); }
     void wake(std::uint32_t what, Tick when, Turn turn) override {
         const bool after = turn == Turn::after;
         clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done,
@@ -117,6 +120,7 @@ private:
     Equals* equals_ = nullptr;  // one rank per class
     std::unique_ptr<Ports> ports_;
     std::unique_ptr<Medium> medium_;
+    bool queues_ = false;  // the medium
     Pool<Message> pool_;
     std::vector<MessageId> free_;
 };

@@ -81,13 +81,7 @@ bool Native::step_beside() {
         if ((++idle_ & 0xffff) == 0) stop_if_interrupted();
         medium.run(time);
     }
-    if (!clock_.empty() && clock_.next() == time)
-        clock_.instant(
-            [this](const Keyed& event) {
-                idle_ = event.kind == medium_due ? idle_ + 1 : 0;
-                handle(event);
-            },
-            [this](const Keyed& event) { prefetch(event); });
+    if (!clock_.empty() && clock_.next() == time) clock_.instant(Handler{*this});
     return true;
 }
 
@@ -95,7 +89,7 @@ bool Native::step_beside() {
 void Native::instant() {
     const auto wrong = [this] { return promotion_ && promotion_->back_to() != never; };
     try {
-        clock_.instant([this](const Keyed& event) { handle(event); }, [this](const Keyed& event) { prefetch(event); });
+        clock_.instant(Handler{*this});
     } catch (const Unfoldable&) {
         if (!wrong()) throw;
     }
@@ -108,11 +102,6 @@ void Native::go_back() {
     history_->go_back(promotion_->back_to());
     promotion_->went_back();
     if (purpose_ == Purpose::attempt && history_->redone() > clock_.handled + many_redone) throw Promotion::AttemptFailed{};
-}
-
-// Messages lie all over their pool: of many that arrive in one instant each would wait for memory.
-void Native::prefetch(const Keyed& event) const {
-    if (event.kind == reach_next || event.kind == leave_source || event.kind == send_over) messages_.prefetch(event.a);
 }
 
 void Native::handle(const Keyed& event) {
@@ -166,14 +155,14 @@ void Native::take_out(MessageId id) {
 void Native::delivered(const Message& m) {
     if (plan_.network.medium->receives) return one_end_over(m);
     if (m.purpose == Message::chunk) return collectives_.delivered(m);
-    if (m.purpose == Message::access) return nodes_.complete(m.rank, m.node_index);
+    if (m.purpose == Message::access) return nodes_.complete(m.rank(), static_cast<std::uint32_t>(m.high));
     m.purpose == Message::node ? post_.delivered(m) : custom_.delivered(m);
 }
 
 // Where receives are messages, too.
 void Native::one_end_over(const Message& m) {
-    if (m.purpose == Message::node) return nodes_.complete(m.rank, m.node_index);
-    if (m.purpose == Message::custom) return custom_.complete(m.state, m.node_index);
+    if (m.purpose == Message::node) return nodes_.complete(m.rank(), static_cast<std::uint32_t>(m.high));
+    if (m.purpose == Message::custom) return custom_.complete(m.state, static_cast<std::uint32_t>(m.low));
     collectives_.one_end_over(m);
 }
 

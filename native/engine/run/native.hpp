@@ -48,7 +48,19 @@ private:
     void send_next(std::uint32_t queue) override { collectives_.turns().send_next(queue); }
     MessageId pull_next(std::uint32_t queue) override { return collectives_.turns().pull_next(queue); }
     void handle(const Keyed& event);
-    void prefetch(const Keyed& event) const;
+    struct Handler {  // for the clock
+        Native& run;
+        void event(const Keyed& event) const {
+            run.idle_ = event.kind == medium_due ? run.idle_ + 1 : 0;
+            run.handle(event);
+        }
+        void arrival(MessageId id) const { run.idle_ = 0, run.nodes_.arrival(), run.messages_.arrive(id); }
+        Keyed key(MessageId id) const { return run.messages_.arrives(id); }
+        // Messages lie all over their pool: of many that arrive in one instant each would wait for memory.
+        void soon(const Keyed& event) const {
+            if (event.kind == reach_next || event.kind == leave_source || event.kind == send_over) run.messages_.prefetch(event.a);
+        }
+    };
     void sent(MessageId id);      // it is there, or at a switch that adds it first
     void take_out(MessageId id);  // and hand it to whom it is for
     void delivered(const Message& message);

@@ -42,10 +42,12 @@ void Native::look_for_periods() {
 
 void Native::write_events() {
     Recurrence& to = *nodes_.recurrence();
-    clock_.each([&](Tick time, int c, const std::vector<Keyed>& events) {
-        to.time(time), to.word(c), to.count(events.size());
-        for (const Keyed& event : events) write_event(event);
-    });
+    clock_.each(
+        [&](Tick time, int c, const std::vector<Keyed>& events) {
+            to.time(time), to.word(c), to.count(events.size());
+            for (const Keyed& event : events) write_event(event);
+        },
+        reach_next);
 }
 
 void Native::write_event(const Keyed& event) {
@@ -101,7 +103,10 @@ void Native::skip_periods(Recurrence::Jump jump) {
     Traffic* const traffic = record_ ? messages_.traffic() : nullptr;
     if (promotion_) jump.periods = promotion_->periods_alike(serials, timed, jump.periods);
     if (undisturbed_) jump.periods = undisturbed_->periods_alike(serials, collectives_, jump.periods);
-    if (jump.periods == 0 || (traffic && !traffic->knows(jump.counts, first + 1))) return nodes_.recurrence()->decline();
+    if (jump.periods == 0) return nodes_.recurrence()->decline();
+    if (traffic && !traffic->knows(jump.counts, first + 1)) {
+        return traffic->remember(jump.counts, first + 1) ? nodes_.recurrence()->hold() : nodes_.recurrence()->decline();
+    }
     if (promotion_) promotion_->skip(serials, timed, jump.periods);
     if (undisturbed_) undisturbed_->skip(serials, timed, jump.periods);
     if (traffic) traffic->skip(jump.counts, first + 1, static_cast<std::int64_t>(jump.periods), jump.time);

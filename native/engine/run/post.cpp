@@ -18,7 +18,7 @@ void Post::send(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
     const MessageId id = messages_.make();
     Message& m = messages_[id];
     m.purpose = Message::node;
-    m.rank = rank, m.node_index = node, m.peer = peer, m.tag = plan_.slot_b[slot];
+    m.peer = peer, m.tag = plan_.slot_b[slot];
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
     m.source = quotient_ ? quotient_->source(slot) : rank;
     m.flight = quotient_ ? quotient_->flight(rank, slot) : Flight(plan_.npu_of[rank], plan_.npu_of[peer], 0);
@@ -51,7 +51,7 @@ void Post::access(std::uint32_t rank, std::uint32_t node) {
     const auto code = static_cast<std::uint32_t>(-2 - program.slot[node]);
     const std::int32_t own = plan_.npu_of[rank], memory = memory_of(own, code >> 1);
     m.purpose = Message::access;
-    m.rank = m.source = rank, m.node_index = node;
+    m.source = rank;
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
     m.flight = code & 1 ? Flight(own, memory, program.size[node]) : Flight(memory, own, program.size[node]);
     messages_.post(id);
@@ -62,15 +62,15 @@ void Post::post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t pe
     const MessageId id = messages_.make();
     Message& m = messages_[id];
     m.receives = true;
-    m.rank = rank, m.node_index = node, m.peer = peer, m.tag = tag;
+    m.peer = peer, m.tag = tag;
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
     m.flight = Flight(plan_.npu_of[peer], plan_.npu_of[rank], nodes_.program(rank).size[node]);
     messages_.post(id);
 }
 
 void Post::delivered(const Message& m) {
-    const auto receiver = meetings_.deliver({m.tag, m.flight.size, m.rank, m.peer});
-    nodes_.complete(m.rank, m.node_index);
+    const auto receiver = meetings_.deliver({m.tag, m.flight.size, m.rank(), m.peer});
+    nodes_.complete(m.rank(), static_cast<std::uint32_t>(m.high));
     if (receiver) nodes_.complete(m.peer, static_cast<std::uint32_t>(*receiver));
 }
 

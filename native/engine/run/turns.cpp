@@ -45,7 +45,7 @@ MessageId Turns::pull_next(std::uint32_t queue) {
 void Turns::queue(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end) {
     if (pulls_) return line_up(instance, state, number, end);
     const Sender from = collectives_.sender_of(instance, state);
-    if (end == number + 1) return messages_.medium()->ask(collectives_.make_send(from, number, 1), clock_.now);
+    if (end == number + 1) return messages_.step(collectives_.make_send(from, number, 1));
     std::vector<std::uint32_t> all, last;  // queues; the last of each link
     for (; number < end; ++number) {
         const Medium::Turn turn = messages_.medium()->reserve(collectives_.flight_of(from, from.first + number), clock_.now);

@@ -172,12 +172,10 @@ std::optional<Recurrence::Jump> Recurrence::end(std::vector<std::int64_t> counts
     }
     if (known) failures_[beat_] = jump.periods > 0 ? 0 : std::min<std::uint8_t>(failures_[beat_] + 1, most_failures);
     beat_ = 0, words_.clear();
-    if (jump.periods > 0) {
-        now_seen_ = std::move(now.ranks);
-        return jump;
-    }
-    wasted_ += now.words.size();
-    keep(std::make_shared<const State>(std::move(now)));
+    now_state_ = std::make_shared<const State>(std::move(now));
+    if (jump.periods > 0) return jump;
+    wasted_ += now_state_->words.size();
+    keep(std::move(now_state_));
     return std::nullopt;
 }
 
@@ -270,7 +268,7 @@ void Recurrence::jump(const Jump& jump) {
         const auto shift = static_cast<std::uint32_t>(jump.periods * jump.nodes[r]);
         if (shift == 0) continue;
         const Span& span = reach_[reach_of_[r]].span;
-        for (const auto& [node, waits] : now_seen_[r].waiting)
+        for (const auto& [node, waits] : now_state_->ranks[r].waiting)
             if (node >= span.end) left(r, node) -= static_cast<std::int32_t>(jump.periods) * decrease(r, node, waits);
         std::int32_t* const first = &left(r, 0);
         std::copy_backward(first + span.low, first + span.end, first + span.end + shift);

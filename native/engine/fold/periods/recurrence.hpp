@@ -75,11 +75,12 @@ public:
     // A time that no longer matters before the horizon.
     void until(Tick t) { words_.push_back(std::max(t, horizon_) - now_); }
     bool matters(Tick t) const { return t > horizon_; }
-    // Whether it recurs; and how often at most, in a row. Then `jump`, of so many periods or fewer, or `decline`. `counts` grow with
+    // Whether it recurs; and how often at most, in a row. Then `jump`, of so many periods or fewer, `decline`, or `hold`. `counts` grow with
     // every period, those that were left out too; what is counted for the first time stands behind all others.
     std::optional<Jump> end(std::vector<std::int64_t> counts);
     void jump(const Jump& jump);
     void decline();
+    void hold() { keep(std::move(now_state_)); }  // not yet: what comes may recur to it
     // visit(node): those that a jump's period began or ended are among these. Before the jump.
     template <class Visit>
     void each_of_period(std::uint32_t rank, Visit&& visit) const {
@@ -150,7 +151,7 @@ private:
     std::vector<Span> live_;                 // per rank: nodes of the state
     std::vector<Since> before_;              // the latest last; a few of each beat
     std::shared_ptr<const State> recurred_;  // what the state now is like
-    std::vector<Seen> now_seen_;
+    std::shared_ptr<const State> now_state_;
     std::vector<Reach> reach_;
     std::vector<std::uint32_t> reach_of_;  // per rank
 };
