@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.plans.hand import Node, collective, delay, native_collective, plan_of
+from tests.plans.hand import Node, collective, delay, native_collective, plan_of, recv, send
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan, execute
@@ -55,15 +55,16 @@ def test_ranks_that_meet_none_of_those_that_wait_stay_as_they_are(pure: bool) ->
     def rank(first: int, second: int, group: int) -> list[Node]:
         return [delay(first), collective(0, 0, group=group), delay(second, lane=-1), collective(1, 2, group=group + 1)]
     made = [native_collective("direct", CommOp.ALL_GATHER, 2, each) for each in (BYTES, 2 * BYTES)]
-    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 4, 1.0, 0.0),))
-    crossed = [rank(1000, 9000, 0), rank(9000, 1000, 0)]
+    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 8, 1.0, 0.0),))
+    crossed = [rank(1000, 9000, 0), [*rank(9000, 1000, 0), send(4, BYTES, 3)]]
     same = [rank(9000, 1000, 2)] * 2
-    plan = plan_of([*crossed, *same], network, collectives=made, groups=[[0, 1], [0, 1], [2, 3], [2, 3]])
+    chain = [[recv(1, BYTES), send(5, BYTES, 0)], [recv(4, BYTES)]]     # they meet rank 1, the second through the first
+    plan = plan_of([*crossed, *same, *chain], network, collectives=made, groups=[[0, 1], [0, 1], [2, 3], [2, 3]])
     ranks, outcome = ran(plan, pure)
-    assert ranks.tolist() == [0, 1]
+    assert ranks.tolist() == [0, 1, 4, 5]
     _, alone = ran(part_of(plan, np.array([2, 3])), pure)
     assert not alone.in_program_order
-    assert outcome.finish[outcome.row[2:]].tolist() == alone.finish[alone.row].tolist()
+    assert outcome.finish[outcome.row[2:4]].tolist() == alone.finish[alone.row].tolist()
     assert outcome.finish[outcome.row[2]] < outcome.finish[outcome.row[0]]
 
 

@@ -70,11 +70,12 @@ def _parties(plan: Plan) -> I64:
     ends = np.concatenate(pairs, axis=1)
     while True:
         low = lowest[ends].min(axis=0)
-        found = lowest.copy()
+        found: I64 = lowest.copy()
         for end in (*ends, *lowest[ends]):
             np.minimum.at(found, end, low)
+        found = found[found]        # twice as far each time
         if np.array_equal(found, lowest):
-            return np.asarray(found)
+            return found
         lowest = found
 
 
