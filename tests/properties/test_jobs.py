@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import assume, given, reject, settings
+from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 from tests.plans.draw import Case, random_case
 
@@ -103,16 +103,19 @@ def test_jobs_that_share_nothing_equal_themselves_alone(seed: int) -> None:
     known = {(str(number), case.traces.ranks): case.traces for number, case in enumerate(cases)}
     jobs = [ar.Job(ar.Trace(str(number)), npus, start=f"{start} ns")
             for number, (npus, start) in enumerate(zip(places, starts, strict=True))]
+    seen = []
     for fold in ("auto", "off"):
         alone = [run(msgspec.structs.replace(design, workload=ar.Trace("alone"), system=msgspec.structs.replace(
             design.system, placement=tuple(npus))), traces=case.traces, fold=fold, record=False)
             for case, npus in zip(cases, places, strict=True)]
         result = run(with_jobs(design, jobs), cache=known, fold=fold, record=rng.random() < 0.5)
         ends = finish(result)
+        seen.append(ends)
         for number, (job, single, start) in enumerate(zip(result.jobs, alone, starts, strict=True)):
             assert [end - 1000 * start for end in ends[job.ranks.start:job.ranks.stop]] == finish(single), number
             assert job.makespan_ps == single.makespan_ps == job.alone_ps
             assert job.slowdown == 1
+    assert seen[0] == seen[1]
 
 
 def merged(cases: list[Case], folder: str) -> tuple[str, str | None, Traces]:
@@ -126,6 +129,7 @@ def merged(cases: list[Case], folder: str) -> tuple[str, str | None, Traces]:
 
 
 @given(SEEDS)
+@example(326897657)     # a timed collective of a folded run ends too early, and ranks would wait for each other
 @settings(max_examples=25, deadline=None)
 def test_merged_traces_equal_jobs(seed: int) -> None:
     """Also where jobs meet at links and remote memory: NPUs of both are mixed."""

@@ -125,8 +125,9 @@ struct Collective {
     std::vector<std::uint32_t> turn_of;     // per chunk * max_phases + phase: its list
     int total_chunks = 0;
     int max_phases = 0;
-    bool in_switch = false;  // some phase has switches that compute
-    bool meets = false;      // some phase lasts a given time
+    bool in_switch = false;                                                                         // some phase has switches that compute
+    bool meets = false;                                                                             // some phase lasts a given time
+    bool same_work(const Collective& other) const { return op == other.op && size == other.size; }  // whatever the algorithm
 
     std::size_t lists() const { return turns.empty() ? static_cast<std::size_t>(max_phases) : turns.size(); }
     std::size_t visits(std::uint32_t list) const { return turns.empty() ? static_cast<std::size_t>(total_chunks) : turns[list].size(); }

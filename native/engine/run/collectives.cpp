@@ -104,7 +104,7 @@ void Collectives::check_alike(std::uint32_t rank, std::uint32_t node, const Coll
                               std::uint32_t serial) const {
     const Instance& i = instances_[instance];
     const Collective& theirs = plan_.collectives[i.collective];
-    if (mine.op == theirs.op && mine.size == theirs.size) return;
+    if (mine.same_work(theirs)) return;
     const std::uint32_t number = serial + skipped_[i.group] + 1;
     throw BadTrace("rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node) + ": collective number " + std::to_string(number) +
                    " of its group is " + op_name(mine.op) + " of " + std::to_string(mine.size) + " bytes here, but another member issued " +

@@ -48,11 +48,9 @@ auto or_unfoldable(Run&& run) {
     } catch (const Unsupported&) { throw Endless{{"the run does not end"}}; }
 }
 
-}  // namespace
-
 // A run with all collectives timed (few events) finds most of those that meet others: to go back for each takes longer. An attempt that
 // records has done so when it fails. Where periods are counted few have to be found, most often: there it comes once much was redone.
-Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool record) {
+Outcome run_timed(Quotient& quotient, const Folded& folded, bool record) {
     const auto run = [&](Native::Purpose purpose) {
         Native native(quotient.plan(), quotient, &folded, record, purpose);
         try {
@@ -71,6 +69,16 @@ Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool recor
     } catch (const Unfoldable&) {  // as far as it came
     }
     return run(Native::Purpose::result);
+}
+
+}  // namespace
+
+// Ranks may seem to wait for each other because a timed collective ended too early, before what disturbs it was known: messages tell.
+Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool record) {
+    try {
+        return run_timed(quotient, folded, record);
+    } catch (const Endless&) {}
+    return or_unfoldable([&] { return Native(quotient.plan(), quotient, nullptr, record, Native::Purpose::result).run(); });
 }
 
 Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {

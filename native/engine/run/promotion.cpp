@@ -31,11 +31,18 @@ bool Promotion::measures(std::uint32_t group, std::uint32_t serial) {
     return !met;
 }
 
+// A run of every rank goes on where they are the same to it.
+void Promotion::throw_different(std::uint32_t one, std::uint32_t other) const {
+    const auto& collectives = quotient_.plan().collectives;
+    if (collectives[one].same_work(collectives[other])) throw Unfoldable{"members that give a collective different algorithms"};
+    throw Endless{{"ranks issue a group's collectives in different orders"}};
+}
+
 void Promotion::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     const std::uint32_t position = collectives_.membership().position(group, rank), size = collectives_.membership().size(group);
     Gathering& g = gatherings_[{group, serial}];
     if (g.collective == nothing) g = {0, collective, clock_.handled, std::vector<Tick>(size, 0), std::vector<std::uint32_t>(size, nothing)};
-    else if (g.collective != collective) throw Endless{{"ranks issue a group's collectives in different orders"}};
+    else if (g.collective != collective) throw_different(g.collective, collective);
     g.at[position] = clock_.now, g.node[position] = node;
     if (++g.arrived < size) return;
     const Gathering all = std::move(g);

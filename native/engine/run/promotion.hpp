@@ -52,6 +52,7 @@ public:
     auto state() { return std::tie(gatherings_, out_held_, in_held_, issue_count_); }
 
 private:
+    [[noreturn]] void throw_different(std::uint32_t one, std::uint32_t other) const;  // collectives of a group's members
     struct Gathering {  // a collective that will be timed: who has come, and when
         std::uint32_t arrived = 0, collective = nothing;
         std::uint64_t batch = 0;  // of the clock, in which the first came
