@@ -68,6 +68,21 @@ def test_ranks_that_meet_none_of_those_that_wait_stay_as_they_are(pure: bool) ->
     assert outcome.finish[outcome.row[2]] < outcome.finish[outcome.row[0]]
 
 
+def test_a_run_that_ends_after_all() -> None:
+    """What a hurried run takes for a stall, and a whole one does not, is in no other order, and does not say so."""
+    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 2, 1.0, 0.0),))
+    made = [native_collective("direct", CommOp.ALL_GATHER, 2, BYTES)]
+
+    def run(plan: Plan, hurried: bool) -> Outcome:
+        if hurried:
+            raise StallError([])
+        return execute(plan, pure=True)
+    for ranks in ([[collective(0)]] * 2, [[delay(1)]] * 2):     # one party, and two
+        ordered, outcome = run_in_order(plan_of(ranks, network, collectives=made), run)
+        assert not ordered.size
+        assert outcome.in_program_order is False
+
+
 @core
 def test_engines_agree() -> None:
     """On the plan in program order as on every other."""

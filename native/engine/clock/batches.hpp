@@ -51,7 +51,7 @@ public:
         while (!empty()) instant(Plain<Handle>{handle});
     }
 
-    bool empty() const { return levels_ == 0 && idle(); }
+    bool empty() const { return used_places_ == 0 && idle(); }
     // When the next instant is; not when empty().
     Tick next() const { return idle() ? earliest(apart_[lowest()]) : instant_; }
 
@@ -125,7 +125,7 @@ private:
     std::vector<std::uint32_t> current_[classes];  // of the instant
     std::uint32_t waiting_ = 0;                    // which of these have events
     Waiting apart_[places << digit], refiled_;     // by place and value of the digit
-    std::uint32_t levels_ = 0;                     // places with events
+    std::uint32_t used_places_ = 0;                // places with events
     std::uint64_t values_[places] = {};            // of each place: values with events
     std::vector<Listed> listed_;
     std::uint32_t spare_ = nothing;  // of listed_: a list of those that are over
@@ -138,7 +138,7 @@ private:
     }
 
     std::size_t lowest() const {
-        const int place = std::countr_zero(levels_);
+        const int place = std::countr_zero(used_places_);
         return static_cast<std::size_t>(place << digit | std::countr_zero(values_[place]));
     }
 
@@ -150,7 +150,7 @@ private:
         if (it.time != instant_) {
             const int place = (std::bit_width(static_cast<std::uint64_t>(it.time ^ instant_)) - 1) / digit;
             const auto value = static_cast<std::uint64_t>(it.time) >> place * digit & ((1u << digit) - 1);
-            levels_ |= 1u << place;
+            used_places_ |= 1u << place;
             values_[place] |= std::uint64_t{1} << value;
             return apart_[static_cast<std::size_t>(place) << digit | value].push_back(it);
         }
@@ -160,10 +160,10 @@ private:
 
     // To the next instant: its one event, or nothing if it may have several, which are filed.
     std::uint32_t advance() {
-        const int place = std::countr_zero(levels_);
+        const int place = std::countr_zero(used_places_);
         const int value = std::countr_zero(values_[place]);
         values_[place] &= values_[place] - 1;
-        if (values_[place] == 0) levels_ &= levels_ - 1;
+        if (values_[place] == 0) used_places_ &= used_places_ - 1;
         Waiting& some = apart_[static_cast<std::size_t>(place << digit | value)];
         if (some.size() == 1) {
             const Pending it = some.front();

@@ -54,7 +54,7 @@ class Medium {
 public:
     virtual ~Medium() = default;
     // A message asks for its source now; where the medium said so, again for what comes next. Not of one in which messages queue.
-    virtual void ask(MessageId, Tick) {}
+    virtual void ask(MessageId, Tick) { refuse("a medium that takes no messages"); }
     virtual void wake(std::uint32_t what, Tick now) = 0;
     virtual Traffic* traffic() = 0;         // null: it counts none
     virtual void report(Outcome&) const {}  // what it measured beside traffic

@@ -42,7 +42,7 @@ def run_in_order(plan: Plan, run: Callable[[Plan, bool], Outcome]) -> tuple[I64,
     ranks = np.arange(party.size) if one else none
     while (ordered := in_program_order(plan, ranks)) is not None:
         try:
-            return ranks, replace(run(ordered, one), in_program_order=True)
+            return ranks, replace(run(ordered, one), in_program_order=ranks.size > 0)
         except (StallError, TraceError) as error:
             more = np.flatnonzero(np.isin(party, party[_ranks_of(error)]))
         if np.isin(more, ranks).all():
