@@ -21,7 +21,6 @@ public:
     void go_back(Tick before);
     // Periods were left out: of the states before, only the first knows what nodes wait for.
     void forget();
-    std::uint64_t redone() const { return redone_; }  // events that ran again
 
 private:
     struct State;
@@ -34,9 +33,9 @@ private:
     std::vector<std::unique_ptr<State>> states_, spare_;
     std::uint64_t count_ = 0;
     double returns_ = 0;
-    std::uint64_t redone_ = 0;
-    bool jumped_ = false;    // since the first state
-    std::uint64_t due_ = 0;  // number of events after which a state is kept
+    std::uint64_t redone_ = 0;  // events that ran again
+    bool jumped_ = false;       // since the first state
+    std::uint64_t due_ = 0;     // number of events after which a state is kept
 };
 
 }  // namespace astrarium

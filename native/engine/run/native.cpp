@@ -7,23 +7,16 @@
 namespace astrarium {
 namespace {
 
-constexpr std::uint64_t many_redone = 1 << 17;  // events, beyond as many as have run: a twentieth of a second
-
 // Before anything is made.
 const Plan& that_fits(const Plan& plan, bool record, bool alone) {
     if (!alone) refuse_too_large(plan, record);
     return plan;
 }
 
-Promotion::Scouting scouting_of(Native::Purpose purpose, bool record) {
-    if (purpose == Native::Purpose::scout) return Promotion::Scouting::now;
-    return purpose == Native::Purpose::attempt && record ? Promotion::Scouting::once_met : Promotion::Scouting::never;
-}
-
 }  // namespace
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
-    : Native(Parts{plan, record, alone, alone ? PortRows::looped() : PortRows::each(plan), plugins, nullptr, nullptr, Purpose::result}) {}
+    : Native(Parts{plan, record, alone, alone ? PortRows::looped() : PortRows::each(plan), plugins, nullptr, nullptr}) {}
 
 Native::Native(const Plan& plan, bool record, Beats& beats) : Native(plan, record) { count_periods(beats); }
 
@@ -34,18 +27,18 @@ Native::Native(const Plan& plan, Undisturbed& undisturbed, Beats& beats) : Nativ
     collectives_.time(undisturbed);
 }
 
-Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose)
-    : Native(Parts{plan, record, false, quotient.rows(), {}, &quotient, folded, purpose}) {
-    promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record, scouting_of(purpose, record));
+Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record)
+    : Native(Parts{plan, record, false, quotient.rows(), {}, &quotient, folded}) {
+    promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record);
     equals_.emplace(quotient, collectives_.membership(), *messages_.ports(), collectives_.send_order());
     collectives_.stand_for(quotient, *equals_, *promotion_);
     messages_.stand_for(*promotion_);
-    if (folded && !record && purpose != Purpose::scout) count_periods(folded->beats);
+    if (folded && !record) count_periods(folded->beats);
 }
 
 Native::Native(const Parts& parts)
-    : plan_(that_fits(parts.plan, parts.record, parts.alone)), record_(parts.record), alone_(parts.alone), purpose_(parts.purpose),
-      quotient_(parts.quotient), folded_(parts.folded), nodes_(plan_, clock_, record_, parts.plugins, *this),
+    : plan_(that_fits(parts.plan, parts.record, parts.alone)), record_(parts.record), alone_(parts.alone), quotient_(parts.quotient),
+      folded_(parts.folded), nodes_(plan_, clock_, record_, parts.plugins, *this),
       messages_(plan_, clock_, record_, parts.rows, parts.plugins.network, *this), post_(plan_, clock_, nodes_, messages_, quotient_),
       remote_(plan_, parts.plugins.memory), collectives_(plan_, clock_, nodes_, messages_, alone_),
       custom_(plan_, clock_, nodes_, messages_, collectives_) {
@@ -54,7 +47,7 @@ Native::Native(const Parts& parts)
 
 Outcome Native::run() {
     nodes_.start();
-    if (promotion_ && promotion_->scouting() == Promotion::Scouting::never && folded_) history_.emplace(*this), history_->keep();
+    if (folded_) history_.emplace(*this), history_->keep();
     all_instants();
     explain_stall();
     return outcome();
@@ -101,7 +94,6 @@ void Native::instant() {
 void Native::go_back() {
     history_->go_back(promotion_->back_to());
     promotion_->went_back();
-    if (purpose_ == Purpose::attempt && history_->redone() > clock_.handled + many_redone) throw Promotion::AttemptFailed{};
 }
 
 void Native::handle(const Keyed& event) {

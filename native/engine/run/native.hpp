@@ -20,11 +20,7 @@ public:
     Native(const Plan& plan, bool record, Beats& beats);               // periods that recur are counted
     Native(const Plan& plan, Undisturbed& undisturbed, Beats& beats);  // the same, recorded; what nothing disturbs is timed
     // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
-    // scout: all collectives are timed, and those that meet others are noted. attempt: a result, unless collectives meet others: where it
-    // records it goes on as a scout from the first that does, else it goes back, until it has gone back too often.
-    enum class Purpose { result, attempt, scout };
-    Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose);
-    bool failed() const { return purpose_ == Purpose::attempt && promotion_->scouting() == Promotion::Scouting::now; }
+    Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record);
     Outcome run();
     Alone run_alone();  // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
@@ -39,7 +35,6 @@ private:
         Plugins plugins;
         Quotient* quotient;
         const Folded* folded;
-        Purpose purpose;
     };
     explicit Native(const Parts& parts);
 
@@ -89,7 +84,6 @@ private:
 
     const Plan& plan_;
     const bool record_, alone_;
-    const Purpose purpose_;
     Quotient* const quotient_;
     const Folded* const folded_;
     BatchClock clock_;

@@ -48,37 +48,17 @@ auto or_unfoldable(Run&& run) {
     } catch (const Unsupported&) { throw Endless{{"the run does not end"}}; }
 }
 
-// A run with all collectives timed (few events) finds most of those that meet others: to go back for each takes longer. An attempt that
-// records has done so when it fails. Where periods are counted few have to be found, most often: there it comes once much was redone.
-Outcome run_timed(Quotient& quotient, const Folded& folded, bool record) {
-    const auto run = [&](Native::Purpose purpose) {
-        Native native(quotient.plan(), quotient, &folded, record, purpose);
-        try {
-            Outcome out = or_unfoldable([&native] { return native.run(); });
-            if (!native.failed()) return out;
-        } catch (const Unfoldable&) {
-            if (!native.failed()) throw;
-        }
-        throw Promotion::AttemptFailed{};
-    };
-    try {
-        return run(Native::Purpose::attempt);
-    } catch (const Promotion::AttemptFailed&) {}
-    try {
-        if (!record) run(Native::Purpose::scout);
-    } catch (const Unfoldable&) {  // as far as it came
-    }
-    return run(Native::Purpose::result);
-}
-
 }  // namespace
 
 // Ranks may seem to wait for each other because a timed collective ended too early, before what disturbs it was known: messages tell.
 Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool record) {
+    const auto run = [&](const Folded* timed) {
+        return or_unfoldable([&] { return Native(quotient.plan(), quotient, timed, record).run(); });
+    };
     try {
-        return run_timed(quotient, folded, record);
+        return run(&folded);
     } catch (const Endless&) {}
-    return or_unfoldable([&] { return Native(quotient.plan(), quotient, nullptr, record, Native::Purpose::result).run(); });
+    return run(nullptr);
 }
 
 Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
@@ -129,7 +109,7 @@ Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::
     for (const std::int32_t program : program_of) slot_ptr.push_back(slot_ptr.back() + (program > 0));
     plan.program_of = {program_of.data(), program_of.size()}, plan.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
     plan.slot_a = {zeros.data(), zeros.size()}, plan.slot_b = {group.data(), group.size()}, plan.slot_c = {zeros.data(), zeros.size()};
-    return or_unfoldable([&] { return Native(plan, quotient, nullptr, record, Native::Purpose::result).run_members(); });
+    return or_unfoldable([&] { return Native(plan, quotient, nullptr, record).run_members(); });
 }
 
 }  // namespace astrarium

@@ -7,10 +7,8 @@ constexpr std::uint32_t in_a_row = 3, timed_one_in = 8;  // collectives of a kin
 
 }  // namespace
 
-Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record,
-                     Scouting scouting)
-    : quotient_(quotient), folded_(folded), clock_(clock), ports_(*messages.ports()), collectives_(collectives), record_(record),
-      scouting_(scouting) {
+Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record)
+    : quotient_(quotient), folded_(folded), clock_(clock), ports_(*messages.ports()), collectives_(collectives), record_(record) {
     const Plan& plan = quotient.plan();
     out_held_.assign(plan.ranks(), std::vector<Held>(plan.network.dims.size())), in_held_ = out_held_;
 }
@@ -21,7 +19,7 @@ bool Promotion::measures(std::uint32_t group, std::uint32_t serial) {
     const std::uint32_t kind = collectives_.kind_of(group), mine = number(group, serial);
     if (!folded_ || quotient_.size(kind) < 2) return false;
     bool met = quotient_.conflicts.contains(kind, mine);
-    if (!met && !scouts() && mine % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
+    if (!met && mine % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
         met = true;
         for (std::uint32_t before = 1; before <= in_a_row && met; ++before)
             met = mine >= before && quotient_.conflicts.contains(kind, mine - before);
@@ -56,8 +54,7 @@ void Promotion::begin(std::uint32_t group, std::uint32_t serial, const Gathering
     const Measured* measured = timed(group, all, first);
     const auto early = [&](Tick done) { return add(first, done) <= clock_.now; };  // it would end before its last member comes
     if (measured && std::any_of(measured->done.begin(), measured->done.end(), early)) measured = nullptr;
-    if (measured && (stands(group, serial, all, *measured, first) || scouts())) return stand(group, serial, all, *measured, first);
-    if (scouts()) throw Unfoldable{overlapping};
+    if (measured && stands(group, serial, all, *measured, first)) return stand(group, serial, all, *measured, first);
     // Its first messages leave before others of this instant where a member came in an earlier batch.
     if (all.batch != clock_.handled) go_back_before(collectives_.kind_of(group), serial, first);
     if (back_to_ != never) return;
@@ -103,7 +100,6 @@ bool Promotion::stands(std::uint32_t group, std::uint32_t serial, const Gatherin
         if (meets) meet(held);
         alone = alone && !meets && std::max(messages, held.asked) <= mine.from;
     });
-    if (!alone && scouts()) quotient_.conflicts.insert(collectives_.kind_of(group), serial);
     return alone;
 }
 
@@ -111,29 +107,20 @@ void Promotion::stand(std::uint32_t group, std::uint32_t serial, const Gathering
     const std::uint32_t kind = collectives_.kind_of(group);
     each_use(group, all, measured, begin,
              [&](Held& held, Tick, const Span& mine) { held = {std::max(held.until, mine.until), begin, kind, serial, held.asked}; });
-    const bool counts = record_ && !scouts();  // what a scout records is thrown away
-    if (counts) ports_.traffic.usage.repeat(measured.steps, begin, folded_->kinds.groups_like(kind));
+    if (record_) ports_.traffic.usage.repeat(measured.steps, begin, folded_->kinds.groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = collectives_.membership().rank(group, p);
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
         clock_.at(add(begin, measured.done[p]), late ? BatchClock::arrive : BatchClock::done,
                   {key, 0, late ? measured_over : node_over, rank, all.node[p]});
-        if (counts && !measured.loads.empty())
+        if (record_ && !measured.loads.empty())
             for (const Load& load : measured.loads[measured.loads.size() == 1 ? 0 : p]) ports_.carry(rank, load);
     }
 }
 
-// A timed collective has met others: it runs as messages after all. The run goes back to before it began.
-void Promotion::meet(const Held& held) {
-    if (scouting_ == Scouting::once_met) scouting_ = Scouting::now;
-    if (scouts()) return quotient_.conflicts.insert(held.kind, held.serial);
-    go_back_before(held.kind, held.serial, held.begin);
-}
-
 void Promotion::go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin) {
     quotient_.conflicts.insert(kind, number(group_of(kind), serial));
-    if (scouting_ == Scouting::once_met) throw AttemptFailed{};
     back_to_ = std::min(back_to_, begin);
 }
 

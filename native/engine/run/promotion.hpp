@@ -20,12 +20,8 @@ struct Folded {
 
 class Promotion final : public Messages::Equals {
 public:
-    // Scouting: all collectives are timed, and those that meet others are noted; nothing goes back. once_met: from the first that does.
-    enum class Scouting { never, once_met, now };
-    struct AttemptFailed {};  // a run with what is noted has to follow
     // Without `folded` no collective is timed.
-    Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record,
-              Scouting scouting);
+    Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record);
 
     // Whether a collective is timed: else it runs as messages. Then its members come.
     bool measures(std::uint32_t group, std::uint32_t serial);
@@ -39,7 +35,6 @@ public:
     // What turned out to be wrong: the run goes back before this time.
     Tick back_to() const { return back_to_; }
     void went_back() { back_to_ = never; }
-    Scouting scouting() const { return scouting_; }
 
     // Periods that recur: what a collective that gathers may still ask about; the state; how far the next periods are like this one.
     Tick horizon(Tick now) const;
@@ -78,8 +73,8 @@ private:
     void each_use(std::uint32_t group, const Gathering& all, const Measured& measured, Tick begin, Visit&& visit);
     bool stands(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
     void stand(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
-    void meet(const Held& held);
-    bool scouts() const { return scouting_ == Scouting::now; }
+    // A timed collective has met others: it runs as messages after all. The run goes back to before it began.
+    void meet(const Held& held) { go_back_before(held.kind, held.serial, held.begin); }
     void go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin);
     void keep_apart(std::int32_t npu, Holdings& held);
     void add_issue(const Issue& issue) { issues_.resize(issue_count_++), issues_.push_back(issue); }
@@ -90,7 +85,6 @@ private:
     Ports& ports_;
     Collectives& collectives_;
     const bool record_;
-    Scouting scouting_;
     bool keeps_issues_ = false;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     Holdings out_held_, in_held_;
