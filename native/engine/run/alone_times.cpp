@@ -4,25 +4,12 @@
 #include <numeric>
 #include <utility>
 
+#include "fold/timers/arrivals.hpp"
+
 namespace astrarium {
 namespace {
 
 constexpr std::size_t most_words = 1 << 24;  // of collectives that are kept
-
-// A member of a collective by itself: node 0 ends as it comes.
-class OneCollective {
-public:
-    static Program program() {
-        return {{ids, 2}, {kinds, 2}, {lanes, 2}, {zeros, 2}, {zeros, 2}, {zeros, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
-    }
-
-private:
-    static constexpr std::uint64_t ids[] = {0, 1};
-    static constexpr std::uint8_t kinds[] = {static_cast<std::uint8_t>(Kind::skip), static_cast<std::uint8_t>(Kind::collective)};
-    static constexpr std::int16_t lanes[] = {-1, lane_comm};
-    static constexpr std::int64_t zeros[] = {0, 0};
-    static constexpr std::int32_t slots[] = {-1, 0}, parents[] = {1, 1}, child_ptr[] = {0, 1, 1}, child[] = {1};
-};
 
 }  // namespace
 
@@ -133,7 +120,7 @@ AloneTimes::Timed AloneTimes::measure(const Layout& layout, const std::vector<st
     std::sort(kinds.begin(), kinds.end());
     kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
     for (const std::uint32_t kind : kinds) small.collectives.push_back(plan_.collectives[kind]);
-    small.programs.push_back(OneCollective::program());
+    small.programs.push_back(Arrivals::when_told());
     std::vector<std::int32_t> npu_of(size), zeros(size, 0), kind_of(size), group_of(size);
     std::vector<std::int64_t> slot_ptr(size + 1);
     std::vector<Coming> by_rank(size);
