@@ -29,7 +29,7 @@ OBJECTIVES = ("time", "time_x_cost")
 
 def provision(workloads: Design | Sequence[Design], budget: Budget, objective: str = "time", *,
               weights: Sequence[float] = (), prices: Sequence[float] | None = None, traces: Sequence[Given] = (),
-              most_simulations: int = 200) -> Provisioned:
+              most_simulations: int = 400) -> Provisioned:
     """Bandwidth per dim that minimises the step time, or step time x cost, under a budget.
 
     Args:

@@ -3,7 +3,7 @@
 The floor leaves out what only a simulation shows: chunks that wait for each other, lanes that several workloads of a
 rank share. So a pattern search (Hooke and Jeeves 1961) raises and lowers the bandwidth of one dim after another, and
 moves some from one to another; what the budget then lacks or leaves is taken from or given to all of them, and the step
-is halved when no move helps.
+is quartered when no move helps.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def refine(value: Callable[[F64], float], start: F64, feasible: Feasible, spend:
             found, count = value(moved), count + 1
             if found < best:
                 best, at, improved = found, moved, True
-        step = step if improved else step / 2
+        step = step if improved else step / 4
     return at, count
 
 
