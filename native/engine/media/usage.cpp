@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace astrarium {
 namespace {
@@ -34,11 +33,7 @@ UsePattern::UsePattern(std::vector<Step> by_dim_and_time) : steps(std::move(by_d
 }
 
 void Usage::log(Added added) {
-    if (log_.size() == 2 * fewest_kept) {
-        logs_ = std::exchange(log_used_, false);
-        log_.erase(log_.begin(), logs_ ? log_.begin() + fewest_kept : log_.end());
-        if (!logs_) return;
-    }
+    if (log_.size() == 2 * fewest_kept) log_.erase(log_.begin(), log_.begin() + fewest_kept);
     log_.push_back(std::move(added));
 }
 
@@ -70,7 +65,6 @@ void Usage::add_pattern(const UsePattern& pattern, Tick shift) {
 
 // Single links become one pattern.
 void Usage::skip(std::uint64_t last, std::int64_t periods, Tick time) {
-    log_used_ = true;
     std::vector<Step> steps;
     std::vector<Added> period;
     for (std::size_t i = log_.size() - last; i < log_.size(); ++i) {

@@ -46,8 +46,8 @@ public:
         ++additions_;
         if (logs_) log({nullptr, begin, busy, times, dim});
     }
-    // Of a run that leaves out periods which recur: from now on the last so many additions are kept, until no period was left out for a
-    // whole log; false if they are too many. How many there were so far, and whether the last so many are known.
+    // Of a run that leaves out periods which recur: from now on the last so many additions are kept; false if they are too many. How many
+    // there were so far, and whether the last so many are known.
     bool keep_log(std::uint64_t last) {
         if (last > fewest_kept) return false;
         return logs_ = true;
@@ -91,7 +91,7 @@ private:
     void reach(Tick end);
 
     std::size_t dims_, compacted_ = 0;
-    bool by_step_ = false, logs_ = false, log_used_ = false;
+    bool by_step_ = false, logs_ = false;
     Tick skipped_ = 0;
     std::vector<Added> log_;
     std::uint64_t additions_ = 0;

@@ -73,9 +73,19 @@ void History::keep() {
     due_ = run_.clock_.handled + interval(size);
 }
 
+std::size_t History::latest(Tick before) const {
+    std::size_t i = states_.size() - 1;
+    while (i > 0 && states_[i]->time >= before) --i;
+    return i;
+}
+
+std::uint64_t History::events_since(Tick before) const {
+    return run_.clock_.handled - std::get<BatchClock>(states_[latest(before)]->own).handled;
+}
+
 void History::go_back(Tick before) {
     const std::uint64_t handled = run_.clock_.handled;
-    while (states_.size() > 1 && states_.back()->time >= before) drop(states_.size() - 1);
+    for (const std::size_t to = latest(before); states_.size() > to + 1;) drop(states_.size() - 1);
     count_ = states_.back()->number;
     states_.back()->put_back(run_);
     ++returns_;

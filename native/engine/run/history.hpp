@@ -19,12 +19,14 @@ public:
     void keep();
     // To the latest state before a time.
     void go_back(Tick before);
+    std::uint64_t events_since(Tick before) const;  // that going back runs again
     // Periods were left out: of the states before, only the first knows what nodes wait for.
     void forget();
 
 private:
     struct State;
     void insert(std::uint64_t most);
+    std::size_t latest(Tick before) const;
     void drop(std::size_t i);
     std::uint64_t interval(std::uint64_t state_size) const;
     std::uint64_t state_size() const;
