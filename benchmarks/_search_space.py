@@ -16,7 +16,8 @@ def full_stack(npus: int = 1024) -> ar.Space:
                             ar.Ring(4, bandwidth_per_npu="150 GB/s", latency="700 ns"),
                             ar.Switch(8, bandwidth_per_npu="100 GB/s", latency="1700 ns")]),
         compute=ar.Roofline(peak="459 TFLOP/s"), memory=ar.Memory(bandwidth="2765 GB/s"),
-        collective=ar.Collective(all_reduce=["ring"] * 4, chunks=4))
+        collective=ar.Collective(all_reduce=["ring"] * 4, chunks=4),
+        system=ar.System(comm_streams=1))       # ASTRA-sim 2, in which COSMIC ran: a collective at a time
     powers = [2**power for power in range(12)]
     return ar.Space(base, {
         "workload.dp": powers, "workload.sp": powers, "workload.pp": [1, 2, 4], "workload.zero": [0, 3],

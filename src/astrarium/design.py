@@ -244,7 +244,7 @@ def _idle_latency(design: Design) -> Iterator[Problem]:
 def _pooled(design: Design) -> Iterator[Problem]:
     """A pool behind switches gives every NPU its share of the bandwidth, for one access at a time."""
     remote, system = design.memory.remote, design.system
-    if remote.over == "network" and remote.dim is None and system.comm_streams != 1:
+    if remote.over == "network" and remote.dim is None and system.comm_streams not in ("auto", 1):
         yield Problem("system.comm_streams", f"{system.comm_streams}, with memory.remote.over: network", "1")
     if remote.over == "own" and remote.levels and system.copy_streams != 1:
         yield Problem("system.copy_streams", f"{system.copy_streams}, with a pool that has levels", "1")

@@ -9,6 +9,7 @@ import pytest
 
 import astrarium as ar
 from astrarium import catalog, config
+from astrarium.compute.config import usual_model
 
 WORK = "workload: {source: collective, op: all_reduce, payload: 64 MiB}\n"
 NETWORK = "network: dgx_h100_nvswitch\n"
@@ -22,7 +23,7 @@ def read(text: str, folder: Path) -> ar.Design:
 def test_names_stand_for_sections(tmp_path: Path) -> None:
     design = read("compute: h100_sxm\nmemory: h100_sxm\n" + NETWORK, tmp_path)
     device, row = catalog.device("h100_sxm"), catalog.network("dgx_h100_nvswitch")
-    assert design.compute == ar.Roofline(**device.compute)
+    assert design.compute == ar.Measured(device="h100_sxm")
     assert design.memory == ar.Memory(**device.memory)
     assert design.network == ar.Network([ar.Switch(8, latency=row.latency, **row.dim)])
     assert design == ar.Design(workload=design.workload, compute="h100_sxm", memory="h100_sxm",
@@ -32,9 +33,10 @@ def test_names_stand_for_sections(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(catalog.load("devices")))
 def test_every_device_is_a_section(name: str, tmp_path: Path) -> None:
     design = read(f"compute: {name}\nmemory: {name}\n{NETWORK}", tmp_path)
-    assert isinstance(design.compute, ar.Roofline)
-    assert design.compute.peak == ar.Roofline(**catalog.device(name).compute).peak
+    assert design.compute.tag == usual_model(name)
     assert design.memory.capacity is not None
+    sheet = read(f"compute: {{like: {name}, model: roofline}}\nmemory: {name}\n{NETWORK}", tmp_path).compute
+    assert sheet == ar.Roofline(**catalog.device(name).compute)
 
 
 @pytest.mark.parametrize("name", list(catalog.load("networks")))
@@ -47,7 +49,7 @@ def test_every_network_is_a_section_and_a_dim(name: str, tmp_path: Path) -> None
 
 
 def test_overrides_beside_like(tmp_path: Path) -> None:
-    design = read("""compute: {like: b200, power: 1 kW}
+    design = read("""compute: {like: b200, model: roofline, power: 1 kW}
 memory: {like: b200, capacity: 100 GB}
 network:
   dims: [{like: dgx_b200_nvswitch, latency: 1 us}, {like: infiniband_ndr, npus: 4, latency: 2 us}]
@@ -60,7 +62,7 @@ npu_types: [{npus: 0:8, compute: h100_sxm, memory: {like: h100_sxm, capacity: 60
     kind = design.npu_types[0]
     assert kind.memory is not None
     assert kind.memory.capacity == 60e9
-    assert kind.compute == ar.Roofline(**catalog.device("h100_sxm").compute)
+    assert kind.compute == ar.Measured(device="h100_sxm")
 
 
 def test_one_bandwidth_takes_the_place_of_the_other(tmp_path: Path) -> None:
@@ -106,6 +108,8 @@ def test_a_written_design_reads_back_equal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("section", "message"), [
     ("compute: h100\n" + NETWORK, r"yaml:2: compute: .*'h100' is not known; .*did you mean 'h100_sxm'"),
     ("memory: {like: h200}\n" + NETWORK, r"yaml:2: memory.like: .*'h200' is not known; .*did you mean 'h200_sxm'"),
+    ("compute: {like: h100_sxm, peak: 650 TFLOP/s}\n" + NETWORK,
+     r"yaml:2: compute.peak: unknown key 'peak' of model: measured; roofline and analytic have it"),
     ("memory: {like: 7}\n" + NETWORK, r"memory.like: '7' is not a name; expected a device of the catalog"),
     ("memory: {like: h100_sxm, capacty: 8 GB}\n" + NETWORK, r"memory.capacty: unknown key .*did you mean 'capacity'"),
     ("memory: {lik: h100_sxm}\n" + NETWORK, r"memory.lik: unknown key 'lik'; .*did you mean 'like'"),
@@ -126,10 +130,10 @@ def test_what_is_refused(section: str, message: str, tmp_path: Path) -> None:
 def test_names_on_a_path(tmp_path: Path) -> None:
     design = read(NETWORK, tmp_path)
     changed = config.replace_all(design, {
-        "compute": "b200", "memory": {"like": "b200", "capacity": "90 GB"}, "memory.latency": "1 ns",
+        "compute": "b200", "memory": {"like": "b200", "capacity": "90 GB"}, "memory.bandwidth": "8 TB/s",
         "network.dims[0]": {"like": "gb200_nvl72", "latency": "1 us"}, "network.dims[0].npus": 36})
-    assert changed.compute == ar.Roofline(**catalog.device("b200").compute)
-    assert (changed.memory.capacity, changed.memory.latency) == (90e9, 1)
+    assert changed.compute == ar.Measured(device="b200")
+    assert (changed.memory.capacity, changed.memory.bandwidth) == (90e9, 8000)
     assert (changed.network.npus, changed.network.flat[0].npu_bandwidth) == (36, 900)
 
 
@@ -150,7 +154,7 @@ derived:
     space = ar.load_space(tmp_path / "space.yaml")
     designs = {(design.network.flat[0].link_bandwidth, design.memory.capacity, design.compute)
                for design in map(space.design, space.points())}
-    names = {name: ar.Roofline(**catalog.device(name).compute) for name in ("h100_sxm", "b200")}
+    names = {name: ar.Measured(device=name) for name in ("h100_sxm", "b200")}
     assert designs == {(band, size, names[name]) for band in (50, 200) for name, size in (
         ("h100_sxm", 81559 * 2**20), ("b200", 183359 * 2**20))}
     ar.dump_space(space, tmp_path / "copy.yaml")

@@ -47,7 +47,7 @@ def test_power_of_the_rest_of_a_host_as_a_share() -> None:
     h100 = cluster(1, cost__host="server_epoch_2024", cost__device="h100_sxm_2024_07", cost__pue=1.0)
     assert figure("power_peak", h100) == pytest.approx(10_200, rel=2e-3)
     a100 = cluster(1, cost__host="server_epoch_a100_2024", cost__device="a100_sxm_80gb_2025_03", cost__pue=1.0,
-                   compute__power="400 W")
+                   compute={"like": "a100_sxm_80gb", "power": "400 W", "idle_power": "50 W"}, memory="a100_sxm_80gb")
     assert figure("power_peak", a100) == pytest.approx(6_500, rel=2e-3)
 
 

@@ -89,7 +89,7 @@ def real_problem() -> Problem:
 MODEL = ar.Decoder(layers=3, d_model=256, heads=8, ffn=1024, vocab=512, seq=128)
 
 
-def trainings(**fixed: object) -> Space:
+def trainings(streams: int | str = "auto", **fixed: object) -> Space:
     """Parallelisations of a small model over two dims of any shape and size, with every way of its collectives."""
     base = ar.Design(
         workload=ar.Transformer(MODEL, global_batch=32, micro_batch=1, dp=8, uneven="fractional"),
@@ -97,7 +97,7 @@ def trainings(**fixed: object) -> Space:
                             ar.Switch(4, bandwidth_per_npu="10 GB/s", latency="1 us")]),
         compute=ar.Roofline(peak="20 TFLOP/s"), memory=ar.Memory(bandwidth="500 GB/s"),
         collective=ar.Collective(all_reduce=["ring"] * 2, all_gather=["ring"] * 2, reduce_scatter=["ring"] * 2,
-                                 endpoint_delay="20 ns"))
+                                 endpoint_delay="20 ns"), system=ar.System(comm_streams=streams))
     choices = {
         "workload.dp": [2, 8], "workload.pp": [1, 2], "workload.zero": [0, 3],
         "network.dims[*].npus": [2, 4], "network.dims[*].shape": ["ring", "switch", "fully_connected"],
@@ -111,6 +111,6 @@ def trainings(**fixed: object) -> Space:
 
 def few_trainings() -> Space:
     """Few enough of them to look at every one."""
-    return trainings(**{"collective.all_gather[*]": ["ring"], "collective.all_reduce[*]": ["ring", "direct"],
-                        "collective.chunks": [4], "collective.composition": ["blueconnect"], "workload.pp": [1],
-                        "network.dims[*].shape": ["ring", "switch"]})
+    return trainings(streams=1, **{
+        "collective.all_gather[*]": ["ring"], "collective.all_reduce[*]": ["ring", "direct"], "collective.chunks": [4],
+        "collective.composition": ["blueconnect"], "workload.pp": [1], "network.dims[*].shape": ["ring", "switch"]})

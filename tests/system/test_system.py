@@ -9,8 +9,12 @@ from astrarium.engine.plan import Lane
 
 
 def test_lanes_stand_where_the_engine_looks() -> None:
-    lanes = ar.System(compute_streams=2, comm_streams=3, cpu_threads=4, p2p_streams=5, copy_streams=6).lanes
+    lanes = ar.System(compute_streams=2, comm_streams=3, cpu_threads=4, p2p_streams=5, copy_streams=6).lanes(7)
     assert [lanes[lane] for lane in (Lane.COMPUTE, Lane.COMM, Lane.CPU, Lane.P2P, Lane.COPY)] == [2, 3, 4, 5, 6]
+
+
+def test_collectives_have_a_stream_for_each_process_group() -> None:
+    assert [ar.System().lanes(groups)[Lane.COMM] for groups in (0, 1, 4)] == [1, 1, 4]
 
 
 def test_placement() -> None:

@@ -3,7 +3,8 @@
     device = catalog.device("h100_sxm")
     ar.Roofline(**device.compute), ar.Memory(**device.memory)
 
-In a design the names stand for sections: `compute: h100_sxm`, `network: dgx_h100_nvswitch` (`Config.shorthand`).
+In a design the names stand for sections: `compute: h100_sxm` (its best compute model), `network: dgx_h100_nvswitch`
+(`Config.shorthand`).
 """
 
 from __future__ import annotations

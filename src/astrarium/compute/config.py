@@ -22,17 +22,32 @@ if TYPE_CHECKING:
 
     I64 = npt.NDArray[np.int64]
 
-__all__ = ["Compute", "Replay", "Roofline", "replays_all"]
+__all__ = ["Compute", "Replay", "Roofline", "replays_all", "usual_model"]
+
+
+def usual_model(device: str) -> str:
+    """The best compute model of a catalog device: `measured` kernels, else `analytic` (its data sheet, with what
+    measured devices share), else `roofline`. Raises InputError for an unknown device."""
+    from astrarium.compute import kernels
+
+    row = catalog.device(device).row
+    return "measured" if kernels.named(device) is not None else "analytic" if "units" in row else "roofline"
+
+
+def _device(name: str) -> dict[str, Any]:
+    """All that a catalog row says for any compute model."""
+    row = catalog.device(name)
+    peaks = {f"{precision}_peak": rate for precision, rate in row.row.get("peaks", {}).items()}
+    units = {"units": row.row["units"]} if "units" in row.row else {}
+    return {"model": usual_model(name), **peaks, **units, **row.compute, "device": name}
 
 
 def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of a device with the keys beside `like`: its peak for a model that takes one, its name for a model
-    that looks the device up by itself."""
+    """What the model takes of a device's row, and the keys beside `like`."""
     found, models = merged(named, beside), Kind("compute")
     model = found["model"]
     takes = {spec.name for spec in specs(models.load(model))} if isinstance(model, str) and model in models else set()
-    gone = {"peak"} - takes if "device" in takes else {"device"}
-    return {key: value for key, value in found.items() if key not in gone or key in beside}
+    return {key: value for key, value in found.items() if key == "model" or key in takes or key in beside}
 
 
 def _idle(compute: Compute) -> Iterable[Problem]:
@@ -49,8 +64,7 @@ class Compute(Config, frozen=True, kw_only=True):
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
     shorthand: ClassVar[Shorthand | None] = Shorthand(
-        lambda name: {"model": "roofline", **catalog.device(name).compute, "device": name},
-        "a device of the catalog (`astrarium list device`)", merge=_of_device)
+        _device, "a device of the catalog (`astrarium list device`)", merge=_of_device)
     memory_bound: ClassVar[bool] = False        # needs memory.bandwidth, counts memory.latency
     power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")
                      ] = default(None)

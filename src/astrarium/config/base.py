@@ -14,7 +14,7 @@ from astrarium.config.named import LIKE, Shorthand, is_named, name_in, spelled_o
 from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "is_default", "to_plain"]
+__all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "is_default", "to_plain", "unknown_key"]
 
 C = TypeVar("C", bound="Config")
 
@@ -169,7 +169,16 @@ def _unknown_keys(keys: Iterable[Any], known: Mapping[str, FieldSpec], kind: typ
         if key not in known:
             guess = nearest(key, legal) if isinstance(key, str) else None
             where = join(path, key) if isinstance(key, str) else path
-            problems.append(Problem(where, f"unknown key {shown(key)}", "one of " + ", ".join(legal), guess))
+            problems.append(Problem(where, unknown_key(kind, key), "one of " + ", ".join(legal), guess))
+
+
+def unknown_key(kind: type[Config], key: object) -> str:
+    """What is wrong with a key that config class `kind` does not have; names the variants of its section that do."""
+    text, variants = f"unknown key {shown(key)}", kind.variants
+    if variants is None or not isinstance(key, str):
+        return text
+    others = [name for name in variants.names() if any(spec.name == key for spec in specs(variants.load(name)))]
+    return text if not others else f"{text} of {kind.tag_key}: {kind.tag}; {' and '.join(others)} have it"
 
 
 def decode(cls: type[C], plain: object) -> C:

@@ -44,17 +44,19 @@ LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 
 
-def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept) -> Plan:
-    """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
+def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept, groups: int | None = None) -> Plan:
+    """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each.
+    `groups`: process groups of a rank of all jobs, where the work is one of several."""
+    groups = work.process_groups if groups is None else groups
     if work.jobs:
         from astrarium.lower.jobs import lower_jobs  # one workload starts without it
 
-        return within_groups(design, lower_jobs(work, lambda job, own: lower_native(job, own, plugins, kept)))
+        return within_groups(design, lower_jobs(work, lambda job, own: lower_native(job, own, plugins, kept, groups)))
     dims = plan_dims(design.network)
     if isinstance(work.source, Traces):
-        work = _recorded(design, work, work.source)
+        work = _recorded(design, work, work.source, groups)
     if work.meetings:
-        return _replay(design, work)
+        return _replay(design, work, groups)
     cache = work.lowered if plugins is None else Cache(1)       # what plug-ins say is no content
     key = (design.compute, design.memory, design.npu_types, design.system.placement, design.network.npus)
     rows = cache.get(("programs", key), lambda: _programs(design, work, plugins))
@@ -75,17 +77,17 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
-                **surroundings(design, dims))
+                **surroundings(design, dims, groups))
     return within_groups(design, plan)
 
 
-def _recorded(design: Design, work: Work, traces: Traces) -> Work:
+def _recorded(design: Design, work: Work, traces: Traces, groups: int) -> Work:
     from astrarium.lower.recorded import as_recorded  # generated workloads start without it
 
-    return as_recorded(design, work, traces)
+    return as_recorded(design, work, traces, groups)
 
 
-def _replay(design: Design, work: Work) -> Plan:
+def _replay(design: Design, work: Work, groups: int) -> Plan:
     """Of a design in which every node takes its recorded time: a network without latency brings members together."""
     from astrarium.lower.recorded_meetings import MeetingTable
 
@@ -94,7 +96,7 @@ def _replay(design: Design, work: Work) -> Plan:
                                expected="no changes, or another compute.model")
     rows = _programs(design, work, None)
     columns = _columns(rows, MeetingTable())
-    around = surroundings(design, (Dim(Shape.SWITCH, design.network.npus, 1.0, 0.0),))
+    around = surroundings(design, (Dim(Shape.SWITCH, design.network.npus, 1.0, 0.0),), groups)
     return Plan(npus=design.network.npus, programs=rows.programs, program_of=rows.program_of, npu_of=rows.npu_of,
                 slot_ptr=columns.pointer, slot_a=columns.a, slot_b=columns.b, slot_c=columns.c, groups=work.groups,
                 collectives=work.meetings,
@@ -137,15 +139,22 @@ def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
     return None if plugins is None else plugins.choice
 
 
-def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
-    """What a Plan and a Stage say beside ranks and their work."""
+def surroundings(design: Design, dims: tuple[Dim, ...], groups: int) -> dict[str, Any]:
+    """What a Plan and a Stage say beside ranks and their work; `groups`: process groups of a rank."""
     network = replace(network_plan(design.network, design.network.backend if has_medium(design) else Backend.FOREIGN),
                       dims=dims)
     if network.backend == "packets":
         network = with_packets(design.network.packets, network)
     return {"network": network,
-            "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,
+            "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": _lanes(design, groups),
             "reduce_bandwidth": _reduce_bandwidths(design)}
+
+
+def _lanes(design: Design, groups: int) -> tuple[int, ...]:
+    """Nodes in flight per lane. A pool behind the network serves one access of an NPU at a time, in the lane of
+    collectives (`design._pooled`)."""
+    remote = design.memory.remote
+    return design.system.lanes(1 if remote.over == "network" and remote.dim is None else groups)
 
 
 def placement_of(design: Design) -> I32:

@@ -62,13 +62,13 @@ def lower_astra_design(design: Design, work: Work, plugins: object | None = None
 def _at_once(plan: Plan, system: System) -> Plan:
     """With several collectives at once, as in ASTRA-sim 1, where the queues of the dims order their chunks. It had no
     other communication, and in ASTRA-sim 2, which has, everything takes turns."""
-    if system.comm_streams == 1:
+    if system.comm_streams in ("auto", 1):
         return plan
     if any(np.isin(program.kind, BY_TURNS).any() for program in plan.programs) or any(
             each.custom is not None for each in plan.collectives):
         raise UnsupportedError("system.comm_streams", f"{system.comm_streams} under compat: astra_sim, with sends, "
                                "receives, remote memory or custom collectives", expected="1: they take turns")
-    return replace(plan, lanes=system.lanes)
+    return replace(plan, lanes=system.lanes(1))
 
 
 def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:

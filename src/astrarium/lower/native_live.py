@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,14 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     plans = table.plans()
     carried(design.network, plans)
     return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
-                         group_of=tuple(group for _, _, group in desk.collectives), **surroundings(design, dims))
+                         group_of=tuple(group for _, _, group in desk.collectives), **surroundings(design, dims, _process_groups(desk)))
+
+
+def _process_groups(desk: Desk) -> int:
+    """The most groups of several ranks that a rank has collectives in."""
+    used = {group for _, _, group in desk.collectives}
+    counts = Counter(rank for group in used if group >= 0 and len(desk.groups[group]) > 1 for rank in desk.groups[group])
+    return max(counts.values(), default=0) + (-1 in used)
 
 
 class _Times:

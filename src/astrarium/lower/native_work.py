@@ -17,6 +17,7 @@ from astrarium.compute.config import replays_all
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError
+from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import Members, refuse_foreign_groups
 from astrarium.lower.shared_slots import share_slots
@@ -54,6 +55,14 @@ class Work(Struct, frozen=True, eq=False, dict=True):
     def lowered(self) -> Cache[Any]:
         return Cache(LOWERED)
 
+    @cached_property
+    def process_groups(self) -> int:
+        """The most groups of several ranks that a rank has collectives in (by group and involved dims), of the first
+        ranks of all classes."""
+        counts = [sum(group < 0 or self.groups[group].size > 1 for group in _groups_of_first(trace))
+                  for trace in self.classes]
+        return max([*counts, *(job.work.process_groups for job in self.jobs)], default=0)
+
     @property
     def ranks(self) -> int:
         """How many ranks it is of."""
@@ -70,6 +79,15 @@ class PlacedWork(Struct, frozen=True, eq=False):
 
 Given: TypeAlias = Traces | Generated | Work
 """What a caller may have in place of a workload's files: traces, what a generator made, or the Work of either."""
+
+
+def _groups_of_first(trace: TraceClass) -> list[int]:
+    """The group of every (group, involved dims) in which the first rank of a class has collectives; -1: all ranks."""
+    comm = np.flatnonzero(COMM_TYPE[trace.type])
+    collective = trace.type[comm] == NodeKind.COMM_COLL
+    slot = np.arange(comm.size) if trace.slot is None else trace.slot
+    pairs = zip(trace.slot_b[0][slot[collective]].tolist(), trace.involved[comm[collective]].tolist())
+    return [group for group, _ in sorted(set(pairs))]
 
 
 def own_slots(trace: TraceClass) -> TraceClass:

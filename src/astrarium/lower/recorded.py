@@ -31,7 +31,7 @@ I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
 
 
-def as_recorded(design: Design, work: Work, traces: Traces) -> Work:
+def as_recorded(design: Design, work: Work, traces: Traces, process_groups: int) -> Work:
     """The work of a design whose traces a profiler wrote, with what they say beyond the dependency graph; any other
     work as it is. A design that replays everything gets its collectives back as meetings (see `recorded_meetings`).
 
@@ -50,7 +50,7 @@ def as_recorded(design: Design, work: Work, traces: Traces) -> Work:
     if replays:
         work = with_meetings(work, traces, groups, clocks)
     classes = [part for trace, columns in zip(work.classes, traces.classes, strict=True)
-               for part in _ordered(trace, columns, design.system.lanes[Lane.COMM])]
+               for part in _ordered(trace, columns, design.system.lanes(process_groups)[Lane.COMM])]
     if clocks is not None and workload.starts == "recorded":
         refuse_apart(traces, clocks)
         begin = clocks.begin * PS_PER_NS

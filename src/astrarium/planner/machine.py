@@ -13,10 +13,10 @@ from msgspec import Struct
 from astrarium import catalog
 from astrarium.collective.config import Collective
 from astrarium.collective.fabrics import fabric
-from astrarium.compute import kernels
-from astrarium.compute.config import Compute
+from astrarium.compute.config import Compute, usual_model
 from astrarium.config.base import decode
 from astrarium.config.files import load
+from astrarium.config.named import LIKE
 from astrarium.config.spec import specs
 from astrarium.cost.interval import validated_stack
 from astrarium.design import Design
@@ -33,7 +33,6 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["Machine", "machine_of", "stack_settings", "usual_stack"]
 
 NOWHERE = Cost()      # nothing is said of prices
-STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
 class Machine(Struct, frozen=True):
@@ -80,7 +79,7 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
                powers: Mapping[str, Any] = MappingProxyType({}), assumed: Sequence[str] = ()) -> Machine:
     """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
     joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
-    their times come from (`collective.model`); left out: what was measured, see `usual_compute` and
+    their times come from (`collective.model`); left out: what was measured, see `usual_model` and
     `usual_collectives`. `stack`: a software stack of the catalog. `cost`: where it is bought; `powers`: what an NPU
     draws (fields of `compute`); `assumed`: sentences about both. Raises InputError."""
     if npus < 1:
@@ -98,17 +97,9 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
         raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
     settings = stack_settings(stack, len(found.flat) > 1)
     how = decode(Collective, {**settings["collective"], "model": collectives or usual_collectives(found)})
-    return Machine(device, _compute(row, compute or usual_compute(device), {**settings["compute"], **powers}),
-                   Memory(**row.memory), found, how, decode(System, {"comm_streams": STREAMS, **settings["system"]}),
+    return Machine(device, _compute(device, compute or usual_model(device), {**settings["compute"], **powers}),
+                   Memory(**row.memory), found, how, decode(System, settings["system"]),
                    stack, (*said, *assumed), cost or NOWHERE)
-
-
-def usual_compute(device: str) -> str:
-    """The best compute model of a catalog device: measured kernels, else its data sheet with what measured devices
-    share, else the roofline."""
-    if kernels.named(device) is not None:
-        return "measured"
-    return "analytic" if "units" in catalog.device(device).row else "roofline"
 
 
 def usual_collectives(network: Network) -> str:
@@ -127,16 +118,14 @@ def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | 
     return next((found for found in every if found is not None), None)
 
 
-def _compute(row: catalog.Device, model: str, settings: Mapping[str, Any]) -> Compute:
-    """The compute model of a device, under a stack's settings, from all that its row says."""
+def _compute(device: str, model: str, settings: Mapping[str, Any]) -> Compute:
+    """A compute model of a catalog device, under a stack's settings of those that the model has."""
     if model not in Kind("compute"):
         raise InputError("compute", f"{model!r} is not known",
                          expected="one of " + ", ".join(Kind("compute").names()))
     known = {spec.name for spec in specs(Kind("compute").load(model))}
-    peaks = {f"{name}_peak": rate for name, rate in row.row.get("peaks", {}).items()}
-    given = {**peaks, **{name: row.row[name] for name in ("units",) if name in row.row}, **row.compute,
-             "device": row.name, **settings}
-    return decode(Compute, {"model": model, **{name: value for name, value in given.items() if name in known}})
+    given = {name: value for name, value in settings.items() if name in known}
+    return decode(Compute, {LIKE: device, "model": model, **given})
 
 
 def stack_settings(stack: str | None, several_hosts: bool) -> Mapping[str, Mapping[str, Any]]:

@@ -64,7 +64,8 @@ def _astra_reading(design: Design) -> tuple[Design, Design]:
     silent = [op for op in CHOSEN if not getattr(given, op) and not getattr(given.custom, op)]
     lists = {f"collective.{op}": list(algorithms_of(given, op, shapes)) for op in silent}
     design = replace_all(design, {**lists, **_written(given)})
-    plain, delay = System(), float(design.collective.endpoint_delay)
+    plain = System(comm_streams="auto" if design.system.comm_streams == "auto" else 1)      # auto: 1 in ASTRA-sim
+    delay = float(design.collective.endpoint_delay)
     changes: dict[str, object] = {f"system.{name}": getattr(plain, name) for name in STREAMS}
     if not delay.is_integer():
         changes["collective.endpoint_delay"] = f"{int(delay)} ns"
