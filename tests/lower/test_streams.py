@@ -12,7 +12,8 @@ from astrarium.lower import Kept, lower, read_work
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 
-NETWORK = ar.Network([ar.Switch(2, bandwidth="100 GB/s", latency="1 us"), ar.Switch(4, bandwidth="50 GB/s", latency="1 us")])
+NETWORK = ar.Network([ar.Switch(2, bandwidth="100 GB/s", latency="1 us"),
+                      ar.Switch(4, bandwidth="50 GB/s", latency="1 us")])
 SIZES = {"global_batch": 16, "seq": 256}
 
 

@@ -58,13 +58,15 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     plans = table.plans()
     carried(design.network, plans)
     return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
-                         group_of=tuple(group for _, _, group in desk.collectives), **surroundings(design, dims, _process_groups(desk)))
+                         group_of=tuple(group for _, _, group in desk.collectives),
+                         **surroundings(design, dims, _process_groups(desk)))
 
 
 def _process_groups(desk: Desk) -> int:
     """The most groups of several ranks that a rank has collectives in."""
     used = {group for _, _, group in desk.collectives}
-    counts = Counter(rank for group in used if group >= 0 and len(desk.groups[group]) > 1 for rank in desk.groups[group])
+    several = [desk.groups[group] for group in used if group >= 0 and len(desk.groups[group]) > 1]
+    counts = Counter(rank for members in several for rank in members)
     return max(counts.values(), default=0) + (-1 in used)
 
 
