@@ -97,7 +97,8 @@ def test_run_prints_figures_and_what_holds_for_them(tmp_path: Path, capsys: pyte
     path.write_text(STEP)
     assert main(["run", str(path)]) == 0
     said = capsys.readouterr().out
-    assert "training: 512 tokens a sample, 8 samples a step, bf16, no stack named; bf16 peak 312 TFLOP/s" in said
+    assert ("training: 512 tokens a sample, 8 samples a step, bf16; bf16 peak 312 TFLOP/s\n"
+            "with roofline kernels, simulated collectives, no stack named\n") in said
     for label in ("MFU", "HFU", "tokens/s/NPU", "samples/s", "price of 10^12 tokens"):
         assert label in said
     assert main(["run", str(path), "--json"]) == 0

@@ -35,15 +35,18 @@ HOUR = 3600.0
 
 
 def conditions(design: Design) -> dict[str, object]:
-    """What holds for every figure of a training step: sequence length, batch, precision, software stack (None: none is
-    named), the peaks that utilisation refers to. Empty for other workloads."""
+    """What holds for every figure of a training step: sequence length, batch, precision, where times of kernels and
+    collectives come from, software stack (None: none is named), the peaks that utilisation refers to. Empty for other
+    workloads."""
     if design.workload.tag != "transformer":
         return {}
     work = training_of("conditions", design)
     products = _products(work.precision)
-    peaks = sorted({_rate_at(compute, products) or 0.0 for compute, _ in npu_types(design)[1]} - {0.0})
+    types = [compute for compute, _ in npu_types(design)[1]]
+    peaks = sorted({_rate_at(compute, products) or 0.0 for compute in types} - {0.0})
     return {"sequence_tokens": sequence_of(work), "global_batch": work.global_batch, "ranks": work.ranks,
             "precision": _precision(work.precision), "peak_precision": products, "peak_flop_per_ns": peaks,
+            "kernels": sorted({compute.tag for compute in types}), "collectives": design.collective.model,
             "stack": design.stack}
 
 

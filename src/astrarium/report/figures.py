@@ -21,10 +21,11 @@ def figure_table(found: Mapping[str, float], training: Mapping[str, object],
     if training:
         title = (f"training: {training['sequence_tokens']:,} tokens a sample, {training['global_batch']:,} samples a "
                  f"step, {training['precision']}")
-        title += f", stack {training['stack']}" if training["stack"] else ", no stack named"
         peaks = cast("list[float]", training["peak_flop_per_ns"])
         rates = " and ".join(f"{peak / 1000:,.6g}" for peak in peaks)
         title += f"; {training['peak_precision']} peak {rates} TFLOP/s" if peaks else ""
+        title += (f"\nwith {' and '.join(cast('list[str]', training['kernels']))} kernels, {training['collectives']} "
+                  "collectives, " + (f"stack {training['stack']}" if training["stack"] else "no stack named"))
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]
     if within is not None and within.validated:
         return Table(title, "<><", [(*row, span(within, name, value)) for row, (name, value) in
