@@ -104,7 +104,8 @@ def test_run_prints_figures_and_what_holds_for_them(tmp_path: Path, capsys: pyte
     assert main(["run", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["training"] == {"sequence_tokens": 512, "global_batch": 8, "ranks": 4, "precision": "bf16",
-                                 "peak_precision": "bf16", "peak_flop_per_ns": [312_000.0], "stack": None}
+                                 "peak_precision": "bf16", "peak_flop_per_ns": [312_000.0],
+                                 "kernels": ["roofline"], "collectives": "simulated", "stack": None}
     assert found["figures"] == pytest.approx(figures(ar.load_design(path), ar.simulate(ar.load_design(path))))
 
 
