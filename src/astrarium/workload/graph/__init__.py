@@ -66,8 +66,10 @@ def _temporary(gradients: str, layer: bool) -> bool:
 
 
 def _losses(blocks: Sequence[Block], options: Options) -> Sequence[Block]:
-    """The blocks, with a fused loss where the options say so: logits are activations, and become their gradient."""
-    if options.cross_entropy != "fused":
+    """The blocks, with logits in the format of activations where the loss is not a plain one; a fused one puts their
+    gradient in their place."""
+    if options.cross_entropy == "plain":
         return blocks
+    reused = frozenset({LOGITS} if options.cross_entropy == "fused" else ())
     return [replace(block, widths={name: role for name, role in block.widths.items() if name != LOGITS},
-                    reused=frozenset({LOGITS})) if LOGITS in block.widths else block for block in blocks]
+                    reused=reused) if LOGITS in block.widths else block for block in blocks]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from astrarium.vocab import CommOp
 from astrarium.workload.graph.amount import largest, total
+from astrarium.workload.graph.checkpoint import kept_results, run_again
 from astrarium.workload.graph.draft import ENTRY
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
@@ -175,7 +176,8 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
                 temporary: bool = False) -> BlockPieces:
     """The pieces of a block on one rank.
 
-    `recompute`: `none`, `selective` (operators marked `core` run again) or `full` (the whole block from its input).
+    `recompute`: `none`, `selective` (operators marked `core` run again), `operators` (see `checkpoint`) or `full` (the
+    whole block from its input).
     `widths`: bytes per element by precision role; `numbers`: formats in which kernels compute. `backward` False:
     inference; nothing is saved. `temporary`: the gradient of a weight is a tensor of its own before it is added to what
     is kept.
@@ -191,6 +193,10 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     end = front.need(block.output) if block.output.tensor else len(front.drafts) - 1
     stored = _stored(block.ops, front)
     saved, extra = _saved(block, block.ops, recompute == "selective")
+    again: list[Op] = []
+    if recompute == "operators" and backward:
+        again, saved = run_again(block, kept_results(block, front, stored), saved)
+        extra = [(kind, op) for kind, op in extra if kind == "stats"]
     output = total(front.bytes_of(use) for use in _leaving(block))
     saved.pop(block.memory.tensor, None)
     waiting = _kept(front, stored, {**saved, **dict.fromkeys(_made_memory(block), ())})
@@ -205,13 +211,14 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     if recompute == "full":
         if block.input.tensor:
             kept = {name: [stored[name]] for name in {block.input.tensor} | _made_memory(block)}
+        again, extra = list(block.ops), []
+    if again:
         back.known.update({name: Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
                            if front.known[name].step == ENTRY})
-        back.forward(block.ops, "again.")
+        _find(back, {name: stored[name] for name in kept} if recompute == "operators" else {}, kept, ENTRY)
+        back.forward(again, "again.")
         start = len(back.drafts) - 1
-        extra = []
-    for name, placed in stored.items():
-        back.known[name] = Known(placed, start, {back.axes(each.dims): start for each in waiting.get(name, ())})
+    _find(back, stored, waiting, start)
     _first_gradient(back, block, start)
     wanted = _differentiable(block, block.ops)
     _backward(back, block.ops, wanted, recompute == "selective")
@@ -226,7 +233,13 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     still = held - loose.keys() | {gradient(name) for name in block.reused}
     working = largest(front.drafts.working(left), back.drafts.working(still, loose))
     return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, held), weights,
-                       _saved_bytes(front, kept, extra, recompute == "full"), working, output)
+                       _saved_bytes(front, kept, extra, recompute in ("full", "operators")), working, output)
+
+
+def _find(side: Side, stored: Mapping[str, Placed], waiting: Mapping[str, Sequence[Placed]], step: int) -> None:
+    """Tensors are there after `step`, as they are stored and as they wait."""
+    for name, placed in stored.items():
+        side.known[name] = Known(placed, step, {side.axes(each.dims): step for each in waiting.get(name, ())})
 
 
 def _entering(block: Block) -> tuple[Use, ...]:
