@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,13 @@ from tests.planner.spaces import SPARSE
 
 from astrarium.errors import InputError
 from astrarium.planner.job import Job, job_of
-from astrarium.planner.launch import Today, launch_arguments, read_launch, today_of
+from astrarium.planner.launch import Today, launch_arguments, read_launch, stack_of_framework, today_of
+from astrarium.planner.launch.known import known_keys
 from astrarium.planner.launch.words import arguments_of
 from astrarium.planner.layout import Layout
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
+from astrarium.workload.model.latent import Latent
 
 MEGATRON = """#!/bin/bash
 # Llama 3 70B  --num-layers 3
@@ -31,7 +36,7 @@ TRAIN="--micro-batch-size 2 --global-batch-size=1024 --lr 1.5e-4 --bf16 --overla
     --use-distributed-optimizer"
 torchrun ${RUN[@]} pretrain_gpt.py ${MODEL[@]} $TRAIN \\
     --tensor-model-parallel-size $TP --pipeline-model-parallel-size 4 --sequence-parallel --vocab-size 128256 \\
-    --num-layers-per-virtual-pipeline-stage 5 --frobnicate 3 MORE
+    --num-layers-per-virtual-pipeline-stage 5 --log-interval 3 MORE
 """
 NEMO = """
 trainer: {num_nodes: 4, devices: 8, precision: bf16}
@@ -97,8 +102,19 @@ def test_megatron(tmp_path: Path) -> None:
     assert now.job.base.precision.gradients == "fp32"
     assert now.job.base.overlap
     assert not now.job.base.dropout
-    assert any("not known here: frobnicate" in text for text in now.job.assumed)
-    assert any(text.startswith("without effect on time: lr") for text in now.job.assumed)
+    assert "without effect on time: lr, log_interval" in now.job.assumed
+
+
+def test_keys_that_the_user_calls_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    path.write_text(MEGATRON.replace("--log-interval 3", "--frobnicate 3 --frob-two --cpu-offloading-num-layers 9"))
+    launch = read_launch(str(path), ["--frob*", "cpu-offloading-num-layers"])
+    assert "as without frobnicate, frob_two, cpu_offloading_num_layers (--ignore)" in launch.assumed
+    with pytest.raises(InputError, match=r"--ignore frobnicat: is no key of .*did you mean 'frobnicate'"):
+        read_launch(str(path), ["frobnicat"])
+    with pytest.raises(InputError, match="keys that are not known here: frobnicate, frob_two; expected --ignore "
+                                         "frobnicate,frob_two where"):
+        read_launch(str(path), ["cpu_offloading_num_layers"])
 
 
 def test_branches_of_a_script_are_said(tmp_path: Path) -> None:
@@ -111,6 +127,72 @@ def test_formats_of_products(tmp_path: Path) -> None:
     changed = MEGATRON.replace("--bf16", "--bf16 --fp8-format hybrid --grad-reduce-in-bf16 --cross-entropy-loss-fusion")
     work = read(tmp_path, "a.sh", changed).job.base
     assert (work.precision.products, work.precision.gradients, work.cross_entropy) == ("fp8", "bf16", "fused")
+
+
+def megatron(tmp_path: Path, more: str) -> Today:
+    return read(tmp_path, "a.sh", MEGATRON.replace("--bf16", f"--bf16 {more}"))
+
+
+def test_formats_of_the_optimizer(tmp_path: Path) -> None:
+    moments = "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"
+    found = megatron(tmp_path, f"--use-precision-aware-optimizer {moments}").job.base.precision
+    assert (found.master, found.moments) == ("bf16", "bf16")        # bf16 weights have the other half of the master
+    found = megatron(tmp_path, f"--use-precision-aware-optimizer {moments} --main-params-dtype fp16").job.base.precision
+    assert (found.master, found.moments) == ("fp16", "bf16")
+    assert megatron(tmp_path, moments).job.base.precision.moments == "fp32"
+    assert megatron(tmp_path, "--fp8-hybrid").job.base.precision.products == "fp8"
+    with pytest.raises(InputError, match="fp32, and exp_avg_dtype is fp8, is not predicted"):
+        megatron(tmp_path, "--use-precision-aware-optimizer --exp-avg-dtype fp8")
+
+
+def test_recomputation(tmp_path: Path) -> None:
+    now = megatron(tmp_path, "--recompute-granularity full --recompute-method block --recompute-num-layers 2")
+    assert (now.layout.recompute, now.fields) == ("full", {"recompute_first": 2})
+    now = megatron(tmp_path, "--recompute-granularity selective --recompute-modules core_attn layernorm mlp")
+    assert (now.layout.recompute, now.fields) == ("selective", {"recompute_modules": ["attention", "norms", "ffn"]})
+    assert megatron(tmp_path, "--recompute-activations").layout.recompute == "selective"
+    now = megatron(tmp_path, "--num-experts 8 --moe-layer-recompute")
+    assert (now.layout.recompute, now.fields) == ("selective", {"recompute_modules": ["experts"]})
+
+
+def test_models(tmp_path: Path) -> None:
+    latent = ("--multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 "
+              "--qk-pos-emb-head-dim 64 --v-head-dim 128 --num-experts 256 --moe-layer-freq ([0]*3+[1]*77) "
+              "--moe-router-topk 8 --moe-ffn-hidden-size 2048 --moe-shared-expert-intermediate-size 2048 "
+              "--moe-router-score-function sigmoid --moe-router-enable-expert-bias --mtp-num-layers 1 --qk-layernorm")
+    model = megatron(tmp_path, latent).job.base.model
+    assert isinstance(model, Decoder)
+    assert model.mla == Latent(q_rank=1536, kv_rank=512, nope_size=128, rope_size=64, v_size=128)
+    assert model.moe == Experts(experts=256, top_k=8, expert_ffn=2048, shared_experts=1, dense_layers=3,
+                                router="sigmoid", router_bias=True)
+    assert (model.mtp, model.kv_heads) == (1, None)
+    model = megatron(tmp_path, "--window-size 4095,0 --window-attn-skip-freq 4 --softmax-type learnable").job.base.model
+    assert isinstance(model, Decoder)
+    assert (model.window, model.full_every, model.sinks) == (4096, 4, True)
+    model = megatron(tmp_path, "--num-experts 8 --moe-layer-freq ([0,1]*40)").job.base.model
+    assert isinstance(model, Decoder)
+    assert model.moe is not None
+    assert (model.moe.dense_layers, model.moe.every) == (0, 2)
+
+
+def test_printed_arguments(tmp_path: Path) -> None:
+    """What Megatron-LM prints at its start, in a log."""
+    names = {"num_layers": 32, "hidden_size": 4096, "ffn_hidden_size": 14336, "num_attention_heads": 32,
+             "group_query_attention": True, "num_query_groups": 8, "add_bias_linear": False, "swiglu": True,
+             "normalization": "RMSNorm", "position_embedding_type": "rope", "padded_vocab_size": 128256,
+             "untie_embeddings_and_output_weights": True, "world_size": 16, "tensor_model_parallel_size": 2,
+             "micro_batch_size": 1, "global_batch_size": 128, "seq_length": 2048, "encoder_seq_length": 2048,
+             "recompute_granularity": None, "fp8": None, "window_size": None, "cpu_offloading_num_layers": 0,
+             "use_distributed_optimizer": True, "rampup_batch_size": None, "exp_avg_dtype": "torch.float32",
+             "gradient_accumulation_fusion": True, "bf16": True, "mamba_state_dim": 128,
+             "params_dtype": "torch.bfloat16"}
+    text = "using world size: 16\n" + "\n".join(f"[default0]:  {name} {'.' * 20} {value}"
+                                                for name, value in names.items())
+    now = read(tmp_path, "log.txt", text)
+    assert (now.npus, now.layout) == (16, Layout(tp=2, dp=8, zero=1))
+    model = now.job.base.model
+    assert isinstance(model, Decoder)
+    assert (model.kv_heads, list(model.biases), model.vocab, model.positions) == (8, [], 128256, "rotary")
 
 
 def test_the_same_model_by_name(tmp_path: Path) -> None:
@@ -134,6 +216,24 @@ def test_deepspeed(tmp_path: Path) -> None:
         read(tmp_path, "ds.json", json.dumps(DEEPSPEED), npus=16)
     with pytest.raises(InputError, match="does not say how many NPUs"):
         read(tmp_path, "ds.json", json.dumps(DEEPSPEED), model="llama2-7b")
+    with pytest.raises(InputError, match="does not say how many samples a step has; expected --global-batch N"):
+        read(tmp_path, "ds.json", json.dumps({**DEEPSPEED, "train_batch_size": "auto",
+                                              "train_micro_batch_size_per_gpu": "auto"}), model="llama2-7b", npus=16)
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    ({"activation_checkpointing": {"cpu_checkpointing": True}}, "cpu_checkpointing: 'True' is not predicted"),
+    ({"curriculum_learning": {"enabled": True}}, "curriculum_learning.enabled.*not predicted"),
+    ({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}, "device 'cpu' is not predicted"),
+    ({"zero_optimisation": {"stage": 3}}, "zero_optimisation.stage.*did you mean 'zero_optimization.stage'"),
+    ({"optimizer": {"type": "OneBitAdam"}}, "optimizer.type: 'onebitadam' is not predicted")])
+def test_keys_of_deepspeed(tmp_path: Path, more: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, "ds.json", json.dumps({**DEEPSPEED, **more}), model="llama2-7b", npus=16)
+    off = {"curriculum_learning": {"enabled": False, "curriculum_type": "seqlen"},
+           "data_types": {"grad_accum_dtype": "fp32"}}
+    now = read(tmp_path, "ds.json", json.dumps({**DEEPSPEED, **off}), model="llama2-7b", npus=16)
+    assert now.job.base.precision.gradients == "fp32"
 
 
 def test_torchtitan(tmp_path: Path) -> None:
@@ -146,17 +246,121 @@ def test_torchtitan(tmp_path: Path) -> None:
     assert read(tmp_path, "t.toml", hybrid).fields == {"zero_ranks": 4}
 
 
+def test_older_names_of_torchtitan(tmp_path: Path) -> None:
+    old = """
+[model]
+name = "llama3"
+flavor = "70B"
+[training]
+batch_size = 8
+seq_len = 8192
+data_parallel_shard_degree = -1
+tensor_parallel_degree = 8
+compile = true
+[experimental]
+pipeline_parallel_degree = 2
+pipeline_parallel_microbatches = 4
+[float8]
+enable_float8_linear = true
+[activation_checkpoint]
+mode = "full"
+"""
+    now = read(tmp_path, "t.toml", old, npus=64)
+    assert now.layout == Layout(tp=8, pp=2, dp=4, zero=1, micro_batch=2, recompute="full", tp_sequence=True)
+    work = now.job.base
+    assert (work.global_batch, work.precision.products, work.cross_entropy) == (32, "fp8", "eager")
+    with pytest.raises(InputError, match=r"training.batch_size: is 8, and training.local_batch_size is 4"):
+        read(tmp_path, "t.toml", old.replace("seq_len", "local_batch_size = 4\nseq_len"), npus=64)
+
+
+def test_checkpointing_of_torchtitan(tmp_path: Path) -> None:
+    def layers(option: str) -> Today:
+        change = f'mode = "selective"\nselective_ac_option = "{option}"'
+        return read(tmp_path, "t.toml", TITAN.replace('mode = "full"', change), npus=64)
+
+    assert layers("op").layout.recompute == "operators"
+    assert (layers("2").layout.recompute, layers("2").fields) == ("full", {"recompute_every": 2})
+    assert layers("1").fields == {}
+    with pytest.raises(InputError, match="'most' is not known; expected op, or N"):
+        layers("most")
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    ("[training]\nseq_length = 3", "training.seq_length: is not known here.*did you mean 'training.seq_len'"),
+    ("[optimizer]\nname = 'Muon'", "optimizer.name: 'Muon' is not predicted"),
+    ("[training]\nenable_cpu_offload = true", "enable_cpu_offload: 'True' is not predicted"),
+    ("[parallelism]\nexpert_parallel_comm_backend = 'deepep'", "'deepep' is not predicted"),
+    ("[model]\nname = 'llama3'\nflavor = '9B'", "does not say the model: it lacks the sizes of llama3 9B"),
+    ("[model]\nname = 'llama3'\nflavor = '8B'\nconverters = ['lora']", "'lora' is not predicted")])
+def test_keys_of_torchtitan(tmp_path: Path, more: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, "t.toml", more, npus=64)
+
+
+def test_formats_of_nemo(tmp_path: Path) -> None:
+    plain = read(tmp_path, "a.yaml", NEMO).job.base.precision       # megatron_amp_O2 is off where it is left out
+    assert (plain.weights, plain.products, plain.master, plain.gradients) == ("fp32", "bf16", None, "fp32")
+    half = NEMO.replace("  fp8: False", "  megatron_amp_O2: True\n  fp8: False").replace(
+        "lr: 2e-4", "lr: 2e-4, grad_sync_dtype: bf16, overlap_grad_sync: True")
+    work = read(tmp_path, "a.yaml", half).job.base
+    assert (work.precision.weights, work.precision.gradients, work.overlap) == ("bf16", "bf16", True)
+    for change, message in (("num_layers: 32", "num_layers: 32\n  drop_layers: [1]"), "drop_layers: .* is not pred"), \
+            (("bias: False", "bias: False\n  transformer_block_type: normformer"), "expected pre_ln"), \
+            (("lr: 2e-4", "lr: 2e-4, overlapp: 3"), "optim.overlapp: is not known"), \
+            (("precision: bf16", "precision: bf16, accumulate_grad_batches: 2"), "say global_batch_size"):
+        with pytest.raises(InputError, match=message):
+            read(tmp_path, "a.yaml", NEMO.replace(*change))
+
+
+@pytest.mark.parametrize("framework", ["megatron", "nemo", "torchtitan", "deepspeed"])
+def test_a_key_is_in_one_table(framework: str) -> None:
+    known = known_keys(framework)
+    assert not known.harmless & known.simpler.keys()
+    assert not known.harmless & known.refused.keys()
+    assert not known.simpler.keys() & known.refused.keys()
+    assert all(len(family) > 2 for family in known.families)
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("a.txt", "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8\n1\nx -1 1 NONE 0 1 NONE 0 1 NONE 0 1",
+     "holds a workload of SimAI or ASTRA-sim 1.0.*astrarium trace convert"),
+    ("a.sh", "torchrun x.py trainer.num_nodes=1 model.tensor_model_parallel_size=2", "Hydra overrides of a NeMo 1")])
+def test_files_of_others(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, name, text, npus=8)
+
+
+@pytest.mark.parametrize(("framework", "device", "stack", "message"), [
+    ("torchtitan", "h100_sxm", "fsdp", "as the file is torchtitan's$"),
+    ("megatron-lm", "h100_sxm", "nemo", "Megatron core as NeMo runs it$"),
+    ("nemo", "a100_sxm", "nemo", "no stack of nemo has 10 unseen measured rows on a100_sxm"),
+    ("deepspeed", "h100_sxm", "fsdp", "the catalog has no stack of DeepSpeed")])
+def test_stacks_of_frameworks(framework: str, device: str, stack: str, message: str) -> None:
+    name, said = stack_of_framework(framework, [device], None, None)
+    assert name == stack
+    assert re.search(message, said[0])
+    assert stack_of_framework(framework, [device], "analytic", None)[0] is None
+
+
 @pytest.mark.parametrize(("change", "message"), [
     (("--sequence-parallel", "--pipeline-model-parallel-layout 'E|t*80|L'"), "parallel_layout.*not predicted"),
     (("--bf16", "--optimizer-cpu-offload"), "optimizer_cpu_offload.*not predicted"),
-    (("--bf16", "--recompute-granularity full --recompute-method block --recompute-num-layers 2"), "2 of 5 layers"),
     (("--micro-batch-size 2", "--micro-batch-size two"), "micro_batch_size: 'two' is no whole number"),
     (("$TP --pipe", "$((2*4)) --pipe"), r"tensor_model_parallel_size: '\$\(\(2\*4\)\)' is no whole number"),
     (("--bf16", "--cp-comm-type a2a"), "cp_comm_type: 'a2a' is not predicted; expected one of p2p, all_gather"),
+    (("--bf16", "--cpu-offloading-num-layers 10"), "cpu_offloading_num_layers: '10' is not predicted.*--ignore cpu_"),
+    (("--bf16", "--optimizer muon"), "optimizer: 'muon' is not predicted; expected one of adam, sgd"),
+    (("--bf16", "--recompute-granularity selective --recompute-modules mhc"), "'mhc' is not predicted; expected some"),
+    (("--bf16", "--moe-layer-freq ([1]*3+[0]*77) --num-experts 8"), r"moe_layer_freq: '\(\[1\]\*3"),
+    (("--bf16", "--deepspeed"), "deepspeed: .*give the DeepSpeed configuration"),
+    (("--log-interval", "--frobnicate"), "frobnicate: is not known here; expected --ignore frobnicate where"),
+    (("--log-interval", "--tensor-model-paralel-size"), "did you mean 'tensor_model_parallel_size'"),
     (("--num-layers 80", "--num-layers 79"), "does not divide 79"),
     (("--pipeline-model-parallel-size 4", "--pipeline-model-parallel-size 3"), "divide"),
     (("type rope", "type rope relative"), "position_embedding_type: .* is not predicted"),
-    (("--bf16", "'"), "is no list of arguments"), (("--vocab-size", "--vocabulary"), "does not say the model")])
+    (("--bf16", "'"), "is no list of arguments"), (("--vocab-size 128256", ""),
+                                                              "does not say the model: it lacks vocab_size; expected "
+                                                              "them in the file, or MODEL")])
 def test_what_matters_and_is_not_predicted_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message) as raised:
         read(tmp_path, "a.sh", MEGATRON.replace(*change))

@@ -82,3 +82,30 @@ def test_bytes_of_the_loss(loss: str, logits: int) -> None:
                                  cross_entropy="fused", software={"fused_norms": False}))[0]
     more = found.total - rest.total
     assert more == pytest.approx((logits - 2) * 128256 * TOKENS, abs=0.2 * 128256 * TOKENS)
+
+
+def test_modules() -> None:
+    plain, norms = (recipe(recompute="selective", recompute_modules=names).kinds[1]
+                    for names in (["attention"], ["norms"]))
+    assert (plain.saved - norms.saved) / TOKENS == 2 * 2 * D        # the two norms' results
+    assert again(norms) == "norm1 norm2"
+    ffn = recipe(recompute="selective", recompute_modules=["attention", "ffn"]).kinds[1]
+    assert (plain.saved - ffn.saved) / TOKENS == 3 * 2 * FFN        # up, gate and their product
+    assert again(ffn) == "up+gate activation"
+    assert recipe(recompute="none").kinds[1] == plain               # flash attention keeps none of its core
+
+
+def test_modules_of_latent_attention_and_experts() -> None:
+    def layer(*names: str) -> BlockPieces:
+        work = Transformer("deepseek-v3", global_batch=8, seq=1024, micro_batch=1, dp=8, ep=8, zero=1,
+                           recompute="selective", recompute_modules=names)
+        return next(block for block in recipe_of(work).kinds if block.name == "expert_layer")
+
+    plain, latent, acts, whole = layer("attention"), layer("latent"), layer("expert_activation"), layer("experts")
+    # of every head: query and key of 192 numbers, value of 128; from the key that all heads share they are made again
+    assert (plain.saved - latent.saved) / 1024 == 2 * 128 * (192 + 192 + 128) - 2 * 64
+    assert (plain.saved - acts.saved) / 1024 == pytest.approx(2 * 8 * 2048)
+    assert whole.saved < acts.saved
+    forward = [step for step in whole.forward.steps if step.name.endswith("all_to_all")]
+    backward = [step for step in whole.backward.steps if step.name.endswith("all_to_all")]
+    assert len(backward) == 2 * len(forward) - 1        # tokens go to the experts again

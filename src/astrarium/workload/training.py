@@ -108,7 +108,8 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         batch=workload.replica_batch * workload.dp / workload.micro_batches,
         seq=sequence_of(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
-        recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
+        recompute=workload.recompute, modules=tuple(workload.recompute_modules), fuse=workload.fusion,
+        dropout=workload.dropout, uneven=workload.uneven,
         fused_norms=workload.software.fused_norms, fused_qkv=workload.software.fused_qkv,
         widths=widths_of(workload.precision), numbers=numbers_of(workload.precision),
         cross_entropy=workload.cross_entropy, weight_gradients=workload.weight_gradients)

@@ -272,10 +272,16 @@ class Transformer(Workload, frozen=True):
                                   "embedding and the head as blocks of their own. More parts than layers are divided "
                                   "by FLOPs.")] = "layers"
     recompute: Annotated[Literal["none", "selective", "operators", "full"],
-                         Knob("Activations that backward computes again: none, attention's core (selective), all but "
-                              "results of attention, of every second product and of reduce_scatter and all_to_all "
-                              "(operators: PyTorch's selective checkpointing as torchtitan sets it), or whole layers.")
-                         ] = "none"
+                         Knob("Activations that backward computes again: none, those of recompute_modules (selective), "
+                              "all but results of attention, of every second product and of reduce_scatter and "
+                              "all_to_all (operators: PyTorch's selective checkpointing as torchtitan sets it), or "
+                              "whole layers.")] = "none"
+    recompute_modules: Annotated[Sequence[Literal["attention", "norms", "ffn", "latent", "expert_activation",
+                                                  "shared_experts", "experts"]],
+                                 Knob("Parts of a decoder's layer that selective recomputation computes again: "
+                                      "attention's core (where it is one kernel, nothing of it is kept anyway), norms, "
+                                      "the FFN, what latent attention expands, experts' activation, shared experts, "
+                                      "or everything from the router to the experts' sum.")] = ("attention",)
     recompute_every: Annotated[int, Knob("Of the layers, only every k-th computes again.", ge=1, lt=100_001)] = 1
     recompute_first: Annotated[int | None, Knob("Layers that compute again, the first ones of every part of the model "
                                                 "(Megatron-LM's method block); left out: all.", ge=0)] = None

@@ -54,7 +54,7 @@ def lower_stack(stack: Stack, options: Options, forms: Forms | None = None) -> M
     where a size does not divide (`uneven: refuse`)."""
     layout, made = layout_of(options, stack.sizes, stack.axes), lower_block if forms is None else forms.pieces
     blocks = tuple(made(block, layout, recompute=options.recompute if number in stack.layers else "none",
-                        fuse=options.fusion, widths=options.widths, backward=options.backward,
+                        modules=options.modules, fuse=options.fusion, widths=options.widths, backward=options.backward,
                         numbers=options.numbers, temporary=_temporary(options.weight_gradients, number in stack.layers))
                    for number, block in enumerate(_losses(stack.blocks, options)))
     return ModelPieces(blocks, stack.first, stack.layers, stack.last, stack.tied)

@@ -1,23 +1,45 @@
-"""Selective checkpointing of operators: what a block keeps, and which operators run again.
+"""Selective checkpointing: what a block keeps, and which operators run again.
 
-PyTorch's policy as torchtitan sets it (pytorch/torchtitan at 238fa995, torchtitan/distributed/activation_checkpoint.py,
-and llama3/infra/parallelize.py for the list): results of attention, of reduce_scatter and all_to_all, and of every
-second matrix product are kept, all others are computed again. As under torch.compile, a result that backward needs in
-no way is not kept; eager PyTorch also keeps that of a block's last product.
+By modules (Megatron core's recompute_modules, megatron/core/transformer/transformer_config.py at d98e8a64): the
+operators of `MODULES` run again, all else is kept that backward or they need.
+
+By operators: PyTorch's policy as torchtitan sets it (pytorch/torchtitan at 238fa995,
+torchtitan/distributed/activation_checkpoint.py and models/llama3/infra/parallelize.py): results of attention, of
+reduce_scatter and all_to_all, and of every second matrix product are kept, all others are computed again. As under
+torch.compile, a result that backward needs in no way is not kept; eager PyTorch also keeps that of a block's last
+product.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from astrarium.vocab import CommOp
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Op, Use, base
 from astrarium.workload.graph.side import Side
 
-__all__ = ["kept_results", "run_again"]
+__all__ = ["MODULES", "kept_results", "not_of_modules", "run_again"]
 
 KEPT_MOVES = (CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
+
+
+MODULES: Mapping[str, re.Pattern[str]] = MappingProxyType({name: re.compile(text) for name, text in {
+    "norms": "norm[12]", "ffn": "up|gate|activation|down", "latent": "[qkv]_up|rope_[qk]|join_key",
+    "expert_activation": "expert_activation", "shared_experts": "shared_.*",
+    "experts": "router|scores|choose|permute|sort|expert_.*|combine|shared_.*|experts_sum"}.items()})
+"""Module -> names of its operators in a decoder's layer; `attention` are the operators marked `core`."""
+
+
+def not_of_modules(block: Block, modules: Collection[str]) -> set[str]:
+    """Tensors that no operator of the modules makes."""
+    patterns = [MODULES[name] for name in modules if name in MODULES]
+    again = [op for op in block.ops if (op.core and "attention" in modules)
+             or any(pattern.fullmatch(op.name) for pattern in patterns)]
+    made = {out.tensor for op in again for out in op.outputs}
+    return {use.tensor for op in block.ops for use in (*op.inputs, *op.outputs)} - made
 
 
 def kept_results(block: Block, side: Side, stored: Mapping[str, Placed]) -> set[str]:
