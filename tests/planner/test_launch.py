@@ -269,6 +269,10 @@ mode = "full"
     assert now.layout == Layout(tp=8, pp=2, dp=4, zero=1, micro_batch=2, recompute="full", tp_sequence=True)
     work = now.job.base
     assert (work.global_batch, work.precision.products, work.cross_entropy) == (32, "fp8", "eager")
+    path = tmp_path / "t.toml"
+    path.write_text(old)
+    launch = read_launch(str(path), ["training.tensor_parallel_degree"])
+    assert (launch.layout["tp"], launch.assumed[0]) == (1, "as without parallelism.tensor_parallel_degree (--ignore)")
     with pytest.raises(InputError, match=r"training.batch_size: is 8, and training.local_batch_size is 4"):
         read(tmp_path, "t.toml", old.replace("seq_len", "local_batch_size = 4\nseq_len"), npus=64)
 
@@ -375,6 +379,8 @@ def test_what_matters_and_is_not_predicted_is_refused(tmp_path: Path, change: tu
     ("a.json", '{"train_micro_batch_size_per_gpu": true}'), ("a.json", '{"pipeline": {"stages": "x"}}'),
     ("a.toml", "x = " + "[" * 5000), ("a.toml", "[parallelism]\ntensor_parallel_degree = 1e400"),
     ("a.toml", "[parallelism]\npipeline_parallel_schedule = 'ZBV'\npipeline_parallel_degree = 2"), ("a.exe", "x"),
+    ("a.txt", "a .. " + " " * 200_000 + "x\n" + "\n" * 200_000),
+    ("a.txt", "a: " * 60_000 + "micro_batch_size .. 1\n" * 5),
     ("a.sh", "--micro-batch-size 99999999999999999999"), ("a.sh", "--micro-batch-size 1 2 3")])
 def test_hostile_files_are_one_line(tmp_path: Path, name: str, text: str) -> None:
     with pytest.raises(InputError) as raised:
@@ -420,6 +426,27 @@ def test_experts_are_written_and_read(tmp_path: Path) -> None:
     now = read(tmp_path, "a.sh", launch_arguments("megatron", job, layout), npus=16)
     assert now.layout == layout
     assert _sizes(now.job) == _sizes(job)
+
+
+@pytest.mark.parametrize("model", ["deepseek-v3", "mixtral-8x7b", "mistral-7b", "qwen3-8b", "gpt-oss-120b"])
+@pytest.mark.parametrize("framework", ["megatron", "nemo"])
+def test_models_are_written_and_read(tmp_path: Path, framework: str, model: str) -> None:
+    job, layout = job_of(model, seq=4096, global_batch=64), Layout(tp=2, dp=8, zero=1)
+    ending = {"megatron": "sh", "nemo": "yaml"}[framework]
+    now = read(tmp_path, f"a.{ending}", launch_arguments(framework, job, layout), npus=16)
+    wanted, found = job.base.model, now.job.base.model
+    assert isinstance(wanted, Decoder)
+    assert isinstance(found, Decoder)
+    assert wanted.counts() == found.counts()
+    for name in ("mla", "window", "full_every", "mtp", "sinks", "qk_norm"):
+        assert getattr(wanted, name) == getattr(found, name), name
+    assert now.job.base.precision == job.base.precision
+
+
+def test_what_megatron_lacks_is_not_written() -> None:
+    job = job_of("llama3-8b", seq=4096, global_batch=64)
+    with pytest.raises(InputError, match="checkpoints no single operators"):
+        launch_arguments("megatron", job, Layout(dp=8, recompute="operators"))
 
 
 def _sizes(job: Job) -> tuple[object, ...]:

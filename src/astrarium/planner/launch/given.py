@@ -153,10 +153,9 @@ class Given(Struct):
 def without(values: Mapping[str, Any], ignore: Sequence[str], where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """(keys but those that the user calls harmless, by name or pattern; those). Raises InputError for a pattern of no
     key."""
-    names = [(each, each.strip().lstrip("-").replace("-", "_")) for each in ignore]
-    for said, pattern in names:
+    for pattern in ignore:
         if not any(fnmatchcase(name, pattern) for name in values):
-            raise InputError(f"--ignore {said[:80]}", f"is no key of {where}", expected="a key of that file",
+            raise InputError(f"--ignore {pattern[:80]}", f"is no key of {where}", expected="a key of that file",
                              did_you_mean=nearest(pattern[:80], values))
-    left_out = tuple(name for name in values if any(fnmatchcase(name, pattern) for _, pattern in names))
+    left_out = tuple(name for name in values if any(fnmatchcase(name, pattern) for pattern in ignore))
     return {name: value for name, value in values.items() if name not in left_out}, left_out

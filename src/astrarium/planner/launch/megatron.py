@@ -67,7 +67,8 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
                 raise InputError(where, f"holds {what}", expected=expected)
         raise InputError(f"{where}: arguments", "no --micro-batch-size and no --tensor-model-parallel-size among them",
                          expected="Megatron-LM's launch arguments")
-    values, left_out = without(values, ignore, where)
+    names = [name.strip().lstrip("-").replace("-", "_") for name in ignore]
+    values, left_out = without(values, [RENAMED.get(name, NEGATED.get(name, name)) for name in names], where)
     given = Given(where, values, known_keys("megatron"), assumed=[
         *([f"as without {', '.join(left_out)} (--ignore)"] if left_out else []),
         *(["every branch of the script counts: nothing in it is run"] if _BRANCH.search(text) else [])])

@@ -44,7 +44,8 @@ FIXED: Mapping[str, Sequence[Any]] = MappingProxyType({"recompute": ("none", "op
 
 def read_torchtitan(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from a torchtitan configuration. Raises InputError for what matters and is not predicted."""
-    values, left_out = without(_renamed(_flat(_toml(text, where)), where), ignore, where)
+    values, left_out = without(_renamed(_flat(_toml(text, where)), where),
+                               [RENAMED.get(name, name) for name in ignore], where)
     given = Given(where, values, known_keys("torchtitan"))
     given.assumed += [f"as without {', '.join(left_out)} (--ignore)"] if left_out else []
     tp, cp, pp, ep = (given.whole(f"parallelism.{name}_parallel_degree", 1)

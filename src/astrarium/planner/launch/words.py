@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,63})(?::?-([^{}$]*))?\}|([A-Za-z_
 _ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
 ENDS = ("", "(", ")", "\\")      # of the values of an argument
 NEGATIVE = re.compile(r"-[0-9.]")
-_PRINTED = re.compile(r"^(?:.*?[\]:] )?\s*([A-Za-z_]\w{0,80}) \.{2,}\s?(.*?)\s*$", re.MULTILINE)
+_PRINTED = re.compile(r"^(?:.*?[\]:] )?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
 
 
 def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
@@ -57,7 +57,7 @@ def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
 
 def printed_arguments(text: str) -> dict[str, object] | None:
     """Arguments as Megatron-LM prints them at its start, `name .......... value` a line; None for any other text."""
-    found = _PRINTED.findall(text)
+    found = [(name, value.strip()) for name, value in _PRINTED.findall(text)]
     if len(found) < FEWEST_PRINTED:
         return None
     return {name: True if value == "True" else False if value == "False" else None if value == "None" else value
