@@ -33,6 +33,11 @@ def test_operators_keeps_attention_and_every_second_product() -> None:
     assert again(layer) == "norm1 k rope_q rope_k out residual1+norm2 gate activation"
 
 
+def test_operators_without_a_compiler() -> None:
+    plain, eager = recipe(recompute="operators").kinds[1], recipe(recompute="operators", fusion=False).kinds[1]
+    assert (eager.saved - plain.saved) / TOKENS == 2 * D        # the last product's result, which nothing reads
+
+
 def test_operators_keeps_results_of_reduce_scatter() -> None:
     layer = recipe(recompute="operators", tp=2, tp_sequence=True).kinds[1]
     kept = 2 * (D + D + KEYS + D + FFN) / 2 + 2 * D / 2     # besides: attention's part of the stream

@@ -57,7 +57,8 @@ def _fsdp(given: Given) -> dict[str, Any]:
 def _precision(given: Given) -> dict[str, Any]:
     """Formats; what the precision-aware optimizer keeps where it is on."""
     half = "fp16" if given.flag("fp16") else "bf16"
-    given.raw("bf16")
+    if not given.flag("bf16") and half == "bf16":
+        given.assumed.append("bf16 (neither bf16 nor fp16 is said)")
     summed = given.flag("accumulate_allreduce_grads_in_fp32", half == "bf16")
     reduced = given.flag("grad_reduce_in_bf16") or not summed
     found: dict[str, Any] = {"weights": half, "activations": half, "gradients": half if reduced else "fp32"}

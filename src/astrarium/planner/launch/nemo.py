@@ -97,7 +97,9 @@ def _renamed(values: dict[str, Any], precision: str, where: str) -> dict[str, An
         raise InputError(f"{where}: model.transformer_block_type", "is not predicted", expected="pre_ln")
     if values.get("fp8") in (None, False):
         values.pop("fp8", None)
-    return {**said, **ACTIVATIONS[activation], "fp16": precision.startswith("16"),
+    if "16" not in precision:
+        raise InputError(f"{where}: trainer.precision", f"{precision[:20]!r} is not predicted", expected="bf16 or 16")
+    return {**said, **ACTIVATIONS[activation], "fp16": precision.startswith("16"), "bf16": precision.startswith("bf16"),
             "use_distributed_optimizer": name in SHARDED,
             "untie_embeddings_and_output_weights": values.pop("share_embeddings_and_output_weights", True) is False,
             "disable_bias_linear": values.pop("bias", True) is False,

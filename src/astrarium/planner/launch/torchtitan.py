@@ -144,8 +144,6 @@ def _recompute(given: Given) -> tuple[str, dict[str, Any]]:
     if mode != "selective":
         return str(mode), {}
     if option == "op":
-        given.assumed += [] if given.flag("compile.enable") else \
-            ["of a layer's last product nothing is kept, as under torch.compile (compile.enable is off)"]
         return "operators", {}
     if not option.isdecimal() or not 0 < int(option) < 10_000:
         raise given.fault("activation_checkpoint.selective_ac_option", f"{option[:40]!r} is not known",
@@ -192,11 +190,11 @@ def _settings(given: Given) -> dict[str, Any]:
         precision |= {"gradients": "bf16", "reduction": reduced, "master": None, "moments": "bf16"}
     rotated = given.choice("parallelism.context_parallel_rotate_method", {"allgather": "gather", "alltoall": "ring"},
                            "allgather")
-    return {"precision": precision, "cp_attention": rotated, "cross_entropy": _loss(given)}
+    return {"precision": precision, "cp_attention": rotated, **_compiled(given)}
 
 
-def _loss(given: Given) -> str:
-    """How the loss runs. Without torch.compile, PyTorch also keeps what the last product of a layer gives."""
-    parts = given.raw("compile.components")
-    compiled = given.flag("compile.enable")
-    return "compiled" if compiled and (parts is None or "loss" in parts) else "eager"
+def _compiled(given: Given) -> dict[str, Any]:
+    """What torch.compile makes of layers and of the loss."""
+    parts, on = given.raw("compile.components"), given.flag("compile.enable")
+    return {"fusion": on and (parts is None or "model" in parts),
+            "cross_entropy": "compiled" if on and (parts is None or "loss" in parts) else "eager"}

@@ -5,9 +5,9 @@ operators of `MODULES` run again, all else is kept that backward or they need.
 
 By operators: PyTorch's policy as torchtitan sets it (pytorch/torchtitan at 238fa995,
 torchtitan/distributed/activation_checkpoint.py and models/llama3/infra/parallelize.py): results of attention, of
-reduce_scatter and all_to_all, and of every second matrix product are kept, all others are computed again. As under
-torch.compile, a result that backward needs in no way is not kept; eager PyTorch also keeps that of a block's last
-product.
+reduce_scatter and all_to_all, and of every second matrix product are kept, all others are computed again. A compiler
+(torch.compile; here fusion) drops results that backward needs in no way, such as that of a layer's last product; eager
+PyTorch keeps them.
 """
 
 from __future__ import annotations

@@ -200,6 +200,8 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     if recompute in ("operators", "selective") and backward and not core:
         keep = kept_results(block, front, stored) if recompute == "operators" else not_of_modules(block, modules)
         again, saved = run_again(block, keep, saved)
+        if recompute == "operators" and not fuse.neighbours:
+            saved = {**{name: [] for name in sorted(keep)}, **saved}
         extra = [(kind, op) for kind, op in extra if op not in again]
     output = total(front.bytes_of(use) for use in _leaving(block))
     saved.pop(block.memory.tensor, None)
