@@ -161,6 +161,7 @@ def test_what_matters_and_is_not_predicted_is_refused(tmp_path: Path, change: tu
     ("a.toml", "x = " + "[" * 5000), ("a.toml", "[parallelism]\ntensor_parallel_degree = 1e400"),
     ("a.toml", "[parallelism]\npipeline_parallel_schedule = 'ZBV'\npipeline_parallel_degree = 2"), ("a.exe", "x"),
     ("a.txt", "a .. " + " " * 200_000 + "x\n" + "\n" * 200_000),
+    ("a.sh", f"--micro-batch-size 1 --num-experts 8 --moe-layer-freq ([0{',0' * 400}]*999)*999"),
     ("a.txt", "a: " * 60_000 + "micro_batch_size .. 1\n" * 5),
     ("a.sh", "--micro-batch-size 99999999999999999999"), ("a.sh", "--micro-batch-size 1 2 3")])
 def test_hostile_files_are_one_line(tmp_path: Path, name: str, text: str) -> None:

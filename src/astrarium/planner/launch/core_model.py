@@ -138,17 +138,15 @@ def _experts(given: Given, experts: int | None, ffn: int | None) -> dict[str, An
 def _layers_with_experts(given: Given, often: str) -> dict[str, int]:
     """`dense_layers` and `every` of Experts that give the same list. Raises InputError where none do."""
     match = _PATTERN.fullmatch(often)
+    terms = [term.partition("*") for term in match[1].split("+")] if match else []
+    outer = int(match[2] or 1) if match else 0
     layers: list[int] = []
-    for term in match[1].split("+") if match else ():
-        each, _, times = term.partition("*")
-        layers += [int(digit) for digit in re.findall("[01]", each)] * int(times or 1)
-    layers *= int(match[2] or 1) if match else 1
-    ones = [place for place, one in enumerate(layers[:MOST_LAYERS]) if one]
-    if ones:
-        every = ones[1] - ones[0] if len(ones) > 1 else 1
-        front = max(0, ones[0] - every + 1)
-        if len(layers) <= MOST_LAYERS and layers == [
-                int(place >= front and (place - front + 1) % every == 0) for place in range(len(layers))]:
-            return {"dense_layers": front, "every": every}
+    if sum(len(each) * int(times or 1) for each, _, times in terms) * outer <= MOST_LAYERS:
+        layers = [int(one) for each, _, times in terms for one in re.findall("[01]", each) * int(times or 1)] * outer
+    ones = [place for place, one in enumerate(layers) if one]
+    every = ones[1] - ones[0] if len(ones) > 1 else 1
+    front = max(0, ones[0] - every + 1) if ones else 0
+    if ones and layers == [int(place >= front and (place - front + 1) % every == 0) for place in range(len(layers))]:
+        return {"dense_layers": front, "every": every}
     raise given.fault("moe_layer_freq", f"{often[:60]!r} is not predicted",
                       "N, or a list such as [0]*3+[1]*58: layers without experts in front, then every N-th with them")

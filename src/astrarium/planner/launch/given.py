@@ -46,7 +46,7 @@ class Launch(Struct, frozen=True):
 
 
 class Given(Struct):
-    """Keys with their values, each taken once. `where`: the file. `known`: what is known of keys that nobody takes."""
+    """Keys with their values, each taken once. `where`: the file. `known`: the tables of keys that no prediction uses."""
 
     where: str
     values: Mapping[str, Any]
@@ -110,7 +110,7 @@ class Given(Struct):
     def choice(self, name: str, known: Mapping[str, Any], otherwise: str) -> Any:
         """What the text of an argument stands for. Raises InputError for one that is not known."""
         value = self.raw(name)
-        text = otherwise if value is None else str(value).lower()
+        text = otherwise if value in (None, False) else str(value).lower()
         if text not in known:
             raise self.fault(name, f"{str(value)[:60]!r} is not predicted", "one of " + ", ".join(known))
         return known[text]
@@ -124,8 +124,8 @@ class Given(Struct):
                              f", or --ignore {name[:80]} to predict as without it")
 
     def rest(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(assumed: sentences; ignored: harmless keys) of what was not taken. Raises InputError for a key that is
-        refused, or that nobody here knows."""
+        """(assumed: sentences; ignored: harmless keys) of the keys that no prediction used. Raises InputError for a
+        refused key and for an unknown one."""
         left = [name for name, value in self.values.items() if name not in self._taken and not is_off(value)]
         for name in left:
             if name in self.known.refused:
@@ -138,7 +138,7 @@ class Given(Struct):
         return (*self.assumed, *said), tuple(name for name in left if name not in self.known.simpler)
 
     def _unknown(self, names: Sequence[str]) -> InputError:
-        """An error that names the first keys that nobody knows, each with the nearest known one, and what to do."""
+        """An error that names the first unknown keys, each with the nearest known one, and what to do."""
         known = (*self.known.names(), *self._taken)
         near = [nearest(name[:80], known) for name in names[:4]]
         ignore = f"--ignore {','.join(name[:40] for name in names[:4])} where neither time nor memory depends on it"
@@ -151,8 +151,8 @@ class Given(Struct):
 
 
 def without(values: Mapping[str, Any], ignore: Sequence[str], where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """(keys but those that the user calls harmless, by name or pattern; those). Raises InputError for a pattern of no
-    key."""
+    """(the keys that count; those that `ignore` takes out, by name or pattern). Raises InputError for a pattern that
+    matches no key."""
     for pattern in ignore:
         if not any(fnmatchcase(name, pattern) for name in values):
             raise InputError(f"--ignore {pattern[:80]}", f"is no key of {where}", expected="a key of that file",

@@ -1,4 +1,4 @@
-"""What is known of a framework's keys that no prediction uses: tables in keys/, one a framework.
+"""Tables of the keys that no prediction uses: keys/*.toml, one a framework.
 
 `harmless`: reason -> names (`log_*`: all that begin so). `simpler`: name -> what is predicted in its place. `refused`:
 name -> what to do. A value that is off (false, 0, none, nothing) is the same as no key.

@@ -4,7 +4,7 @@ Names and meanings: pytorch/torchtitan at 238fa995 (2026-02-23), torchtitan/conf
 (local_batch_size: samples of a data-parallel rank and step; global_batch_size -1: no accumulation; mixed_precision_*),
 `parallelism` (data_parallel_replicate_degree, data_parallel_shard_degree -1: all that is left;
 fsdp_reshard_after_forward default: not under pipeline stages; pipeline_parallel_schedule,
-pipeline_parallel_microbatch_size), `activation_checkpoint` (selective_ac_option: `op`, or every so many layers). Names
+pipeline_parallel_microbatch_size), `activation_checkpoint` (selective_ac_option: `op`, or N: every N-th layer). Names
 of 2024 and 2025 (torchtitan/config_manager.py) are read as today's. Later versions configure in Python and are not
 read.
 """
@@ -89,7 +89,7 @@ def _flat(data: Mapping[str, Any], prefix: str = "", depth: int = 4) -> dict[str
 
 
 def _renamed(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Keys by today's names. Raises InputError where an older name says something else beside today's."""
+    """Keys by today's names. Raises InputError if an older name and today's have different values."""
     found = {name: value for name, value in values.items() if name not in RENAMED}
     for old, new in RENAMED.items():
         if old in values and found.setdefault(new, values[old]) != values[old]:
