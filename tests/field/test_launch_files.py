@@ -79,9 +79,11 @@ def test_older_names_count() -> None:
 
 
 def test_a_job_of_nemo() -> None:
-    fixed = {"tp": [4], "cp": [1], "pp": [1], "zero": [1], "micro_batch": [1], "recompute": ["none"]}
+    fixed = {"tp": [4], "cp": [1], "pp": [1], "micro_batch": [1], "recompute": ["none"]}
     found = planned(FILES / "nemo_job.yaml", "h100_sxm", fixed=fixed)
     assert found.lines[0].design.stack == "nemo"
+    assert found.lines[0].layout.zero == 1
+    assert any("zero 0, 1: what nemo has (to change: --fix zero=...)" in text for text in found.assumed)
     assert any("weights in fp32, products in bf16 (megatron_amp_O2 is not on)" in text for text in found.assumed)
 
 

@@ -10,8 +10,9 @@ import pytest
 from tests.planner.launches import DEEPSPEED, NEMO, TITAN, read
 
 from astrarium.errors import InputError
-from astrarium.planner.launch import Today, read_launch, stack_of_framework
+from astrarium.planner.launch import Today, read_launch
 from astrarium.planner.launch.known import known_keys
+from astrarium.planner.launch.stacks import stack_of_framework
 from astrarium.planner.layout import Layout
 
 

@@ -25,7 +25,7 @@ from astrarium.planner.breakdown import breakdown_of
 from astrarium.planner.budget import check_budget, counts_within
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
-from astrarium.planner.launch import Today, npus_of, read_launch, stack_of_framework, today_of
+from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout
 from astrarium.planner.machine import Machine, machine_of, stack_settings, usual_stack
 from astrarium.planner.objective import TIME, Objective, objective_of
@@ -92,11 +92,8 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     launch = read_launch(path, ignore)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)
-    if stack is None:
-        devices = [device] if isinstance(device, str) else list(device)
-        named, said = stack_of_framework(launch.framework, devices, compute, collectives)
-        stack, launch = named or "none", replace(launch, assumed=(*said, *launch.assumed))
-    fixed = {**launch.fixed, **(fixed or {})}
+    devices = [device] if isinstance(device, str) else device
+    launch, stack, fixed = as_framework(launch, devices, compute, collectives, stack, fixed or {})
     machines = [make(npus) for make, _ in _makers(device, network, compute, collectives, stack, terms)]
     launch = replace(launch, settings=settings_for(machines[0], launch.settings))
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)

@@ -46,7 +46,8 @@ class Launch(Struct, frozen=True):
 
 
 class Given(Struct):
-    """Keys with their values, each taken once. `where`: the file. `known`: the tables of keys that no prediction uses."""
+    """Keys with their values, each taken once. `where`: the file. `known`: tables of the keys that no prediction
+    uses."""
 
     where: str
     values: Mapping[str, Any]

@@ -55,6 +55,8 @@ def read_nemo(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
         del values["trainer.accumulate_grad_batches"]
     launch = launch_of(Given(where, values, known_keys("nemo", "megatron"), assumed=assumed), "nemo",
                        _npus(nodes, devices))
+    if launch.layout["zero"] <= 1:
+        launch = replace(launch, fixed={"zero": (0, 1)})        # it shards the optimizer at most
     return _autocast(launch) if whole else launch
 
 

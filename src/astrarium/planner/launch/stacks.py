@@ -1,16 +1,19 @@
-"""Which software stack of the catalog a framework's job runs on."""
+"""What a framework's job runs on, and what it can be changed to: a software stack of the catalog, parts of layouts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.compute import kernels
 from astrarium.cost.interval import FEWEST, validated_stack
+from astrarium.planner.launch.given import Launch
 
-__all__ = ["stack_of_framework"]
+__all__ = ["as_framework", "stack_of_framework"]
 
 
 class Runs(Struct, frozen=True):
@@ -28,11 +31,26 @@ FRAMEWORKS: Mapping[str, Runs] = MappingProxyType({
                                  "DeepSpeed's kernels nor its buckets, and its interval is not DeepSpeed's")})
 
 
+def as_framework(launch: Launch, devices: Sequence[str], compute: str | None, collectives: str | None,
+                 stack: str | None, fixed: Mapping[str, Sequence[Any]]
+                 ) -> tuple[Launch, str, dict[str, Sequence[Any]]]:
+    """(the launch with what is assumed, its stack or "none", the only values of parts of a layout): what the caller
+    says, else what the framework has."""
+    theirs = {part: values for part, values in launch.fixed.items() if part not in fixed}
+    said = tuple(f"{part} {', '.join(map(str, values))}: what {launch.framework} has (to change: --fix {part}=...)"
+                 for part, values in theirs.items())
+    if stack is None:
+        named, about = stack_of_framework(launch.framework, devices, compute, collectives)
+        stack, said = named or "none", (*about, *said)
+    return replace(launch, assumed=(*said, *launch.assumed)), stack, {**theirs, **fixed}
+
+
 def stack_of_framework(framework: str, devices: Sequence[str], compute: str | None, collectives: str | None
                        ) -> tuple[str | None, tuple[str, ...]]:
     """(the framework's stack that is validated on the first device that has one, else its first; what to say of it).
     None where times are not measured: constants of stacks are factors of measured times."""
-    if any(named not in (None, "measured") for named in (compute, collectives)) or kernels.named(devices[0]) is None:
+    measured = bool(devices) and kernels.named(devices[0]) is not None
+    if not measured or any(named not in (None, "measured") for named in (compute, collectives)):
         return None, (f"no stack of {framework}: times are not measured",)
     runs = FRAMEWORKS[framework]
     every = (validated_stack(device, runs.stacks) for device in devices)
