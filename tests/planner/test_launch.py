@@ -71,6 +71,12 @@ def test_formats_of_the_optimizer(tmp_path: Path) -> None:
         megatron(tmp_path, "--use-precision-aware-optimizer --exp-avg-dtype fp8")
 
 
+def test_copies_of_the_optimizer(tmp_path: Path) -> None:
+    assert megatron(tmp_path, "--num-distributed-optimizer-instances 2").fields == {"zero_ranks": 8}       # of dp 16
+    with pytest.raises(InputError, match="3 copies of the optimizer do not divide 16 replicas"):
+        megatron(tmp_path, "--num-distributed-optimizer-instances 3")
+
+
 def test_recomputation(tmp_path: Path) -> None:
     now = megatron(tmp_path, "--recompute-granularity full --recompute-method block --recompute-num-layers 2")
     assert (now.layout.recompute, now.fields) == ("full", {"recompute_first": 2})

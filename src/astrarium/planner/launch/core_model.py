@@ -123,6 +123,9 @@ def _experts(given: Given, experts: int | None, ffn: int | None) -> dict[str, An
         "router_bias": given.flag("moe_router_enable_expert_bias")}
     often, room = given.raw("moe_layer_freq"), given.raw("moe_expert_capacity_factor")
     if not experts:
+        for name in given.values:
+            if name.startswith("moe_"):
+                given.raw(name)
         return None
     if room is not None and given.real("moe_expert_capacity_factor", 0) > 0:
         if not given.flag("moe_pad_expert_input_to_capacity"):

@@ -15,7 +15,8 @@ FORMATS = {"fp32": "fp32", "torch.float32": "fp32", "bf16": "bf16", "torch.bfloa
 
 def core_settings(given: Given) -> dict[str, Any]:
     """Fields of a Transformer that the arguments say."""
-    comm = given.choice("cp_comm_type", {"p2p": "ring", "all_gather": "gather", "allgather": "gather"}, "p2p")
+    comm = given.choice("cp_comm_type", {"p2p": "ring", "all_gather": "gather", "allgather": "gather",
+                                         "['p2p']": "ring", "['all_gather']": "gather"}, "p2p")
     found: dict[str, Any] = {
         "precision": _precision(given), "attention": "unfused" if _unfused(given) else "flash",
         "dropout": max(given.real("hidden_dropout", 0.1), given.real("attention_dropout", 0.1)) > 0,
@@ -69,12 +70,13 @@ def _precision(given: Given) -> dict[str, Any]:
     found |= _fsdp(given)
     main, first, second, _ = (given.choice(name, FORMATS, "fp32") for name in
                               ("main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype"))
+    shared = given.flag("store_param_remainders", True)
     if not given.flag("use_precision_aware_optimizer"):
         return found
     if first != second:
         raise given.fault("exp_avg_sq_dtype", f"{second}, and exp_avg_dtype is {first}, is not predicted",
                           "both moments in one format")
-    if main == "fp32" and half == "bf16":       # the half that bf16 weights have is not kept twice
+    if main == "fp32" and half == "bf16" and shared:       # the half that bf16 weights have is not kept twice
         given.assumed.append("of the fp32 copy of weights, the 16 bits that bf16 weights lack are kept "
                              "(use_precision_aware_optimizer)")
         main = "bf16"

@@ -99,12 +99,12 @@ def launch_of(given: Given, framework: str, npus: int | None) -> Launch:
     model, missing = core_model(given, experts, framework == "megatron-lm")
     settings, seq = core_settings(given), given.number("seq_length")
     batch = given.number("global_batch_size")
-    instances = given.whole("num_distributed_optimizer_instances", 1)
+    copies = given.whole("num_distributed_optimizer_instances", 1)
     fields |= {} if stages is None else {"stage_layers": list(stages)}
     assumed, ignored = given.rest()
     return Launch(framework, layout, model, None, seq, batch, settings, npus,
                   replica_batch=None if batch else micro, fields=fields, missing=missing, assumed=assumed,
-                  ignored=ignored, shards=None if instances == 1 else instances)
+                  ignored=ignored, copies=copies)
 
 
 def _refused(given: Given, tp: int, experts: int | None) -> None:
@@ -114,9 +114,13 @@ def _refused(given: Given, tp: int, experts: int | None) -> None:
     given.refuse("hybrid_override_pattern", (), "hybrid models")
     given.refuse("hierarchical_context_parallel_sizes", (), "two kinds of context parallelism at once")
     given.refuse("rampup_batch_size", (), "a batch that grows")
-    given.refuse("gtp_weight_remat_size", (1,), "weights gathered over a further axis")
+    for name in ("gtp_weight_remat_size", "expert_gtp_weight_remat_size", "tensor_parallel_num_weight_shards",
+                 "expert_tensor_parallel_num_weight_shards"):
+        given.refuse(name, (1,), "weights gathered over a further axis")
     given.refuse("optimizer_cpu_offload", (), "an optimizer on the host")
     given.refuse("cpu_offloading", (), "activations or weights on the host")
+    given.refuse("outer_dp_sharding_strategy", ("no_shard",), "sharding over a second axis of data parallelism")
+    given.refuse("mlp_chunks_for_training", (1,), "an FFN in pieces")
     given.refuse("experts_over_dp", (), "experts over all of dp; say expert_model_parallel_size")
     if experts:
         given.refuse("expert_tensor_parallel_size", (tp,), "experts are divided over tp as other layers are")

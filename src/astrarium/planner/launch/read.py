@@ -72,7 +72,11 @@ def today_of(launch: Launch, where: str, *, model: str | None = None, npus: int 
     _same_model(job, launch, where)
     layout = Layout(**{**launch.layout, "dp": dp})
     fields = {**launch.fields}
-    fields |= {} if launch.shards is None or launch.shards == dp else {"zero_ranks": launch.shards}
+    if dp % launch.copies:
+        raise InputError(where, f"{launch.copies} copies of the optimizer do not divide {dp} replicas",
+                         expected="a divisor")
+    shards = launch.shards or dp // launch.copies
+    fields |= {} if shards == dp or not layout.zero else {"zero_ranks": shards}
     name = model or launch.model_name or f"{launch.framework} model of {job.layers} layers"
     assumed = (f"read from {os.path.basename(where)} ({launch.framework})", *job.assumed, *launch.assumed)
     ignored = (f"without effect on time: {', '.join(launch.ignored)}",) if launch.ignored else ()

@@ -33,7 +33,8 @@ RENAMED: Mapping[str, str] = MappingProxyType({
     "training.data_parallel_degree": "parallelism.data_parallel_shard_degree",
     "training.batch_size": "training.local_batch_size", "training.compile": "compile.enable"})
 """Older names -> today's."""
-FP8 = ("float8.enable_float8_linear", "training.enable_float8_linear", "training.fp8_linear")
+FP8 = ("float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear",
+       "training.fp8_linear")
 FLAVOURS = {("llama3", "8B"): "llama3-8b", ("llama3", "70B"): "llama3-70b", ("llama3", "405B"): "llama3-405b",
             ("deepseek_v3", "671B"): "deepseek-v3", ("qwen3", "8B"): "qwen3-8b", ("qwen3", "32B"): "qwen3-32b",
             ("qwen3", "30B-A3B"): "qwen3-30b-a3b", ("qwen3", "235B-A22B"): "qwen3-235b-a22b"}
