@@ -44,7 +44,9 @@ FOREIGN = (("HYBRID_TRANSFORMER", "a workload of SimAI or ASTRA-sim 1.0, one lin
            ("trainer.num_nodes=", "Hydra overrides of a NeMo 1 configuration, which says the rest",
             "the whole configuration (.yaml), as NeMo prints it at its start"),
            ("model.tensor_model_parallel_size=", "Hydra overrides of a NeMo 1 configuration, which says the rest",
-            "the whole configuration (.yaml), as NeMo prints it at its start"))
+            "the whole configuration (.yaml), as NeMo prints it at its start"),
+           ("--job.config", "a command line of torchtitan", "its configuration (.toml) with these overrides in it"),
+           ("--deepspeed", "a command line with DeepSpeed", "DeepSpeed's configuration (.json), with MODEL"))
 """(text that only other files have, what they are, what would do)"""
 _BRANCH = re.compile(r"^\s*(if|case|elif)\b", re.MULTILINE)
 """A script that gives other arguments in other cases."""

@@ -25,7 +25,7 @@ __all__ = ["READERS", "Today", "npus_of", "read_launch", "today_of"]
 
 MOST = 1 << 20      # bytes of a file
 READERS: Mapping[str, Callable[[str, str, Sequence[str]], Launch]] = MappingProxyType({
-    ".sh": read_megatron, ".txt": read_megatron, ".args": read_megatron, ".yaml": read_nemo, ".yml": read_nemo,
+    **dict.fromkeys((".sh", ".txt", ".args", ".log"), read_megatron), ".yaml": read_nemo, ".yml": read_nemo,
     ".json": read_deepspeed, ".toml": read_torchtitan})
 """Ending of the file -> framework: Megatron-LM, NeMo, DeepSpeed, torchtitan."""
 
