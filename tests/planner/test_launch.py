@@ -145,6 +145,7 @@ def test_the_same_model_by_name(tmp_path: Path) -> None:
     (("--bf16", "--moe-layer-freq ([1]*3+[0]*77) --num-experts 8"), r"moe_layer_freq: '\(\[1\]\*3"),
     (("--bf16", "--deepspeed"), "deepspeed: .*give the DeepSpeed configuration"),
     (("--log-interval", "--frobnicate"), "frobnicate: is not known here; expected --ignore frobnicate where"),
+    (("--log-interval 3", "--frobnicate 0"), "frobnicate: is not known here"),
     (("--log-interval", "--tensor-model-paralel-size"), "did you mean 'tensor_model_parallel_size'"),
     (("--num-layers 80", "--num-layers 79"), "does not divide 79"),
     (("--pipeline-model-parallel-size 4", "--pipeline-model-parallel-size 3"), "divide"),

@@ -48,11 +48,12 @@ class Launch(Struct, frozen=True):
 
 class Given(Struct):
     """Keys with their values, each taken once. `where`: the file. `known`: tables of the keys that no prediction
-    uses."""
+    uses. `printed`: a framework printed all keys that it has, and those that are off do not matter."""
 
     where: str
     values: Mapping[str, Any]
     known: Known
+    printed: bool = False
     _taken: set[str] = field(default_factory=set)
     assumed: list[str] = field(default_factory=list)
 
@@ -128,12 +129,14 @@ class Given(Struct):
     def rest(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(assumed: sentences; ignored: harmless keys) of the keys that no prediction used. Raises InputError for a
         refused key and for an unknown one."""
-        left = [name for name, value in self.values.items() if name not in self._taken and not is_off(value)]
+        rest = {name: value for name, value in self.values.items() if name not in self._taken}
+        left = [name for name, value in rest.items() if not is_off(value)]
         for name in left:
             if name in self.known.refused:
                 raise self.fault(name, f"{str(self.values[name])[:60]!r} is not predicted: {self.known.refused[name]}",
                                  f"no such key, or --ignore {name[:80]} to predict as without it")
-        unknown = [name for name in left if name not in self.known.simpler and not self.known.is_harmless(name)]
+        unknown = [name for name in (left if self.printed else [name for name in rest if self.has(name)])
+                   if name not in self.known.names() and not self.known.is_harmless(name)]
         if unknown:
             raise self._unknown(unknown)
         said = [f"{self.known.simpler[name]} ({name})" for name in left if name in self.known.simpler]

@@ -71,7 +71,7 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
                          expected="Megatron-LM's launch arguments")
     names = [name.strip().lstrip("-").replace("-", "_") for name in ignore]
     values, left_out = without(values, [RENAMED.get(name, NEGATED.get(name, name)) for name in names], where)
-    given = Given(where, values, known_keys("megatron"), assumed=[
+    given = Given(where, values, known_keys("megatron"), printed is not None, assumed=[
         *([f"as without {', '.join(left_out)} (--ignore)"] if left_out else []),
         *(["every branch of the script counts: nothing in it is run"] if _BRANCH.search(text) else [])])
     return launch_of(given, "megatron-lm", _npus(given))
