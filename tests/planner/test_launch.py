@@ -2,89 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from tests.planner.launches import MEGATRON, read
 from tests.planner.spaces import SPARSE
 
 from astrarium.errors import InputError
 from astrarium.planner.job import Job, job_of
-from astrarium.planner.launch import Today, launch_arguments, read_launch, today_of
+from astrarium.planner.launch import Today, launch_arguments, read_launch
 from astrarium.planner.launch.words import arguments_of
 from astrarium.planner.layout import Layout
-
-MEGATRON = """#!/bin/bash
-# Llama 3 70B  --num-layers 3
-TP=${TP:-8}
-NODES=64
-WORLD_SIZE=$((8*$NODES))
-RUN=(
-    --nproc_per_node 8
-    --nnodes $NODES
-)
-MODEL=(--num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64
-    --group-query-attention --num-query-groups 8 --seq-length 8192 --position-embedding-type rope --swiglu
-    --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights --attention-dropout 0.0
-    --hidden-dropout 0.0)
-TRAIN="--micro-batch-size 2 --global-batch-size=1024 --lr 1.5e-4 --bf16 --overlap-grad-reduce
-    --use-distributed-optimizer"
-torchrun ${RUN[@]} pretrain_gpt.py ${MODEL[@]} $TRAIN \\
-    --tensor-model-parallel-size $TP --pipeline-model-parallel-size 4 --sequence-parallel --vocab-size 128256 \\
-    --num-layers-per-virtual-pipeline-stage 5 --frobnicate 3 MORE
-"""
-NEMO = """
-trainer: {num_nodes: 4, devices: 8, precision: bf16}
-model:
-  micro_batch_size: 1
-  global_batch_size: 64
-  tensor_model_parallel_size: 4
-  pipeline_model_parallel_size: 2
-  encoder_seq_length: 4096
-  data: {seq_length: "${model.encoder_seq_length}"}
-  seq_length: ${.encoder_seq_length}
-  num_layers: 32
-  hidden_size: 4096
-  ffn_hidden_size: 11008
-  num_attention_heads: 32
-  vocab_size: 32000
-  activation: fast-swiglu
-  normalization: rmsnorm
-  bias: False
-  share_embeddings_and_output_weights: False
-  position_embedding_type: rope
-  hidden_dropout: 0.0
-  attention_dropout: 0.0
-  sequence_parallel: True
-  activations_checkpoint_granularity: full
-  activations_checkpoint_method: uniform
-  activations_checkpoint_num_layers: 1
-  fp8: False
-  optim: {name: distributed_fused_adam, lr: 2e-4}
-"""
-DEEPSPEED = {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True},
-             "steps_per_print": 10, "zero_optimization": {"stage": 3, "overlap_comm": True, "reduce_bucket_size": 5e8}}
-TITAN = """
-[model]
-name = "llama3"
-flavor = "70B"
-[training]
-local_batch_size = 8
-seq_len = 8192
-[parallelism]
-data_parallel_shard_degree = -1
-tensor_parallel_degree = 8
-[activation_checkpoint]
-mode = "full"
-[metrics]
-log_freq = 10
-"""
-
-
-def read(folder: Path, name: str, text: str, **more: object) -> Today:
-    path = folder / name
-    path.write_text(text)
-    return today_of(read_launch(str(path)), str(path), **more)  # type: ignore[arg-type]
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
+from astrarium.workload.model.latent import Latent
 
 
 def test_megatron(tmp_path: Path) -> None:
@@ -97,8 +28,19 @@ def test_megatron(tmp_path: Path) -> None:
     assert now.job.base.precision.gradients == "fp32"
     assert now.job.base.overlap
     assert not now.job.base.dropout
-    assert any("not known here: frobnicate" in text for text in now.job.assumed)
-    assert any(text.startswith("without effect on time: lr") for text in now.job.assumed)
+    assert "without effect on time: lr, log_interval" in now.job.assumed
+
+
+def test_keys_that_the_user_calls_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    path.write_text(MEGATRON.replace("--log-interval 3", "--frobnicate 3 --frob-two --cpu-offloading-num-layers 9"))
+    launch = read_launch(str(path), ["--frob*", "cpu-offloading-num-layers"])
+    assert "as without frobnicate, frob_two, cpu_offloading_num_layers (--ignore)" in launch.assumed
+    with pytest.raises(InputError, match=r"--ignore frobnicat: is no key of .*did you mean 'frobnicate'"):
+        read_launch(str(path), ["frobnicat"])
+    with pytest.raises(InputError, match="keys that are not known here: frobnicate, frob_two; expected --ignore "
+                                         "frobnicate,frob_two where"):
+        read_launch(str(path), ["cpu_offloading_num_layers"])
 
 
 def test_branches_of_a_script_are_said(tmp_path: Path) -> None:
@@ -113,50 +55,104 @@ def test_formats_of_products(tmp_path: Path) -> None:
     assert (work.precision.products, work.precision.gradients, work.cross_entropy) == ("fp8", "bf16", "fused")
 
 
+def megatron(tmp_path: Path, more: str) -> Today:
+    return read(tmp_path, "a.sh", MEGATRON.replace("--bf16", f"--bf16 {more}"))
+
+
+def test_formats_of_the_optimizer(tmp_path: Path) -> None:
+    moments = "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"
+    found = megatron(tmp_path, f"--use-precision-aware-optimizer {moments}").job.base.precision
+    assert (found.master, found.moments) == ("bf16", "bf16")        # bf16 weights have the other half of the master
+    found = megatron(tmp_path, f"--use-precision-aware-optimizer {moments} --main-params-dtype fp16").job.base.precision
+    assert (found.master, found.moments) == ("fp16", "bf16")
+    assert megatron(tmp_path, moments).job.base.precision.moments == "fp32"
+    assert megatron(tmp_path, "--fp8-hybrid").job.base.precision.products == "fp8"
+    with pytest.raises(InputError, match="fp32, and exp_avg_dtype is fp8, is not predicted"):
+        megatron(tmp_path, "--use-precision-aware-optimizer --exp-avg-dtype fp8")
+
+
+def test_copies_of_the_optimizer(tmp_path: Path) -> None:
+    assert megatron(tmp_path, "--num-distributed-optimizer-instances 2").fields == {"zero_ranks": 8}       # of dp 16
+    with pytest.raises(InputError, match="3 copies of the optimizer do not divide 16 replicas"):
+        megatron(tmp_path, "--num-distributed-optimizer-instances 3")
+
+
+def test_recomputation(tmp_path: Path) -> None:
+    now = megatron(tmp_path, "--recompute-granularity full --recompute-method block --recompute-num-layers 2")
+    assert (now.layout.recompute, now.fields) == ("full", {"recompute_first": 2})
+    now = megatron(tmp_path, "--recompute-granularity selective --recompute-modules core_attn layernorm mlp")
+    assert (now.layout.recompute, now.fields) == ("selective", {"recompute_modules": ["attention", "norms", "ffn"]})
+    assert megatron(tmp_path, "--recompute-activations").layout.recompute == "selective"
+    now = megatron(tmp_path, "--num-experts 8 --moe-layer-recompute")
+    assert (now.layout.recompute, now.fields) == ("selective", {"recompute_modules": ["experts"]})
+
+
+def test_models(tmp_path: Path) -> None:
+    latent = ("--multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 "
+              "--qk-pos-emb-head-dim 64 --v-head-dim 128 --num-experts 256 --moe-layer-freq ([0]*3+[1]*77) "
+              "--moe-router-topk 8 --moe-ffn-hidden-size 2048 --moe-shared-expert-intermediate-size 2048 "
+              "--moe-router-score-function sigmoid --moe-router-enable-expert-bias --mtp-num-layers 1 --qk-layernorm")
+    model = megatron(tmp_path, latent).job.base.model
+    assert isinstance(model, Decoder)
+    assert model.mla == Latent(q_rank=1536, kv_rank=512, nope_size=128, rope_size=64, v_size=128)
+    assert model.moe == Experts(experts=256, top_k=8, expert_ffn=2048, shared_experts=1, dense_layers=3,
+                                router="sigmoid", router_bias=True)
+    assert (model.mtp, model.kv_heads) == (1, None)
+    model = megatron(tmp_path, "--window-size 4095,0 --window-attn-skip-freq 4 --softmax-type learnable").job.base.model
+    assert isinstance(model, Decoder)
+    assert (model.window, model.full_every, model.sinks) == (4096, 4, True)
+    model = megatron(tmp_path, "--num-experts 8 --moe-layer-freq ([0,1]*40)").job.base.model
+    assert isinstance(model, Decoder)
+    assert model.moe is not None
+    assert (model.moe.dense_layers, model.moe.every) == (0, 2)
+
+
+def test_printed_arguments(tmp_path: Path) -> None:
+    """What Megatron-LM prints at its start, in a log."""
+    names = {"num_layers": 32, "hidden_size": 4096, "ffn_hidden_size": 14336, "num_attention_heads": 32,
+             "group_query_attention": True, "num_query_groups": 8, "add_bias_linear": False, "swiglu": True,
+             "normalization": "RMSNorm", "position_embedding_type": "rope", "padded_vocab_size": 128256,
+             "untie_embeddings_and_output_weights": True, "world_size": 16, "tensor_model_parallel_size": 2,
+             "micro_batch_size": 1, "global_batch_size": 128, "seq_length": 2048, "encoder_seq_length": 2048,
+             "recompute_granularity": None, "fp8": None, "window_size": None, "cpu_offloading_num_layers": 0,
+             "use_distributed_optimizer": True, "rampup_batch_size": None, "exp_avg_dtype": "torch.float32",
+             "gradient_accumulation_fusion": True, "bf16": True, "mamba_state_dim": 128,
+             "params_dtype": "torch.bfloat16"}
+    text = "using world size: 16\n" + "\n".join(f"[default0]:  {name} {'.' * 20} {value}"
+                                                for name, value in names.items())
+    now = read(tmp_path, "log.txt", text)
+    assert (now.npus, now.layout) == (16, Layout(tp=2, dp=8, zero=1))
+    model = now.job.base.model
+    assert isinstance(model, Decoder)
+    assert (model.kv_heads, list(model.biases), model.vocab, model.positions) == (8, [], 128256, "rotary")
+
+
 def test_the_same_model_by_name(tmp_path: Path) -> None:
     assert read(tmp_path, "a.sh", MEGATRON, model="llama3-70b").job.layers == 80
     with pytest.raises(InputError, match="layers: is 80, and the model has 32; expected the same model"):
         read(tmp_path, "a.sh", MEGATRON, model="llama3-8b")
 
 
-def test_nemo(tmp_path: Path) -> None:
-    now = read(tmp_path, "nemo.yaml", NEMO)
-    assert now.layout == Layout(tp=4, pp=2, dp=4, zero=1, recompute="full", tp_sequence=True)
-    assert (now.npus, now.job.seq, now.job.global_batch) == (32, 4096, 64)
-
-
-def test_deepspeed(tmp_path: Path) -> None:
-    text = json.dumps({**DEEPSPEED, "train_batch_size": "auto", "gradient_accumulation_steps": 4})
-    now = read(tmp_path, "ds.json", text, model="llama2-7b", npus=16)
-    assert now.layout == Layout(dp=16, zero=3, micro_batch=2)
-    assert now.job.global_batch == 2 * 4 * 16
-    with pytest.raises(InputError, match="does not say the model"):
-        read(tmp_path, "ds.json", json.dumps(DEEPSPEED), npus=16)
-    with pytest.raises(InputError, match="does not say how many NPUs"):
-        read(tmp_path, "ds.json", json.dumps(DEEPSPEED), model="llama2-7b")
-
-
-def test_torchtitan(tmp_path: Path) -> None:
-    now = read(tmp_path, "t.toml", TITAN, npus=64)
-    assert now.layout == Layout(tp=8, dp=8, zero=3, micro_batch=8, recompute="full", tp_sequence=True)
-    assert now.job.global_batch == 64
-    assert now.model == "llama3-70b"
-    hybrid = TITAN.replace("data_parallel_shard_degree = -1",
-                           "data_parallel_shard_degree = 4\ndata_parallel_replicate_degree = 2")
-    assert read(tmp_path, "t.toml", hybrid).fields == {"zero_ranks": 4}
-
-
 @pytest.mark.parametrize(("change", "message"), [
     (("--sequence-parallel", "--pipeline-model-parallel-layout 'E|t*80|L'"), "parallel_layout.*not predicted"),
     (("--bf16", "--optimizer-cpu-offload"), "optimizer_cpu_offload.*not predicted"),
-    (("--bf16", "--recompute-granularity full --recompute-method block --recompute-num-layers 2"), "2 of 5 layers"),
     (("--micro-batch-size 2", "--micro-batch-size two"), "micro_batch_size: 'two' is no whole number"),
     (("$TP --pipe", "$((2*4)) --pipe"), r"tensor_model_parallel_size: '\$\(\(2\*4\)\)' is no whole number"),
     (("--bf16", "--cp-comm-type a2a"), "cp_comm_type: 'a2a' is not predicted; expected one of p2p, all_gather"),
+    (("--bf16", "--cpu-offloading-num-layers 10"), "cpu_offloading_num_layers: '10' is not predicted.*--ignore cpu_"),
+    (("--bf16", "--optimizer muon"), "optimizer: 'muon' is not predicted; expected one of adam, sgd"),
+    (("--bf16", "--recompute-granularity selective --recompute-modules mhc"), "'mhc' is not predicted; expected some"),
+    (("--bf16", "--moe-layer-freq ([1]*3+[0]*77) --num-experts 8"), r"moe_layer_freq: '\(\[1\]\*3"),
+    (("--bf16", "--deepspeed"), "deepspeed: .*give the DeepSpeed configuration"),
+    (("--log-interval", "--frobnicate"), "frobnicate: is not known here; expected --ignore frobnicate where"),
+    (("--log-interval 3", "--frobnicate 0"), "frobnicate: is not known here"),
+    (("--log-interval", "--tensor-model-paralel-size"), "did you mean 'tensor_model_parallel_size'"),
     (("--num-layers 80", "--num-layers 79"), "does not divide 79"),
     (("--pipeline-model-parallel-size 4", "--pipeline-model-parallel-size 3"), "divide"),
     (("type rope", "type rope relative"), "position_embedding_type: .* is not predicted"),
-    (("--bf16", "'"), "is no list of arguments"), (("--vocab-size", "--vocabulary"), "does not say the model")])
+    (("--bf16", "'"), "is no list of arguments"), (("--vocab-size 128256", ""),
+                                                              "does not say the model: it lacks vocab_size; expected "
+                                                              "them in the file, or MODEL")])
 def test_what_matters_and_is_not_predicted_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message) as raised:
         read(tmp_path, "a.sh", MEGATRON.replace(*change))
@@ -171,6 +167,9 @@ def test_what_matters_and_is_not_predicted_is_refused(tmp_path: Path, change: tu
     ("a.json", '{"train_micro_batch_size_per_gpu": true}'), ("a.json", '{"pipeline": {"stages": "x"}}'),
     ("a.toml", "x = " + "[" * 5000), ("a.toml", "[parallelism]\ntensor_parallel_degree = 1e400"),
     ("a.toml", "[parallelism]\npipeline_parallel_schedule = 'ZBV'\npipeline_parallel_degree = 2"), ("a.exe", "x"),
+    ("a.txt", "a .. " + " " * 200_000 + "x\n" + "\n" * 200_000),
+    ("a.sh", f"--micro-batch-size 1 --num-experts 8 --moe-layer-freq ([0{',0' * 400}]*999)*999"),
+    ("a.txt", "a: " * 60_000 + "micro_batch_size .. 1\n" * 5),
     ("a.sh", "--micro-batch-size 99999999999999999999"), ("a.sh", "--micro-batch-size 1 2 3")])
 def test_hostile_files_are_one_line(tmp_path: Path, name: str, text: str) -> None:
     with pytest.raises(InputError) as raised:
@@ -216,6 +215,27 @@ def test_experts_are_written_and_read(tmp_path: Path) -> None:
     now = read(tmp_path, "a.sh", launch_arguments("megatron", job, layout), npus=16)
     assert now.layout == layout
     assert _sizes(now.job) == _sizes(job)
+
+
+@pytest.mark.parametrize("model", ["deepseek-v3", "mixtral-8x7b", "mistral-7b", "qwen3-8b", "gpt-oss-120b"])
+@pytest.mark.parametrize("framework", ["megatron", "nemo"])
+def test_models_are_written_and_read(tmp_path: Path, framework: str, model: str) -> None:
+    job, layout = job_of(model, seq=4096, global_batch=64), Layout(tp=2, dp=8, zero=1)
+    ending = {"megatron": "sh", "nemo": "yaml"}[framework]
+    now = read(tmp_path, f"a.{ending}", launch_arguments(framework, job, layout), npus=16)
+    wanted, found = job.base.model, now.job.base.model
+    assert isinstance(wanted, Decoder)
+    assert isinstance(found, Decoder)
+    assert wanted.counts() == found.counts()
+    for name in ("mla", "window", "full_every", "mtp", "sinks", "qk_norm"):
+        assert getattr(wanted, name) == getattr(found, name), name
+    assert now.job.base.precision == job.base.precision
+
+
+def test_what_megatron_lacks_is_not_written() -> None:
+    job = job_of("llama3-8b", seq=4096, global_batch=64)
+    with pytest.raises(InputError, match="checkpoints no single operators"):
+        launch_arguments("megatron", job, Layout(dp=8, recompute="operators"))
 
 
 def _sizes(job: Job) -> tuple[object, ...]:

@@ -129,9 +129,16 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     assert found.today.layout == ar.Layout(tp=8, dp=2, recompute="full")
     assert found.today.time > found.best.time
     assert "recomputation" in found.today.lost
-    said = run("plan", "--from", path, "--device", "h100_sxm", "--top", "1", "--launch", "megatron", "--fix", "cp=1",
-               "--fix", "zero=1", "--fix", "virtual_stages=1")
+    path.write_text(path.read_text() + " --frobnicate 3")
+    words = ("plan", "--from", path, "--device", "h100_sxm", "--top", "1", "--launch", "megatron", "--fix", "cp=1",
+             "--fix", "zero=1", "--fix", "virtual_stages=1")
+    unknown = run(*words)
+    assert unknown.code == 1
+    assert "frobnicate: is not known here; expected --ignore frobnicate" in unknown.err
+    assert run("plan", "llama3-8b", "--gpus", "8", "--device", "h100_sxm", "--ignore", "lr").code == 2
+    said = run(*words, "--ignore", "frobnicate")
     assert said.code == 0
+    assert "as without frobnicate (--ignore)" in said.out
     assert "to change: " in said.out
     assert "--tensor-model-parallel-size" in said.out
     assert run("plan", "--device", "h100_sxm").code == 2

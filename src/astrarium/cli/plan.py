@@ -44,6 +44,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--from", metavar="FILE", dest="today",
                         help="launch arguments of a job that runs today, to predict and to improve: Megatron-LM .sh, "
                              "NeMo .yaml, DeepSpeed .json, torchtitan .toml")
+    parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
+                        help="keys of the file of --from that do not count, by name or pattern; may be repeated")
     parser.add_argument("--launch", metavar="megatron|nemo", choices=("megatron", "nemo"),
                         help="print the launch arguments of a line besides")
     parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens of a sample; default: the model's")
@@ -67,7 +69,7 @@ def arguments(parser: Parser) -> None:
                              "simulated")
     parser.add_argument("--stack", metavar="S",
                         help="a software stack of the catalog: what the job leaves open; default: the one with the "
-                             "narrowest interval on the device; none: none")
+                             "narrowest interval on the device, with --from a current one of its framework; none: none")
     parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
                         help="CPU time that the simulation of one layout may take; default 10")
@@ -95,10 +97,12 @@ def run(options: argparse.Namespace) -> int:
         "progress": _Remarks().show, "objective": options.objective, "budget": options.budget, "power": options.power,
         "cost": _cost(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None
+    if options.ignore and options.today is None:
+        options.usage.error("--ignore means nothing without --from FILE")
     if options.today is None and (options.model is None or not counted):
         options.usage.error("expected MODEL and --gpus (or --budget, --power), or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \
-        plan_from(options.today, devices, model=options.model, **common)
+        plan_from(options.today, devices, model=options.model, ignore=_names(options.ignore), **common)
     if options.line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
     _print(found, options)
@@ -129,6 +133,11 @@ def _print(found: Shortlist, options: argparse.Namespace) -> None:
     print_tables(shortlist_tables(found), sys.stdout)
     if launch is not None:
         print(f"\n{options.launch}, line {options.line}\n{launch}")
+
+
+def _names(texts: list[str]) -> list[str]:
+    """`a,b` and `c` as names."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
 def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from astrarium.search import Space
 
 __all__ = ["Layout", "layouts", "workload_fields"]
 
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["none", "selective", "operators", "full"]
 MICRO_BATCHES = (1, 2, 4, 8)
 SHORTEST = 1024         # tokens of a sample that a context-parallel rank has at least
 MOST_CP = 16

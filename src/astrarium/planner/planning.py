@@ -25,7 +25,7 @@ from astrarium.planner.breakdown import breakdown_of
 from astrarium.planner.budget import check_budget, counts_within
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
-from astrarium.planner.launch import Today, npus_of, read_launch, today_of
+from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout
 from astrarium.planner.machine import Machine, machine_of, stack_settings, usual_stack
 from astrarium.planner.objective import TIME, Objective, objective_of
@@ -83,14 +83,17 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
               progress: Callable[[Progress], None] | None = None, objective: str = "time",
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
-              **settings: Any) -> Shortlist:
+              ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
     """The same for a job that somebody runs: `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed
     .json, torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
-    `gpus`, `seq` and `global_batch` do; what they say wins over the stack. Raises InputError, also for arguments that
+    `gpus`, `seq` and `global_batch` do; what they say wins over the stack, which is the framework's where `stack` is
+    left out. `ignore`: keys of the file that do not count. Raises InputError, also for keys that are not known, or
     matter and are not predicted."""
-    launch = read_launch(path)
+    launch = read_launch(path, ignore)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)
+    devices = [device] if isinstance(device, str) else device
+    launch, stack, fixed = as_framework(launch, devices, compute, collectives, stack, fixed or {})
     machines = [make(npus) for make, _ in _makers(device, network, compute, collectives, stack, terms)]
     launch = replace(launch, settings=settings_for(machines[0], launch.settings))
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)

@@ -42,9 +42,12 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
     sizes = sizes_of(workload.precision, workload.optimizer)
     bucket = workload.bucket if workload.bucket is not None else sizes.sent * max(40e6, 1e6 * workload.dp)
     pieces = _realised(workload, pieces, sizes.gradients)
-    tied = pieces.tied if workload.pp > 1 else frozenset[str]()
+    tied, parts = pieces.tied if workload.pp > 1 else frozenset[str](), _parts(workload, pieces)
+    if workload.recompute != "none" and (workload.recompute_every > 1 or workload.recompute_first is not None):
+        plain = config.replace(workload, "recompute", "none")
+        pieces, parts = _some(workload, pieces, recipe_of(plain, forms, placed).kinds, parts)
     return Recipe(
-        mesh=mesh, kinds=_once(pieces) if workload.pp == 1 else pieces.blocks, parts=_parts(workload, pieces),
+        mesh=mesh, kinds=_once(pieces) if workload.pp == 1 else pieces.blocks, parts=parts,
         schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages,
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
@@ -105,7 +108,8 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         batch=workload.replica_batch * workload.dp / workload.micro_batches,
         seq=sequence_of(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
-        recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
+        recompute=workload.recompute, modules=tuple(workload.recompute_modules), fuse=workload.fusion,
+        dropout=workload.dropout, uneven=workload.uneven,
         fused_norms=workload.software.fused_norms, fused_qkv=workload.software.fused_qkv,
         widths=widths_of(workload.precision), numbers=numbers_of(workload.precision),
         cross_entropy=workload.cross_entropy, weight_gradients=workload.weight_gradients)
@@ -158,6 +162,23 @@ def _with_ends(pieces: ModelPieces, layers: Sequence[int]) -> list[int]:
     if not all(counts):
         raise InputError("workload.stage_layers", "a part without any block", expected="at least 1 layer in it")
     return counts
+
+
+def _some(workload: Transformer, pieces: ModelPieces, plain: Sequence[BlockPieces], parts: tuple[tuple[int, ...], ...]
+          ) -> tuple[ModelPieces, tuple[tuple[int, ...], ...]]:
+    """Pieces and parts in which only some layers compute again; `plain` are the blocks that do not, in the same
+    order."""
+    inner, every, first = set(pieces.layers), workload.recompute_every, workload.recompute_first
+    number, found = 0, []
+    for part in parts:
+        place, blocks = 0, []
+        for block in part:
+            again = block not in inner or ((number + 1) % every == 0 and (first is None or place < first))
+            blocks.append(block if again else len(pieces.blocks) + block)
+            number, place = number + (block in inner), place + (block in inner)
+        found.append(tuple(blocks))
+    layers = tuple(block for part in found for block in part if block % len(pieces.blocks) in inner)
+    return replace(pieces, blocks=(*pieces.blocks, *plain), layers=layers), tuple(found)
 
 
 def _flops(block: BlockPieces) -> int:

@@ -139,9 +139,9 @@ def _zero(work: Transformer) -> Iterator[Problem]:
 def _split(work: Transformer) -> Iterator[Problem]:
     """What the pieces cannot do together."""
     line = SCHEDULES[work.schedule]
-    if line.split and work.recompute == "full":
-        yield Problem("recompute", f"full, under schedule: {work.schedule}, would compute everything twice over",
-                      "none or selective")
+    if line.split and work.recompute in ("full", "operators"):
+        yield Problem("recompute", f"{work.recompute}, under schedule: {work.schedule}, would compute everything twice "
+                      "over", "none or selective")
     if work.offload == "activations" and line.split:
         yield Problem("offload", f"activations, under schedule: {work.schedule}, which needs them twice",
                       "none or optimizer, or another schedule")
@@ -199,7 +199,7 @@ CONDITIONS = (
     (f"workload.schedule != 'interleaved' or {BATCHES} % workload.pp == 0",),
     ("workload.schedule != 'dualpipe' or workload.pp % 2 == 0",),
     (f"workload.schedule != 'dualpipe' or {BATCHES} % 2 == 0 and {BATCHES} >= 2 * workload.pp",),
-    (f"workload.recompute != 'full' or not {SPLIT}",),
+    (f"workload.recompute != 'full' and workload.recompute != 'operators' or not {SPLIT}",),
     (f"workload.offload != 'activations' or not {SPLIT}",),
     ("workload.offload != 'model' or workload.zero == 3 and workload.pp == 1",),
     ("workload.gather == 'network' or workload.offload == 'model'",),
@@ -271,17 +271,30 @@ class Transformer(Workload, frozen=True):
                              Knob("What is divided evenly where stage_layers is left out: layers, or FLOPs, with the "
                                   "embedding and the head as blocks of their own. More parts than layers are divided "
                                   "by FLOPs.")] = "layers"
-    recompute: Annotated[Literal["none", "selective", "full"],
-                         Knob("Activations that backward computes again: none, attention's core, or whole layers.")
-                         ] = "none"
+    recompute: Annotated[Literal["none", "selective", "operators", "full"],
+                         Knob("Activations that backward computes again: none, those of recompute_modules (selective), "
+                              "all but results of attention, of every second product and of reduce_scatter and "
+                              "all_to_all (operators: PyTorch's selective checkpointing as torchtitan sets it), or "
+                              "whole layers.")] = "none"
+    recompute_modules: Annotated[Sequence[Literal["attention", "norms", "ffn", "latent", "expert_activation",
+                                                  "shared_experts", "experts"]],
+                                 Knob("Parts of a decoder's layer that selective recomputation computes again: "
+                                      "attention's core (where it is one kernel, nothing of it is kept anyway), norms, "
+                                      "the FFN, what latent attention expands, experts' activation, shared experts, "
+                                      "or everything from the router to the experts' sum.")] = ("attention",)
+    recompute_every: Annotated[int, Knob("Of the layers, only every k-th computes again.", ge=1, lt=100_001)] = 1
+    recompute_first: Annotated[int | None, Knob("Layers that compute again, the first ones of every part of the model "
+                                                "(Megatron-LM's method block); left out: all.", ge=0)] = None
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels compute all scores, or skip what the causal (or "
                                                   "sliding) mask hides.")] = "full"
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
     dropout: Annotated[bool, Knob("Training with dropout: masks are kept.")] = False
-    cross_entropy: Annotated[Literal["plain", "fused"],
+    cross_entropy: Annotated[Literal["plain", "fused", "compiled", "eager"],
                              Knob("plain: logits in fp32, their gradient beside them; fused: logits in the format of "
-                                  "activations, their gradient in their place (Transformer Engine).")] = "plain"
+                                  "activations, their gradient in their place (Transformer Engine); compiled: beside "
+                                  "them (torch.compile); eager: a kernel an operator (PyTorch), with a copy of the "
+                                  "logits in fp32, their log softmax, and the gradients of both.")] = "plain"
     weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside"],
                                 Knob("Memory of weight gradients of a micro-batch before they join those of the "
                                      "step. in_place: none, the product sums them itself; temporary: one tensor at "

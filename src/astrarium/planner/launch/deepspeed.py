@@ -10,56 +10,45 @@ GPUs. Pipeline stages and activation checkpointing are said in Python: `pipeline
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Sequence
 from typing import Any
 
 from astrarium.errors import InputError
-from astrarium.planner.launch.given import Given, Launch
+from astrarium.planner.launch.given import Given, Launch, without
+from astrarium.planner.launch.known import known_keys
 
 __all__ = ["read_deepspeed"]
 
-HARMLESS = re.compile(
-    r"(steps_per_print|wall_clock|dump_state|tensorboard|wandb|csv_monitor|comet|flops_profiler|comms_logger|scheduler|"
-    r"gradient_clipping|prescale|gradient_predivide|sparse_gradients|amp|zero_allow|zero_force|checkpoint|data_types|"
-    r"dataloader|memory_breakdown|checkpoint_parallel|aio|autotuning|elasticity|seed|disable_allgather|"
-    r"communication_data_type|seq_parallel_comm|torch_autocast|loss_scale|log_level|monitor)\w*")
-LEFT = ("contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "allgather_partitions", "allgather_bucket_size",
-        "sub_group_size", "round_robin_gradients", "ignore_unused_parameters", "stage3_", "gather_16bit", "elastic",
-        "memory_efficient_linear", "load_from_fp32", "prefetch_bucket", "param_persistence", "max_live", "max_reuse")
+FORMATS = {"fp32": "fp32", "float32": "fp32", "torch.float32": "fp32", "fp16": "fp16", "float16": "fp16",
+           "torch.float16": "fp16", "bf16": "bf16", "bfloat16": "bf16", "bfp16": "bf16", "torch.bfloat16": "bf16",
+           "none": None}
+ADAM = ("adam", "adamw", "fusedadam", "torchadam", "deepspeedcpuadam")
 
 
-def read_deepspeed(text: str, where: str) -> Launch:
+def read_deepspeed(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from a DeepSpeed configuration, which says nothing about the model. Raises InputError."""
-    data = _json(text, where)
-    given = Given(where, data, HARMLESS)
-    zero = given.raw("zero_optimization") or {}
-    if not isinstance(zero, dict):
-        raise given.fault("zero_optimization", "is no mapping")
-    inner = Given(f"{where}: zero_optimization", zero, re.compile(rf"({'|'.join(LEFT)})\w*"))
-    stage = inner.whole("stage", 0) if inner.raw("stage") != 0 else 0
+    values, left_out = without(_flat(_json(text, where)), ignore, where)
+    given = Given(where, values, known_keys("deepspeed"))
+    given.assumed += [f"as without {', '.join(left_out)} (--ignore)"] if left_out else []
+    stage = given.whole("zero_optimization.stage", 0, 0)
     if stage > 3:
-        raise inner.fault("stage", f"{stage}", "0 to 3")
-    for name in ("offload_param", "offload_optimizer"):
-        part = inner.raw(name)
+        raise given.fault("zero_optimization.stage", f"{stage}", "0 to 3")
+    for name in ("zero_optimization.offload_param", "zero_optimization.offload_optimizer"):
+        part = given.raw(name)
         if isinstance(part, dict) and str(part.get("device", "none")) != "none":
-            raise inner.fault(name, f"device {str(part.get('device'))[:40]!r} is not predicted", "device none")
-    for name in ("zero_quantized_weights", "zero_quantized_gradients"):
-        inner.refuse(name, (False,), "weights or gradients are sent as they are")
-    shards = _shards(inner)
-    micro = given.number("train_micro_batch_size_per_gpu")
-    steps = given.number("gradient_accumulation_steps")
+            raise given.fault(name, f"device {str(part.get('device'))[:40]!r} is not predicted",
+                              f"device none, or --ignore {name} to predict as without it")
+    micro, steps = given.number("train_micro_batch_size_per_gpu"), given.number("gradient_accumulation_steps")
     whole = given.number("train_batch_size")
-    pipeline, tensor = given.raw("pipeline"), given.raw("tensor_parallel")
-    pp = _degree(given, "pipeline", pipeline, "stages")
-    tp = _degree(given, "tensor_parallel", tensor, "autotp_size")
-    assumed = [] if micro else ["micro-batches of 1 sample (train_micro_batch_size_per_gpu is not said)"]
-    given.assumed += [*assumed, "no layer is computed again (DeepSpeed says that in Python)"]
-    settings = _settings(given, inner, stage)
-    unknown, ignored = given.rest()
-    more, left = inner.rest()
+    tp, pp = _degree(given, "tensor_parallel.autotp_size"), _degree(given, "pipeline.stages")
+    given.assumed += [] if micro else ["micro-batches of 1 sample (train_micro_batch_size_per_gpu is not said)"]
+    given.assumed.append("no layer is computed again (DeepSpeed says that in Python)")
+    given.refuse("sequence_parallel_size", (1,), "Ulysses")
+    settings, shards = _settings(given, stage), _shards(given)
+    assumed, ignored = given.rest()
     return Launch("deepspeed", {"tp": tp, "pp": pp, "zero": stage, "micro_batch": micro or 1}, None, None, None, whole,
-                  settings, replica_batch=None if whole else (micro or 1) * (steps or 1), shards=shards,
-                  assumed=(*unknown, *more), ignored=(*ignored, *left))
+                  settings, replica_batch=micro * (steps or 1) if micro and not whole else None, shards=shards,
+                  assumed=assumed, ignored=ignored)
 
 
 def _json(text: str, where: str) -> dict[str, Any]:
@@ -69,38 +58,57 @@ def _json(text: str, where: str) -> dict[str, Any]:
         raise InputError(where, f"is no JSON ({str(error)[:80] or 'too deep'})") from None
     if not isinstance(data, dict):
         raise InputError(where, "is no JSON object", expected="a DeepSpeed configuration")
-    return {str(key): None if value == "auto" else value for key, value in data.items()}
+    if not isinstance(data.get("zero_optimization", {}), dict):
+        raise InputError(f"{where}: zero_optimization", "is no mapping")
+    return data
 
 
-def _shards(inner: Given) -> int | None:
+def _flat(data: dict[str, Any]) -> dict[str, Any]:
+    """`zero_optimization.stage` -> value, "auto" as if it was not there. Of a section that is not enabled nothing
+    counts."""
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        inner = value if isinstance(value, dict) else {}
+        if inner and inner.get("enabled") in (False, None) and "enabled" in inner:
+            continue
+        found |= {f"{key}.{name}": each for name, each in inner.items()}
+        found |= {} if isinstance(value, dict) else {str(key): value}
+    return {key: None if value == "auto" else value for key, value in found.items()}
+
+
+def _shards(given: Given) -> int | None:
     """Ranks that weights are sharded over, where fewer than all (ZeRO++ hpZ, MiCS)."""
-    mics, secondary = inner.raw("mics_shard_size"), inner.whole("zero_hpz_partition_size", 1)
+    mics, secondary = given.raw("zero_optimization.mics_shard_size"), \
+        given.whole("zero_optimization.zero_hpz_partition_size", 1)
     if secondary > 1:
-        inner.assumed.append("weights are gathered from all ranks (zero_hpz_partition_size)")
+        given.assumed.append("weights are gathered from all ranks (zero_hpz_partition_size)")
     return mics if isinstance(mics, int) and not isinstance(mics, bool) and mics > 0 else None
 
 
-def _degree(given: Given, name: str, part: Any, key: str) -> int:
-    value = part.get(key) if isinstance(part, dict) else None
-    if value is None or value in ("auto", -1):
+def _degree(given: Given, name: str) -> int:
+    value = given.raw(name)
+    if value in (None, -1, 0):
         return 1
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**20:
-        raise given.fault(f"{name}.{key}", f"{str(value)[:60]!r} is no whole number above 0")
+        raise given.fault(name, f"{str(value)[:60]!r} is no whole number above 0")
     return value
 
 
-def _settings(given: Given, inner: Given, stage: int) -> dict[str, Any]:
-    formats = {}
-    for name in ("bf16", "fp16"):
-        part = given.raw(name)
-        formats[name] = isinstance(part, dict) and bool(part.get("enabled"))
+def _settings(given: Given, stage: int) -> dict[str, Any]:
+    formats = {name: given.flag(f"{name}.enabled") for name in ("bf16", "fp16")}
     half = "fp16" if formats["fp16"] and not formats["bf16"] else "bf16"
     if not any(formats.values()):
         given.assumed.append("bf16 (neither bf16 nor fp16 is enabled)")
-    kind = given.raw("optimizer")
-    name = str(kind.get("type", "adam")).lower() if isinstance(kind, dict) else "adam"
-    if name not in ("adam", "adamw", "fusedadam", "sgd"):
-        raise given.fault("optimizer", f"{name[:40]!r} is not predicted", "Adam, AdamW or SGD")
-    overlap = inner.flag("overlap_comm", stage == 3)
-    return {"precision": {"weights": half, "activations": half, "gradients": half}, "overlap": overlap,
+    name = str(given.raw("optimizer.type") or "adam").lower()
+    if name not in (*ADAM, "sgd"):
+        raise given.fault("optimizer.type", f"{name[:40]!r} is not predicted", "Adam, AdamW or SGD")
+    summed = given.choice("data_types.grad_accum_dtype", FORMATS, "none") or half
+    sent = given.choice("communication_data_type", FORMATS, "none")
+    precision = {"weights": half, "activations": half, "gradients": summed, **({"reduction": sent} if sent else {})}
+    whole = [given.flag(f"{kind}.{kind}_master_weights_and_grads") for kind in ("bf16", "fp16")]
+    if any(whole):
+        precision |= {"master": None, "gradients": half}
+    if given.flag("bf16.bf16_optimizer_states"):
+        precision["moments"] = "bf16"
+    return {"precision": precision, "overlap": given.flag("zero_optimization.overlap_comm", stage == 3),
             **({"optimizer": "sgd"} if name == "sgd" else {})}

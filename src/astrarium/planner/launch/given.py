@@ -1,23 +1,31 @@
-"""What a training framework was told, one argument after the other: used, without effect on time, or not known."""
+"""What a training framework was told, one key after the other: used, harmless, predicted as something simpler, refused
+or not known."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
+from astrarium.planner.launch.known import Known, is_off
 
-__all__ = ["Given", "Launch"]
+__all__ = ["Given", "Launch", "without"]
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Launch(Struct, frozen=True):
     """A job as somebody runs it. `layout`: parts of a Layout but dp, which follows from the NPUs. `model`: fields of a
-    Decoder where the arguments say all of them. `settings`: fields of a Transformer. `npus`: where the arguments say
-    so. `replica_batch`: samples of one replica, where they say that in place of `global_batch`. `stage_layers` where
-    stages are not the usual ones, `shards` where ZeRO shards over so many of dp. `assumed`, `ignored`: for the output.
+    Decoder that the arguments say; `missing`: those that they leave out. `settings`: fields of a
+    Transformer; `fields`: those that count for this job alone, not for other layouts. `npus`: where the arguments say
+    so. `replica_batch`: samples of one replica, where they say that in place of `global_batch`. `shards`: ranks out of
+    dp that ZeRO shards over, `copies` of what it shards, where they say either. `fixed`: part of a layout -> values
+    that the framework has. `assumed`, `ignored`: for the output.
     """
 
     framework: str
@@ -29,18 +37,23 @@ class Launch(Struct, frozen=True):
     settings: Mapping[str, Any]
     npus: int | None = None
     replica_batch: int | None = None
-    stage_layers: tuple[int, ...] | None = None
+    fields: Mapping[str, Any] = NOTHING
     shards: int | None = None
+    copies: int = 1
+    fixed: Mapping[str, Sequence[Any]] = NOTHING
+    missing: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
 class Given(Struct):
-    """Arguments by name, each taken once. `where`: the file. `harmless`: patterns of names without effect on time."""
+    """Keys with their values, each taken once. `where`: the file. `known`: tables of the keys that no prediction
+    uses. `printed`: a framework printed all keys that it has, and those that are off do not matter."""
 
     where: str
     values: Mapping[str, Any]
-    harmless: re.Pattern[str]
+    known: Known
+    printed: bool = False
     _taken: set[str] = field(default_factory=set)
     assumed: list[str] = field(default_factory=list)
 
@@ -68,9 +81,9 @@ class Given(Struct):
             raise self.fault(name, f"{str(value)[:60]!r} is no whole number of at least {least}")
         return int(text)
 
-    def whole(self, name: str, otherwise: int) -> int:
-        """The same with a value where it is left out."""
-        found = self.number(name, otherwise)
+    def whole(self, name: str, otherwise: int, least: int = 1) -> int:
+        """A whole number, `otherwise` where it is left out."""
+        found = self.number(name, otherwise, least)
         return otherwise if found is None else found
 
     def real(self, name: str, otherwise: float) -> float:
@@ -92,10 +105,15 @@ class Given(Struct):
             return str(value).lower() in ("true", "1")
         raise self.fault(name, f"{str(value)[:60]!r} is neither true nor false")
 
+    def flags(self, *names: str) -> bool:
+        """Whether one of several switches is on."""
+        found = [self.flag(name) for name in names]
+        return any(found)
+
     def choice(self, name: str, known: Mapping[str, Any], otherwise: str) -> Any:
         """What the text of an argument stands for. Raises InputError for one that is not known."""
         value = self.raw(name)
-        text = otherwise if value is None else str(value).lower()
+        text = otherwise if value in (None, False) else str(value).lower()
         if text not in known:
             raise self.fault(name, f"{str(value)[:60]!r} is not predicted", "one of " + ", ".join(known))
         return known[text]
@@ -103,14 +121,46 @@ class Given(Struct):
     def refuse(self, name: str, usual: Sequence[Any], why: str) -> None:
         """InputError where an argument has another value than the `usual` ones."""
         value = self.raw(name)
-        if value is not None and value not in usual and str(value).lower() not in [str(each).lower() for each in usual]:
+        if not is_off(value) and str(value).lower() not in [str(each).lower() for each in usual]:
             raise self.fault(name, f"{str(value)[:60]!r} is not predicted: {why}",
-                             "one of " + ", ".join(map(str, usual)) if usual else "no such argument")
+                             ("one of " + ", ".join(map(str, usual)) if usual else "no such key") +
+                             f", or --ignore {name[:80]} to predict as without it")
 
     def rest(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(assumed, ignored): sentences, with arguments that nobody here knows; names without effect on time."""
-        left = [name for name, value in self.values.items() if name not in self._taken and value not in (None, False)]
-        ignored = [name for name in left if self.harmless.fullmatch(name)]
-        unknown = [name[:80] for name in left if not self.harmless.fullmatch(name)]
-        said = [f"without effect on time, as they are not known here: {', '.join(unknown)}"] if unknown else []
-        return (*self.assumed, *said), tuple(name[:80] for name in ignored)
+        """(assumed: sentences; ignored: harmless keys) of the keys that no prediction used. Raises InputError for a
+        refused key and for an unknown one."""
+        rest = {name: value for name, value in self.values.items() if name not in self._taken}
+        left = [name for name, value in rest.items() if not is_off(value)]
+        for name in left:
+            if name in self.known.refused:
+                raise self.fault(name, f"{str(self.values[name])[:60]!r} is not predicted: {self.known.refused[name]}",
+                                 f"no such key, or --ignore {name[:80]} to predict as without it")
+        unknown = [name for name in (left if self.printed else [name for name in rest if self.has(name)])
+                   if name not in self.known.names() and not self.known.is_harmless(name)]
+        if unknown:
+            raise self._unknown(unknown)
+        said = [f"{self.known.simpler[name]} ({name})" for name in left if name in self.known.simpler]
+        return (*self.assumed, *said), tuple(name for name in left if name not in self.known.simpler)
+
+    def _unknown(self, names: Sequence[str]) -> InputError:
+        """An error that names the first unknown keys, each with the nearest known one, and what to do."""
+        known = (*self.known.names(), *self._taken)
+        near = [nearest(name[:80], known) for name in names[:4]]
+        ignore = f"--ignore {','.join(name[:40] for name in names[:4])} where neither time nor memory depends on it"
+        if len(names) == 1:
+            return InputError(f"{self.where}: {names[0][:80]}", "is not known here", expected=ignore,
+                              did_you_mean=near[0])
+        shown = [name[:40] + (f" (did you mean {each}?)" if each else "") for name, each in zip(names, near)]
+        shown += [f"and {len(names) - 4} others"] if len(names) > 4 else []
+        return InputError(self.where, f"keys that are not known here: {', '.join(shown)}", expected=ignore)
+
+
+def without(values: Mapping[str, Any], ignore: Sequence[str], where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """(the keys that count; those that `ignore` takes out, by name or pattern). Raises InputError for a pattern that
+    matches no key."""
+    for pattern in ignore:
+        if not any(fnmatchcase(name, pattern) for name in values):
+            raise InputError(f"--ignore {pattern[:80]}", f"is no key of {where}", expected="a key of that file",
+                             did_you_mean=nearest(pattern[:80], values))
+    left_out = tuple(name for name in values if any(fnmatchcase(name, pattern) for pattern in ignore))
+    return {name: value for name, value in values.items() if name not in left_out}, left_out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -24,8 +24,8 @@ from astrarium.workload.model.decoder import Decoder
 __all__ = ["READERS", "Today", "npus_of", "read_launch", "today_of"]
 
 MOST = 1 << 20      # bytes of a file
-READERS: Mapping[str, Callable[[str, str], Launch]] = MappingProxyType({
-    ".sh": read_megatron, ".txt": read_megatron, ".args": read_megatron, ".yaml": read_nemo, ".yml": read_nemo,
+READERS: Mapping[str, Callable[[str, str, Sequence[str]], Launch]] = MappingProxyType({
+    **dict.fromkeys((".sh", ".txt", ".args", ".log"), read_megatron), ".yaml": read_nemo, ".yml": read_nemo,
     ".json": read_deepspeed, ".toml": read_torchtitan})
 """Ending of the file -> framework: Megatron-LM, NeMo, DeepSpeed, torchtitan."""
 
@@ -40,9 +40,9 @@ class Today(Struct, frozen=True):
     model: str
 
 
-def read_launch(path: str) -> Launch:
-    """The launch in a file, by the file's ending. Raises InputError for what cannot be read or matters and is not
-    predicted; nothing in it is run."""
+def read_launch(path: str, ignore: Sequence[str] = ()) -> Launch:
+    """The launch in a file, by the file's ending; of the keys that `ignore` names (or patterns of them) nothing counts.
+    Raises InputError for what cannot be read, is not known or matters and is not predicted; nothing in it is run."""
     ending = os.path.splitext(path)[1].lower()
     if ending not in READERS:
         raise InputError(path, f"{ending or 'no ending'!r} is no file of a framework",
@@ -50,24 +50,33 @@ def read_launch(path: str) -> Launch:
     text = read_text(path)
     if len(text) > MOST:
         raise InputError(path, "is too large", expected=f"at most {MOST} bytes")
-    return READERS[ending](text, path)
+    return READERS[ending](text, path, ignore)
 
 
 def today_of(launch: Launch, where: str, *, model: str | None = None, npus: int | None = None, seq: int | None = None,
              global_batch: int | None = None, **settings: Any) -> Today:
     """What runs today; the keywords say what the launch does not, and win over it. Raises InputError."""
     npus = npus_of(launch, where, npus)
-    chosen: Any = model or launch.model_name or (None if launch.model is None else Decoder(**launch.model))
-    if chosen is None:
-        raise InputError(where, "does not say the model (layers, sizes, vocabulary)",
-                         expected="MODEL: a name of the catalog, or a config.json")
+    chosen: Any = model or launch.model_name
+    if chosen is None and (launch.model is None or launch.missing):
+        lacks = f": it lacks {', '.join(launch.missing)}" if launch.missing else ""
+        there = "them in the file, or " if launch.model else ""
+        raise InputError(where, f"does not say the model{lacks}",
+                         expected=f"{there}MODEL: a name of the catalog, or a config.json")
+    chosen = chosen or Decoder(**(launch.model or {}))
     dp = _replicas(launch, where, npus)
-    batch = global_batch or launch.global_batch or (launch.replica_batch or 1) * dp
+    batch = global_batch or launch.global_batch or (launch.replica_batch or 0) * dp
+    if not batch:
+        raise InputError(where, "does not say how many samples a step has", expected="--global-batch N")
     job = job_of(chosen, seq=seq or launch.seq, global_batch=batch, **{**launch.settings, **settings})
     _same_model(job, launch, where)
     layout = Layout(**{**launch.layout, "dp": dp})
-    fields: dict[str, Any] = {} if launch.stage_layers is None else {"stage_layers": list(launch.stage_layers)}
-    fields |= {} if launch.shards is None or launch.shards == dp else {"zero_ranks": launch.shards}
+    fields = {**launch.fields}
+    if dp % launch.copies:
+        raise InputError(where, f"{launch.copies} copies of the optimizer do not divide {dp} replicas",
+                         expected="a divisor")
+    shards = launch.shards or dp // launch.copies
+    fields |= {} if shards == dp or not layout.zero else {"zero_ranks": shards}
     name = model or launch.model_name or f"{launch.framework} model of {job.layers} layers"
     assumed = (f"read from {os.path.basename(where)} ({launch.framework})", *job.assumed, *launch.assumed)
     ignored = (f"without effect on time: {', '.join(launch.ignored)}",) if launch.ignored else ()

@@ -4,66 +4,71 @@ Names and meanings: pytorch/torchtitan at 238fa995 (2026-02-23), torchtitan/conf
 (local_batch_size: samples of a data-parallel rank and step; global_batch_size -1: no accumulation; mixed_precision_*),
 `parallelism` (data_parallel_replicate_degree, data_parallel_shard_degree -1: all that is left;
 fsdp_reshard_after_forward default: not under pipeline stages; pipeline_parallel_schedule,
-pipeline_parallel_microbatch_size), `activation_checkpoint`. Later versions configure in Python and are not read.
+pipeline_parallel_microbatch_size), `activation_checkpoint` (selective_ac_option: `op`, or N: every N-th layer). Names
+of 2024 and 2025 (torchtitan/config_manager.py) are read as today's. Later versions configure in Python and are not
+read.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from astrarium.errors import InputError
-from astrarium.planner.launch.given import Given, Launch
+from astrarium.planner.launch.given import Given, Launch, without
+from astrarium.planner.launch.known import is_off, known_keys
 
 __all__ = ["read_torchtitan"]
 
-HARMLESS = re.compile(
-    r"(job|profiling|metrics|optimizer|lr_scheduler|checkpoint|comm|validation|fault_tolerance|memory_estimation|"
-    r"experimental|debug|model\.(hf_assets_path|tokenizer_path|print_after_conversion)|compile\.components|"
-    r"training\.(dataset|dataset_path|max_norm|steps|seed|deterministic|gc_freq|gc_debug|dataloader|debug_moe\w*)|"
-    r"activation_checkpoint\.(early_stop|determinism_check|debug|preserve_rng_state|memory_budget|visualize\w*|per_op\w*)|"
-    r"parallelism\.(disable_loss_parallel|pipeline_parallel_expert\w*)|quantize)(\.[\w.]*)?")
+_PARALLEL = ("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree",
+             "pipeline_parallel_degree", "context_parallel_degree", "context_parallel_rotate_method",
+             "enable_async_tensor_parallel", "enable_compiled_autograd", "pipeline_parallel_schedule",
+             "pipeline_parallel_schedule_csv", "pipeline_parallel_split_points", "pipeline_parallel_split_mode",
+             "pipeline_parallel_microbatches", "fsdp_reshard_after_forward", "disable_loss_parallel")
+RENAMED: Mapping[str, str] = MappingProxyType({
+    **{f"{section}.{name}": f"parallelism.{name}" for section in ("training", "experimental") for name in _PARALLEL},
+    "training.data_parallel_degree": "parallelism.data_parallel_shard_degree",
+    "training.batch_size": "training.local_batch_size", "training.compile": "compile.enable"})
+"""Older names -> today's."""
+FP8 = ("float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear",
+       "training.fp8_linear")
 FLAVOURS = {("llama3", "8B"): "llama3-8b", ("llama3", "70B"): "llama3-70b", ("llama3", "405B"): "llama3-405b",
             ("deepseek_v3", "671B"): "deepseek-v3", ("qwen3", "8B"): "qwen3-8b", ("qwen3", "32B"): "qwen3-32b",
             ("qwen3", "30B-A3B"): "qwen3-30b-a3b", ("qwen3", "235B-A22B"): "qwen3-235b-a22b"}
 SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved1f1b": 2}
+FIXED: Mapping[str, Sequence[Any]] = MappingProxyType({"recompute": ("none", "operators", "full")})
+"""What torchtitan has of a layout: its own checkpointing."""
 
 
-def read_torchtitan(text: str, where: str) -> Launch:
+def read_torchtitan(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from a torchtitan configuration. Raises InputError for what matters and is not predicted."""
-    given = Given(where, _flat(_toml(text, where)), HARMLESS)
+    values, left_out = without(_renamed(_flat(_toml(text, where)), where),
+                               [RENAMED.get(name, name) for name in ignore], where)
+    given = Given(where, values, known_keys("torchtitan"))
+    given.assumed += [f"as without {', '.join(left_out)} (--ignore)"] if left_out else []
     tp, cp, pp, ep = (given.whole(f"parallelism.{name}_parallel_degree", 1)
                       for name in ("tensor", "context", "pipeline", "expert"))
     replicas = given.whole("parallelism.data_parallel_replicate_degree", 1)
-    shard = given.number("parallelism.data_parallel_shard_degree", -1, -1)
-    if given.flag("parallelism.enable_async_tensor_parallel"):
-        given.assumed.append("tp communication is not split to overlap products (enable_async_tensor_parallel)")
-    given.refuse("parallelism.expert_tensor_parallel_degree", (1, tp), "experts are divided over tp as others are")
-    given.refuse("training.enable_cpu_offload", (False,), "weights on the host")
-    given.refuse("parallelism.module_fqns_per_model_part", ([],), "stages of its own")
-    given.refuse("parallelism.pipeline_parallel_schedule_csv", ("",), "a schedule of its own")
-    kept = str(given.raw("parallelism.fsdp_reshard_after_forward") or "default")
-    zero = 0 if shard == 1 else 3 if kept == "always" or (kept == "default" and pp == 1) else 2
+    shard = given.whole("parallelism.data_parallel_shard_degree", -1, -1)
+    _refused(given, tp)
     local = given.whole("training.local_batch_size", 8)
-    micro = given.whole("parallelism.pipeline_parallel_microbatch_size", 1) if pp > 1 else local
-    whole = given.number("training.global_batch_size", -1, -1)
-    layout = {"tp": tp, "pp": pp, "cp": cp, "ep": ep, "zero": zero, "micro_batch": micro,
-              "recompute": _recompute(given), "virtual_stages": _virtual(given, pp), "tp_sequence": tp > 1}
+    whole = given.whole("training.global_batch_size", -1, -1)
+    recompute, fields = _recompute(given)
+    layout = {"tp": tp, "pp": pp, "cp": cp, "ep": ep, "zero": _zero(given, shard, pp),
+              "micro_batch": _micro_batch(given, local, pp), "recompute": recompute,
+              "virtual_stages": _virtual(given, pp), "tp_sequence": tp > 1}
     name, flavour = str(given.raw("model.name") or ""), str(given.raw("model.flavor") or "")
     settings = _settings(given)
-    npus = replicas * shard * tp * cp * pp if shard is not None and shard > 0 else None
-    if pp > 1 and zero >= 2:
-        given.assumed.append("gradients are reduced once for every micro-batch")
     seq = given.number("training.seq_len", 2048)
     assumed, ignored = given.rest()
-    return Launch("torchtitan", layout, None, FLAVOURS.get((name, flavour)), seq,
-                  whole if whole is not None and whole > 0 else None, settings, npus,
-                  replica_batch=None if whole is not None and whole > 0 else local,
-                  shards=shard if replicas > 1 and shard is not None and shard > 1 else None, assumed=assumed,
-                  ignored=ignored)
+    return Launch("torchtitan", layout, None, FLAVOURS.get((name, flavour)), seq, whole if whole > 0 else None,
+                  settings, replicas * shard * tp * cp * pp if shard > 0 else None,
+                  replica_batch=None if whole > 0 else local, fields=fields, fixed=FIXED,
+                  shards=shard if replicas > 1 and shard > 1 else None, missing=(f"the sizes of {name} {flavour}",),
+                  assumed=assumed, ignored=ignored)
 
 
 def _toml(text: str, where: str) -> Mapping[str, Any]:
@@ -75,31 +80,85 @@ def _toml(text: str, where: str) -> Mapping[str, Any]:
     return found
 
 
-def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    """`training.seq_len` -> value: one level of tables."""
+def _flat(data: Mapping[str, Any], prefix: str = "", depth: int = 4) -> dict[str, Any]:
+    """`training.seq_len`, `quantize.linear.float8.filter_fqns` -> value."""
     found: dict[str, Any] = {}
-    for table, fields in data.items():
-        found |= {f"{table}.{name}": value for name, value in fields.items()} if isinstance(fields, Mapping) else \
-            {table: fields}
+    for name, value in data.items():
+        inner = depth and isinstance(value, Mapping) and f"{prefix}{name}" != "training.dataloader"
+        found |= _flat(value, f"{prefix}{name}.", depth - 1) if inner else {f"{prefix}{name}": value}
     return found
 
 
-def _recompute(given: Given) -> str:
+def _renamed(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Keys by today's names. Raises InputError if an older name and today's have different values."""
+    found = {name: value for name, value in values.items() if name not in RENAMED}
+    for old, new in RENAMED.items():
+        if old in values and found.setdefault(new, values[old]) != values[old]:
+            raise InputError(f"{where}: {old}", f"is {str(values[old])[:40]}, and {new} is {str(found[new])[:40]}",
+                             expected="one of them")
+    if "training.batch_size" in values and found.get("compile.enable"):      # the loss was compiled later
+        found.setdefault("compile.components", ["model"])
+    return found
+
+
+def _refused(given: Given, tp: int) -> None:
+    """What changes time and is not predicted."""
+    given.refuse("parallelism.expert_tensor_parallel_degree", (1, tp), "experts are divided over tp as others are")
+    given.refuse("parallelism.expert_parallel_comm_backend", ("standard",), "tokens go to experts by all_to_all")
+    given.refuse("comm.mode", ("default",), "a run without communication")
+    given.refuse("optimizer.name", ("Adam", "AdamW"), "another optimizer")
+    given.refuse("optimizer.implementation", ("fused",), "an optimizer of several kernels")
+    given.refuse("model.norm_type", ("rmsnorm", "fused_rmsnorm", "compiled_rmsnorm"), "another norm")
+
+
+def _zero(given: Given, shard: int, pp: int) -> int:
+    """0 where weights are replicated, 3 where they are sharded, 2 where they stay together after the forward pass; 1
+    where gradients stay together, too, until a stage's last micro-batch (PyTorch's pipelines)."""
+    kept = str(given.raw("parallelism.fsdp_reshard_after_forward") or "default")
+    kind = given.choice("training.data_parallel_type", {"fsdp": True, "ddp": False}, "fsdp")
+    if shard == 1 or not kind:
+        return 0
+    if kept == "always":
+        given.assumed += ["gradients are reduced once for every micro-batch"] if pp > 1 else []
+        return 3
+    return 1 if pp > 1 else 3 if kept == "default" else 2
+
+
+def _micro_batch(given: Given, local: int, pp: int) -> int:
+    """Samples of a micro-batch: with stages as one of two keys says, else all of a rank."""
+    count, size = given.number("parallelism.pipeline_parallel_microbatches"), \
+        given.whole("parallelism.pipeline_parallel_microbatch_size", 1)
+    if pp == 1:
+        return local
+    if count is not None and local % count:
+        raise given.fault("parallelism.pipeline_parallel_microbatches", f"{count} do not divide {local} samples")
+    return size if count is None else local // count
+
+
+def _recompute(given: Given) -> tuple[str, dict[str, Any]]:
+    """(none, operators or full; fields that say which layers)."""
     mode = given.choice("activation_checkpoint.mode", {"none": "none", "full": "full", "selective": "selective",
                                                        "memory_budget": "memory"}, "selective")
-    option = str(given.raw("activation_checkpoint.selective_ac_option") or "2")
+    option = str(given.raw("activation_checkpoint.selective_ac_option") or "2").lower()
     if mode == "memory":
         raise given.fault("activation_checkpoint.mode", "memory_budget is not predicted", "none, selective or full")
-    if mode == "selective":
-        given.assumed.append(f"selective recomputation is that of attention's core (selective_ac_option {option[:20]})")
-    return str(mode)
+    if mode != "selective":
+        return str(mode), {}
+    if option == "op":
+        return "operators", {}
+    if not option.isdecimal() or not 0 < int(option) < 10_000:
+        raise given.fault("activation_checkpoint.selective_ac_option", f"{option[:40]!r} is not known",
+                          "op, or N: every N-th layer")
+    if int(option) == 1:
+        return "full", {}
+    given.assumed.append(f"of the layers, every {option}th computes again (selective_ac_option)")
+    return "full", {"recompute_every": int(option)}
 
 
 def _virtual(given: Given, pp: int) -> int:
     schedule = str(given.raw("parallelism.pipeline_parallel_schedule") or "1F1B").lower()
     each = given.number("parallelism.pipeline_parallel_layers_per_stage")
-    for end in ("first", "last"):
-        given.raw(f"parallelism.pipeline_parallel_{end}_stage_less_layers")
+    less = [given.whole(f"parallelism.pipeline_parallel_{end}_stage_less_layers", 1, 0) for end in ("first", "last")]
     if pp == 1:
         return 1
     if schedule not in SCHEDULES:
@@ -107,6 +166,8 @@ def _virtual(given: Given, pp: int) -> int:
                           "1F1B, GPipe or Interleaved1F1B")
     if each is not None:
         given.assumed.append(f"{SCHEDULES[schedule]} parts of a stage (pipeline_parallel_layers_per_stage {each})")
+    if any(less):
+        given.assumed.append("stages have equally many layers, the first and the last no fewer")
     if schedule == "gpipe":
         given.assumed.append("1F1B in place of GPipe: the same bubble")
     return SCHEDULES[schedule]
@@ -115,9 +176,26 @@ def _virtual(given: Given, pp: int) -> int:
 def _settings(given: Given) -> dict[str, Any]:
     half = given.choice("training.mixed_precision_param", {"bfloat16": "bf16", "float32": "fp32"}, "bfloat16")
     reduced = given.choice("training.mixed_precision_reduce", {"float32": "fp32", "bfloat16": "bf16"}, "float32")
-    given.raw("training.dtype")
-    converters = given.raw("model.converters")
-    fp8 = any("float8" in str(each) for each in (converters if isinstance(converters, list) else []))
-    given.raw("compile.enable")
-    return {"precision": {"weights": half, "activations": half, "gradients": reduced, "master": None
-                          if half == "fp32" else "fp32", **({"products": "fp8"} if fp8 else {})}}
+    kept = given.choice("training.dtype", {"bfloat16": "bf16", "float32": "fp32"}, "float32")
+    said = given.raw("model.converters")
+    converters = said if isinstance(said, list) else str(said or "").split(",")
+    unknown = next((each for each in converters if not any(kind in str(each) for kind in ("float8", "mx", "linear"))
+                    and not is_off(each)), None)
+    if unknown is not None:
+        raise given.fault("model.converters", f"{str(unknown)[:60]!r} is not predicted", "float8 or mx")
+    flags = [given.flag(name) for name in FP8]
+    fp8 = any(flags) or any(not is_off(each) for each in converters)
+    precision = {"weights": half, "activations": half, "gradients": reduced,
+                 "master": None if half == "fp32" else "fp32", **({"products": "fp8"} if fp8 else {})}
+    if kept == "bf16":
+        precision |= {"gradients": "bf16", "reduction": reduced, "master": None, "moments": "bf16"}
+    rotated = given.choice("parallelism.context_parallel_rotate_method", {"allgather": "gather", "alltoall": "ring"},
+                           "allgather")
+    return {"precision": precision, "cp_attention": rotated, **_compiled(given)}
+
+
+def _compiled(given: Given) -> dict[str, Any]:
+    """What torch.compile makes of layers and of the loss."""
+    parts, on = given.raw("compile.components"), given.flag("compile.enable")
+    return {"fusion": on and (parts is None or "model" in parts),
+            "cross_entropy": "compiled" if on and (parts is None or "loss" in parts) else "eager"}

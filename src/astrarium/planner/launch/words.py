@@ -8,15 +8,17 @@ from collections.abc import Iterator
 
 from astrarium.errors import InputError
 
-__all__ = ["arguments_of"]
+__all__ = ["arguments_of", "printed_arguments"]
 
 MOST_WORDS = 20_000
 LONGEST = 4096
+FEWEST_PRINTED = 4
 _NAME = re.compile(r"([A-Za-z_]\w{0,63})\+?=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,63})(?::?-([^{}$]*))?\}|([A-Za-z_]\w{0,63}))")
 _ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
 ENDS = ("", "(", ")", "\\")      # of the values of an argument
 NEGATIVE = re.compile(r"-[0-9.]")
+_PRINTED = re.compile(r"^(?:.*?[\]:] )?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
 
 
 def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
@@ -51,6 +53,15 @@ def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
             before = found[name]
             found[name] = word if before is True else [*before, word] if isinstance(before, list) else [before, word]
     return found
+
+
+def printed_arguments(text: str) -> dict[str, object] | None:
+    """Arguments as Megatron-LM prints them at its start, `name .......... value` a line; None for any other text."""
+    found = [(name, value.strip()) for name, value in _PRINTED.findall(text)]
+    if len(found) < FEWEST_PRINTED:
+        return None
+    return {name: True if value == "True" else False if value == "False" else None if value == "None" else value
+            for name, value in found}
 
 
 def _words(text: str, where: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from astrarium.errors import InputError
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
 
 __all__ = ["WRITERS", "launch_arguments"]
 
@@ -40,6 +41,9 @@ def _core(job: Job, layout: Layout) -> dict[str, Any]:
         found |= {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
     elif layout.recompute == "selective":
         found |= {"recompute_granularity": "selective"}
+    elif layout.recompute == "operators":
+        raise InputError("launch", "Megatron core checkpoints no single operators", expected="a line with another "
+                         "recompute (--fix recompute=none,selective,full)")
     model = job.base.model
     if isinstance(model, Decoder):
         found |= _model(model, job.seq)
@@ -47,16 +51,42 @@ def _core(job: Job, layout: Layout) -> dict[str, Any]:
 
 
 def _model(model: Decoder, seq: int) -> dict[str, Any]:
-    """Sizes of a decoder; what Megatron core says in further arguments (mla, windows) is not among them."""
+    """Sizes of a decoder. Raises InputError for one that Megatron core's arguments do not describe."""
+    if model.delta is not None or model.sparse is not None or model.parallel or model.window_kind != "sliding":
+        raise InputError("launch", "Megatron core's arguments do not describe this model's attention",
+                         expected="-o design.yaml")
     found: dict[str, Any] = {"num_layers": model.layers, "hidden_size": model.d_model,
                              "num_attention_heads": model.heads, "ffn_hidden_size": model.ffn,
                              "max_position_embeddings": model.max_positions or seq}
-    found |= {"num_query_groups": model.kv_heads} if model.groups != model.heads else {}
+    found |= {"num_query_groups": model.kv_heads} if model.groups != model.heads and model.mla is None else {}
     found |= {"kv_channels": model.head_size} if model.head_size is not None else {}
-    if model.moe is not None:
-        found |= {"num_experts": model.moe.experts, "moe_router_topk": model.moe.top_k,
-                  "moe_ffn_hidden_size": model.moe.expert_ffn or model.ffn}
-    return found
+    found |= {"qk_layernorm": True} if model.qk_norm or model.mla is not None else {}
+    found |= {"mtp_num_layers": model.mtp} if model.mtp else {}
+    found |= {"softmax_type": "learnable"} if model.sinks else {}
+    if model.mla is not None:
+        mla = model.mla
+        found |= {"multi_latent_attention": True, "kv_lora_rank": mla.kv_rank, "qk_head_dim": mla.nope_size,
+                  "qk_pos_emb_head_dim": mla.rope_size, "v_head_dim": mla.v_size,
+                  **({} if mla.q_rank is None else {"q_lora_rank": mla.q_rank})}
+    if model.window is not None:
+        found |= {"window_size": f"{model.window - 1},0"}
+        found |= {"window_attn_skip_freq": model.full_every} if model.full_every else {}
+    return found if model.moe is None else found | _experts(model, model.moe)
+
+
+def _experts(model: Decoder, moe: Experts) -> dict[str, Any]:
+    """The experts of a decoder."""
+    each, layers = moe.expert_ffn or model.ffn, [int(model.layer(place).moe) for place in range(model.layers)]
+    found: dict[str, Any] = {"num_experts": moe.experts, "moe_router_topk": moe.top_k, "moe_ffn_hidden_size": each}
+    if moe.dense_layers or moe.every > 1:
+        found["moe_layer_freq"] = f"[0]*{moe.dense_layers}+[1]*{sum(layers)}" if moe.every == 1 else \
+            f"[{','.join(map(str, layers))}]"
+    found |= {"moe_shared_expert_intermediate_size": each * moe.shared_experts} if moe.shared_experts else {}
+    found |= {"moe_shared_expert_gate": True} if moe.shared_gate else {}
+    found |= {"moe_router_score_function": moe.router} if moe.router != "softmax" else {}
+    found |= {"moe_router_enable_expert_bias": True} if moe.router_bias else {}
+    return found | ({} if moe.capacity_factor is None else {"moe_expert_capacity_factor": moe.capacity_factor,
+                                                            "moe_pad_expert_input_to_capacity": True})
 
 
 def _megatron(job: Job, layout: Layout) -> str:
@@ -97,7 +127,6 @@ def _nemo(job: Job, layout: Layout) -> str:
              "num_experts": "num_moe_experts"}
     model: dict[str, Any] = {names.get(name, name): value for name, value in core.items()}
     model |= {"virtual_pipeline_model_parallel_size": layout.virtual_stages} if layout.virtual_stages > 1 else {}
-    model |= {"overlap_grad_sync": True} if job.base.overlap else {}
     found = job.base.model
     if isinstance(found, Decoder):
         model |= {"activation": "fast-swiglu" if found.gated else "gelu", "bias": bool(found.biases),
@@ -106,7 +135,10 @@ def _nemo(job: Job, layout: Layout) -> str:
                   "position_embedding_type": "rope" if found.positions == "rotary" else "learned_absolute"}
     if not job.base.dropout:
         model |= {"hidden_dropout": 0.0, "attention_dropout": 0.0}
-    model["optim"] = {"name": "distributed_fused_adam" if layout.zero else "fused_adam"}
+    model["megatron_amp_O2"] = job.base.precision.weights != "fp32"
+    model["optim"] = {"name": "distributed_fused_adam" if layout.zero else "fused_adam",
+                      **({"grad_sync_dtype": "bf16"} if job.base.precision.gradients == "bf16" else {}),
+                      **({"overlap_grad_sync": True} if job.base.overlap else {})}
     half = "16-mixed" if job.base.precision.activations == "fp16" else "bf16-mixed"
     return to_yaml({"trainer": {"num_nodes": max(1, layout.ranks // 8), "devices": min(8, layout.ranks),
                                 "precision": half}, "model": model}).rstrip()

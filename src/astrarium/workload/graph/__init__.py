@@ -54,7 +54,7 @@ def lower_stack(stack: Stack, options: Options, forms: Forms | None = None) -> M
     where a size does not divide (`uneven: refuse`)."""
     layout, made = layout_of(options, stack.sizes, stack.axes), lower_block if forms is None else forms.pieces
     blocks = tuple(made(block, layout, recompute=options.recompute if number in stack.layers else "none",
-                        fuse=options.fusion, widths=options.widths, backward=options.backward,
+                        modules=options.modules, fuse=options.fusion, widths=options.widths, backward=options.backward,
                         numbers=options.numbers, temporary=_temporary(options.weight_gradients, number in stack.layers))
                    for number, block in enumerate(_losses(stack.blocks, options)))
     return ModelPieces(blocks, stack.first, stack.layers, stack.last, stack.tied)
@@ -66,8 +66,10 @@ def _temporary(gradients: str, layer: bool) -> bool:
 
 
 def _losses(blocks: Sequence[Block], options: Options) -> Sequence[Block]:
-    """The blocks, with a fused loss where the options say so: logits are activations, and become their gradient."""
-    if options.cross_entropy != "fused":
+    """The blocks, with logits in the format of activations where the loss is not a plain one; a fused one puts their
+    gradient in their place."""
+    if options.cross_entropy == "plain":
         return blocks
+    reused = frozenset({LOGITS} if options.cross_entropy == "fused" else ())
     return [replace(block, widths={name: role for name, role in block.widths.items() if name != LOGITS},
-                    reused=frozenset({LOGITS})) if LOGITS in block.widths else block for block in blocks]
+                    reused=reused) if LOGITS in block.widths else block for block in blocks]

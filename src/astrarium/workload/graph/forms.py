@@ -86,16 +86,16 @@ class Forms:
     def __len__(self) -> int:
         return len(self._known)
 
-    def pieces(self, block: Block, layout: Layout, *, recompute: str, fuse: Fusion, widths: Mapping[str, float],
-               backward: bool, numbers: Numbers, temporary: bool) -> BlockPieces:
+    def pieces(self, block: Block, layout: Layout, *, recompute: str, modules: tuple[str, ...], fuse: Fusion,
+               widths: Mapping[str, float], backward: bool, numbers: Numbers, temporary: bool) -> BlockPieces:
         """What `lower_block` gives."""
         rings = {op.ring for op in block.ops if op.ring}
         key = (block, tuple(layout.axes.items()), tuple(sorted((axis, layout.ranks(axis)) for axis in rings)),
-               recompute, fuse, tuple(widths.items()), backward, numbers, temporary)
+               recompute, modules, fuse, tuple(widths.items()), backward, numbers, temporary)
 
         def made() -> Form:
             tape = Tape()
-            return Form.of(lower_block(block, Unsized(layout, tape), recompute=recompute, fuse=fuse, widths=widths,
-                                       backward=backward, numbers=numbers, temporary=temporary), tape)
+            return Form.of(lower_block(block, Unsized(layout, tape), recompute=recompute, modules=modules, fuse=fuse,
+                                       widths=widths, backward=backward, numbers=numbers, temporary=temporary), tape)
 
         return self._known.get(key, made).sized(layout)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from astrarium.vocab import CommOp
 from astrarium.workload.graph.amount import largest, total
+from astrarium.workload.graph.checkpoint import kept_results, not_of_modules, run_again
 from astrarium.workload.graph.draft import ENTRY
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
@@ -14,6 +15,8 @@ from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
 from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight
 
 __all__ = ["lower_block"]
+
+ATTENTION = ("attention",)
 
 
 def _stored(ops: Sequence[Op], side: Side) -> dict[str, Placed]:
@@ -170,12 +173,13 @@ def _loose(side: Side, temporary: bool) -> dict[str, float]:
     return {gradient(name): side.layout.elements(dims) * side.width(name) for name, dims in side.block.weights.items()}
 
 
-def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: Fusion = FUSED,
-                widths: Mapping[str, float] = WIDTHS, backward: bool = True, numbers: Numbers = BF16,
-                temporary: bool = False) -> BlockPieces:
+def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modules: Collection[str] = ATTENTION,
+                fuse: Fusion = FUSED, widths: Mapping[str, float] = WIDTHS, backward: bool = True,
+                numbers: Numbers = BF16, temporary: bool = False) -> BlockPieces:
     """The pieces of a block on one rank.
 
-    `recompute`: `none`, `selective` (operators marked `core` run again) or `full` (the whole block from its input).
+    `recompute`: `none`, `selective` (operators of `modules` run again, of `attention` alone those marked `core`, right
+    before their gradients), `operators` (see `checkpoint`) or `full` (the whole block from its input).
     `widths`: bytes per element by precision role; `numbers`: formats in which kernels compute. `backward` False:
     inference; nothing is saved. `temporary`: the gradient of a weight is a tensor of its own before it is added to what
     is kept.
@@ -190,7 +194,15 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     front.forward(block.ops)
     end = front.need(block.output) if block.output.tensor else len(front.drafts) - 1
     stored = _stored(block.ops, front)
-    saved, extra = _saved(block, block.ops, recompute == "selective")
+    core = recompute == "selective" and tuple(modules) == ATTENTION
+    saved, extra = _saved(block, block.ops, core)
+    again: list[Op] = []
+    if recompute in ("operators", "selective") and backward and not core:
+        keep = kept_results(block, front, stored) if recompute == "operators" else not_of_modules(block, modules)
+        again, saved = run_again(block, keep, saved)
+        if recompute == "operators" and not fuse.neighbours:
+            saved = {**{name: [] for name in sorted(keep)}, **saved}
+        extra = [(kind, op) for kind, op in extra if op not in again]
     output = total(front.bytes_of(use) for use in _leaving(block))
     saved.pop(block.memory.tensor, None)
     waiting = _kept(front, stored, {**saved, **dict.fromkeys(_made_memory(block), ())})
@@ -205,16 +217,17 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     if recompute == "full":
         if block.input.tensor:
             kept = {name: [stored[name]] for name in {block.input.tensor} | _made_memory(block)}
+        again, extra = list(block.ops), []
+    if again:
         back.known.update({name: Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
                            if front.known[name].step == ENTRY})
-        back.forward(block.ops, "again.")
+        _find(back, {name: stored[name] for name in kept}, kept, ENTRY)
+        back.forward(again, "again.")
         start = len(back.drafts) - 1
-        extra = []
-    for name, placed in stored.items():
-        back.known[name] = Known(placed, start, {back.axes(each.dims): start for each in waiting.get(name, ())})
+    _find(back, stored, waiting, start)
     _first_gradient(back, block, start)
     wanted = _differentiable(block, block.ops)
-    _backward(back, block.ops, wanted, recompute == "selective")
+    _backward(back, block.ops, wanted, core)
     source = gradient(block.input.tensor)
     done = back.summed(source, block.input.dims) if source in back.sums else len(back.drafts) - 1
     if block.takes_memory:
@@ -226,7 +239,13 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     still = held - loose.keys() | {gradient(name) for name in block.reused}
     working = largest(front.drafts.working(left), back.drafts.working(still, loose))
     return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, held), weights,
-                       _saved_bytes(front, kept, extra, recompute == "full"), working, output)
+                       _saved_bytes(front, kept, extra, recompute in ("full", "operators")), working, output)
+
+
+def _find(side: Side, stored: Mapping[str, Placed], waiting: Mapping[str, Sequence[Placed]], step: int) -> None:
+    """Tensors are there after `step`, as they are stored and as they wait."""
+    for name, placed in stored.items():
+        side.known[name] = Known(placed, step, {side.axes(each.dims): step for each in waiting.get(name, ())})
 
 
 def _entering(block: Block) -> tuple[Use, ...]:

@@ -24,9 +24,9 @@ class Options(Struct, frozen=True):
     (Ulysses, arXiv 2309.14509); `cp_attention`: `ring` or `gather`. `mask`: `full` computes every score, `skip`
     those that a causal or sliding mask leaves. `widths` bytes per element by precision role, `numbers` formats in
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
-    `batch` is the number of replicas, and `backward` False). `cross_entropy`: `plain` or `fused`; `weight_gradients`:
-    `in_place`, `temporary`, `placeholders` or `beside` (see Transformer). `padded`: experts compute all the room that
-    their capacity gives them; False: the tokens that are sent to them, as model FLOPs count.
+    `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
+    `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
+    the tokens that are sent to them, as model FLOPs count.
     """
 
     degrees: Mapping[str, int]
@@ -38,6 +38,7 @@ class Options(Struct, frozen=True):
     attention: str = "flash"
     mask: str = "full"
     recompute: str = "none"
+    modules: tuple[str, ...] = ("attention",)
     fuse: bool = True
     dropout: bool = False
     backward: bool = True

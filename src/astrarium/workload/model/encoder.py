@@ -119,7 +119,7 @@ class Encoder(Model, frozen=True, kw_only=True):
             sizes |= {"patches": image.patches, "pixels": image.channels * image.patch**2}
         start = _tokens(self, options) if image is None else _patches(self, options)
         axes = {"patches": ("sp", "cp")}
-        return Stack((start, _layer(self, options), _heads(self)), (0,), (1,) * self.layers, (2,), sizes, axes,
+        return Stack((start, _layer(self, options), _heads(self, options)), (0,), (1,) * self.layers, (2,), sizes, axes,
                      tied=frozenset({"embedding"} if self.masked_lm else ()))
 
     def counts(self) -> Counts:
@@ -198,7 +198,7 @@ def _layer(model: Encoder, options: Options) -> Block:
     return block("layer", ops, weights)
 
 
-def _heads(model: Encoder) -> Block:
+def _heads(model: Encoder, options: Options) -> Block:
     """Final norm; pooler and classifier on the first token (or the mean); BERT's head over the vocabulary on every
     token. Without any head, the outputs themselves."""
     weights: dict[str, str] = {}
@@ -216,7 +216,7 @@ def _heads(model: Encoder) -> Block:
         weights["embedding"], weights["vocab_offset"] = "vocab d", "vocab"
         logits = "logits[batch,seq,vocab]"
         ops.append(gemm("logits", f"t2{INSIDE} * embedding[vocab,d] + vocab_offset[vocab] -> {logits}"))
-        ops += loss(logits, "[batch,seq]")
+        ops += loss(options, logits, "[batch,seq]")
         if model.classes:
             ops.append(point("losses", "loss[batch,seq] + class_loss[batch] -> losses[batch,seq]", 1, saves="nothing"))
     if not ops:

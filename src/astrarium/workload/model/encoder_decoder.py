@@ -111,7 +111,8 @@ class EncoderDecoder(Model, frozen=True, kw_only=True):
         distinct = list(dict.fromkeys(kinds))
         layers = tuple(_encoder_layer(self, options, first=first, last=last) if side == "encoder" else
                        _decoder_layer(self, options, first=first, last=last) for side, first, last in distinct)
-        blocks = (_tokens(self, options) if self.audio is None else _sound(self, options), *layers, _head(self))
+        source = _tokens(self, options) if self.audio is None else _sound(self, options)
+        blocks = (source, *layers, _head(self, options))
         sizes: dict[str, Size] = {
             "d": self.d_model, "heads": self.heads, "head": self.head, "ffn": self.ffn, "vocab": self.vocab,
             "target": self.decoder_seq, "buckets": self.buckets or 1, "positions": self.max_positions or 1,
@@ -235,7 +236,7 @@ def _decoder_layer(model: EncoderDecoder, options: Options, *, first: bool, last
                  start=f"x{TARGET}", end=f"y{TARGET}", memory=MEMORY, takes=True, gives=not last)
 
 
-def _head(model: EncoderDecoder) -> Block:
+def _head(model: EncoderDecoder, options: Options) -> Block:
     weights: dict[str, str] = {}
     logits = "logits[batch,target,vocab]"
     ops = [norm(model.norm, "final_norm", "x", "h", weights, TARGET)]
@@ -244,7 +245,8 @@ def _head(model: EncoderDecoder) -> Block:
         ops.append(gemm("logits", f"h{TARGET_INSIDE} * embedding[vocab,d] -> {logits}"))
     else:
         ops.append(linear("logits", f"h{TARGET_INSIDE}", "d,vocab", logits, weights, bias=False))
-    return block("head", ops + loss(logits, "[batch,target]"), weights, start=f"x{TARGET}", end="", widths=LOSS_WIDTHS)
+    return block("head", ops + loss(options, logits, "[batch,target]"), weights, start=f"x{TARGET}", end="",
+                 widths=LOSS_WIDTHS)
 
 
 def _t5(keys: Keys) -> Fields:

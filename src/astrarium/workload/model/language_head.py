@@ -28,4 +28,4 @@ def language_head(options: Options, *, norm_kind: str, tied: bool, bias: bool = 
     if packed is not None:
         widths = {"logits": "stats", "m": "stats", "z": "stats", "token": "index", "last_index": "index"}
         return block("head", ops + sampler_ops(logits, f"[batch,{rows}]"), weights, end="", widths=widths)
-    return block("head", ops + loss(logits, token), weights, end="", widths=LOSS_WIDTHS)
+    return block("head", ops + loss(options, logits, token), weights, end="", widths=LOSS_WIDTHS)

@@ -115,11 +115,21 @@ def ffn(weights: dict[str, str], *, gated: bool, activation: str, bias: bool, so
     return [*ops, linear(f"{prefix}down", z, back, result, weights, bias=bias)]
 
 
-LOSS_WIDTHS: Mapping[str, str] = MappingProxyType(dict.fromkeys(("logits", "m", "z", "t", "loss"), "stats"))
+LOSS_WIDTHS: Mapping[str, str] = MappingProxyType(dict.fromkeys(
+    ("logits", "m", "z", "t", "loss", "wide", "d.wide", "log_probs", "d.log_probs"), "stats"))
 
 
-def loss(logits: str, token: str) -> list[Op]:
+def loss(options: Options, logits: str, token: str) -> list[Op]:
     """Cross entropy of logits; sums over a sharded vocabulary are shared. Backward starts from the last operator."""
+    if options.cross_entropy == "eager":
+        dims = logits[logits.index("["):]
+        wide, found = f"wide{dims}", f"log_probs{dims}"
+        return [point("widen", f"{logits} -> {wide}", 0, saves="nothing"),
+                point("maximum", f"{wide} -> m{token}", 1, grad=False),
+                point("sum", f"{wide} + m{token} -> z{token}", 3, grad=False),
+                point("log_softmax", f"{wide} + z{token} -> {found}", 1, saves="outputs"),
+                point("target", f"{found} -> t{token}", 0, grad=False),
+                point("loss", f"{found} + t{token} -> loss{token}", 0, saves="nothing")]
     return [point("maximum", f"{logits} -> m{token}", 1, grad=False),
             point("sum", f"{logits} + m{token} -> z{token}", 3, grad=False),
             point("target", f"{logits} -> t{token}", 0, grad=False),
