@@ -17,6 +17,10 @@ BYTES: Mapping[str, float] = MappingProxyType({
     "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5,
     "mxfp4": 0.5 + 1 / 32})     # with a byte of scale for 32 numbers
 
+CAST = ("fp8", "fp4")
+"""Formats of weights to which products cast wider activations (W8A8, NVFP4); weights in other narrow formats are
+unpacked to the format of activations (W8A16, W4A16)."""
+
 
 class Formats(Config, frozen=True, kw_only=True):
     """Formats of what is held and moved. Time follows bytes; how fast a format computes is the peak of `compute`."""
@@ -47,11 +51,26 @@ def density(formats: Formats) -> float:
 
 
 def numbers_of(formats: Formats) -> Numbers:
-    """Formats in which kernels compute: of products the wider of both operands, to which the other is unpacked."""
-    held = formats.activations
-    product, experts = (max(held, weights, key=BYTES.__getitem__)
-                        for weights in (formats.weights, formats.experts or formats.weights))
-    return Numbers(_plain(product), _plain(experts), _plain(max(held, formats.cache, key=BYTES.__getitem__)))
+    """Formats in which kernels compute and memory holds weights and the cache."""
+    (product, weights), (experts, expert_weights) = (
+        _product(kind, formats) for kind in (formats.weights, formats.experts or formats.weights))
+    cached, keys = _unpacked(formats.cache, formats.activations)
+    return Numbers(product, experts, _plain(formats.activations), cached, weights, expert_weights, keys)
+
+
+def _product(weights: Format, formats: Formats) -> tuple[str, str]:
+    """(format in which a product computes, format of quantised weights)."""
+    computed, held = _unpacked(weights, formats.activations)
+    if held in CAST:
+        computed = held
+    if computed == weights and BYTES[weights] < BYTES["bf16"]:
+        held = weights
+    return computed, f"{weights} {formats.sparse}" if formats.sparse != "none" else held
+
+
+def _unpacked(stored: Format, other: Format) -> tuple[str, str]:
+    """(the wider of two operands' formats, to which the other is unpacked; the stored one's where it is narrower)."""
+    return _plain(max(other, stored, key=BYTES.__getitem__)), stored if BYTES[stored] < BYTES[other] else ""
 
 
 def _plain(name: Format) -> str:
