@@ -55,7 +55,7 @@ def numbers_of(precision: Precision) -> Numbers:
     """Formats in which kernels compute and memory holds weights."""
     weights, activations = precision.weights, precision.activations
     product = precision.products or (weights if BYTES[weights] > BYTES[activations] else activations)
-    held = weights if BYTES[weights] < BYTES[activations] else ""
+    held = weights if BYTES[weights] < min(BYTES[product], BYTES["bf16"]) else ""
     return Numbers(product, product, activations, activations, held, held)
 
 

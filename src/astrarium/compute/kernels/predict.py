@@ -94,7 +94,7 @@ def _weight_only(kernel: Kernel) -> str:
     name = computed if held in ("", computed) else WEIGHT_ONLY.get((computed, held))
     if name is None:
         known = [computed, *(weights for bits, weights in WEIGHT_ONLY if bits == computed)]
-        raise InputError("workload", f"products in {computed} with weights in {held} have no measured kernels",
+        raise InputError("workload", f"products in {computed} of what is held in {held} have no measured kernels",
                          expected=f"weights in {', '.join(known)}" + f", or products in {held}" * (held in BYTES))
     return name
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal
 
 from astrarium.config import Config, Knob
 from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "density", "numbers_of", "widths_of"]
+__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "numbers_of", "widths_of"]
 
 Format = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "mxfp4"]
 
@@ -23,7 +23,8 @@ unpacked to the format of activations (W8A16, W4A16)."""
 
 
 class Formats(Config, frozen=True, kw_only=True):
-    """Formats of what is held and moved. Time follows bytes; how fast a format computes is the peak of `compute`."""
+    """Formats of what is held and moved. A roofline's time follows bytes and its one peak; compute models that time
+    kernels take those of the formats: fp8 and fp4 weights compute in their format, other narrow ones are unpacked."""
 
     weights: Annotated[Format, Knob("Weights.")] = "bf16"
     experts: Annotated[Format | None, Knob("Weights of routed experts (gpt-oss: mxfp4); left out: as weights.")] = None
@@ -58,6 +59,23 @@ def numbers_of(formats: Formats) -> Numbers:
     return Numbers(product, experts, _plain(formats.activations), cached, weights, expert_weights, keys)
 
 
+def assumed(formats: Formats) -> Iterator[str]:
+    """Sentences about what kernels of quantised weights do, as far as the formats leave it open."""
+    numbers, wide = numbers_of(formats), formats.activations
+    pairs = {"products": (numbers.weights, numbers.product)}
+    if formats.experts is not None:
+        pairs["products of experts"] = numbers.expert_weights, numbers.experts
+    for what, (held, computed) in pairs.items():
+        if held and held != computed:
+            yield f"{what} unpack {held} weights to {computed}"
+        elif held and computed != wide:
+            yield f"{what} cast activations to {computed} (rows of such kernels time both)"
+    if numbers.weights and formats.weights != wide:
+        yield f"logits are computed in {wide}, with weights of that format, as checkpoints leave the head"
+    if formats.scale_group:
+        yield "scales of groups count as bytes of memory, not in the times of kernels"
+
+
 def _product(weights: Format, formats: Formats) -> tuple[str, str]:
     """(format in which a product computes, format of quantised weights)."""
     computed, held = _unpacked(weights, formats.activations)
@@ -69,8 +87,9 @@ def _product(weights: Format, formats: Formats) -> tuple[str, str]:
 
 
 def _unpacked(stored: Format, other: Format) -> tuple[str, str]:
-    """(the wider of two operands' formats, to which the other is unpacked; the stored one's where it is narrower)."""
-    return _plain(max(other, stored, key=BYTES.__getitem__)), stored if BYTES[stored] < BYTES[other] else ""
+    """(the wider of two operands' formats, to which the other is unpacked; the stored one's where it is quantised)."""
+    wider = _plain(max(other, stored, key=BYTES.__getitem__))
+    return wider, stored if BYTES[stored] < min(BYTES[other], BYTES["bf16"]) else ""
 
 
 def _plain(name: Format) -> str:
