@@ -12,9 +12,9 @@ __all__ = ["BF16", "FUSED", "BlockPieces", "Fusion", "Numbers", "Piece", "Sketch
 
 
 class Numbers(NamedTuple):
-    """Formats in which kernels compute: products with weights, those with experts' weights, attention to a cache,
-    everything else. `weights`, `expert_weights` and `keys`: formats in which memory holds quantised weights and a
-    quantised cache; else ""."""
+    """Formats in which kernels compute: products with weights, those with experts' weights, attention to a cache
+    (`cached`), everything else (`vector`). `weights`, `expert_weights` and `keys`: formats in which memory holds
+    quantised weights and a quantised cache; else ""."""
 
     product: str = "bf16"
     experts: str = "bf16"

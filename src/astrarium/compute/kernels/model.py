@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from astrarium.compute.kernels import attention, experts, gemm
 from astrarium.compute.kernels.correction import Correction
 from astrarium.compute.kernels.forest import I16, Forest, fixed_point
-from astrarium.compute.kernels.machine import STANDS_IN, Machine
+from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.table import F64, Described
 from astrarium.errors import InputError, nearest
 
@@ -65,7 +65,8 @@ class DeviceModel(Struct, frozen=True, eq=False):
             if f"{family}/{name}" in self.parts:
                 return self.parts[f"{family}/{name}"]
         known = [name.partition("/")[2] for name in self.parts if name.startswith(f"{family}/")]
-        raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision}",
+        held = next((f" (weights in {held})" for (_, held), name in WEIGHT_ONLY.items() if name == precision), "")
+        raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision}{held}",
                          expected=f"{family} at one of " + ", ".join(known) if known else "one of " + ", ".join(
                              self.parts), did_you_mean=nearest(precision, known))
 

@@ -61,6 +61,8 @@ def numbers_of(formats: Formats) -> Numbers:
 
 def assumed(formats: Formats) -> Iterator[str]:
     """Sentences about what kernels of quantised weights do, as far as the formats leave it open."""
+    if formats.sparse != "none":        # refused by models that time kernels
+        return
     numbers, wide = numbers_of(formats), formats.activations
     pairs = {"products": (numbers.weights, numbers.product)}
     if formats.experts is not None:
