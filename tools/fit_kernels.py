@@ -1,6 +1,6 @@
 """Fit the kernel models that the package ships, from the rows of `astrarium[measured]`. Needs catboost.
 
-    python tools/fit_kernels.py [DEVICE ...] [--family gemm ...]
+    python tools/fit_kernels.py [DEVICE ...] [--family gemm ... | --missing]
 
 Symmetric trees are boosted on log2(measured / base) of every row; half of the weight goes to products of at least
 1024 in each dimension, where training spends its time. Products and experts are fitted by the sum of absolute errors,
@@ -28,6 +28,7 @@ from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, writ
 from astrarium.compute.kernels import read as load
 from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
+from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY
 from astrarium.compute.kernels.power import PER_JOULE, TYPICAL, sustained
 from astrarium.compute.kernels.rows import PRECISIONS, Rows, devices, read, streams
 
@@ -40,6 +41,7 @@ OTHERS = ("b60",)               # devices that the model of all is tried on, not
 TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300}
 ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
 ENOUGH = 30_000
+CACHES = ("bf16", "fp8")        # formats of caches in the tables
 DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
@@ -109,6 +111,31 @@ def fit(rows: Rows, family: str, precision: str, machine: Machine, loss: str) ->
     return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family], loss)), variants
 
 
+def caches_of(rows: Rows, family: str) -> dict[str, tuple[str, ...]]:
+    """Variant -> formats of the cache in its rows of attention."""
+    if family not in ("attention", "decode", "mla"):
+        return {}
+    held = {name: rows.shape[8][rows.variant == name] for name in np.unique(rows.variant).tolist()}
+    return {name: tuple(kind for kind in CACHES if (size == BYTES[kind]).sum() >= LEAST)
+            for name, size in held.items()}
+
+
+def fastest(rows: Rows) -> str:
+    """The variant with most rows, or one of another framework with a fifth of them that takes less than 0.8 of its
+    time (geometric mean over shared shapes)."""
+    names, counts = np.unique(rows.variant, return_counts=True)
+    most = str(names[counts.argmax()])
+    others = [name for name in names[counts >= max(LEAST, counts.max() / 5)].tolist()
+              if name.partition("/")[0] != most.partition("/")[0]]
+    times = {name: {tuple(shape): ns for shape, ns in zip(rows.shape.T[at].tolist(), rows.ns[at])}
+             for name in (most, *others) for at in [rows.variant == name]}
+    shared = {name: [ns / times[most][shape] for shape, ns in found.items() if shape in times[most]]
+              for name, found in times.items()}
+    part = {name: float(np.exp(np.log(each).mean())) for name, each in shared.items() if each}
+    best = min(part, key=part.__getitem__)
+    return best if part[best] < 0.8 else most
+
+
 def held_out(rows: Rows, seed: int) -> Any:
     """True for the rows of a random fifth of the distinct shapes."""
     _, number = np.unique(rows.shape, axis=1, return_inverse=True)
@@ -133,7 +160,9 @@ def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
         trees, variants = fit(some, family, precision, machine, loss)
         likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
-        return Part(trees, variants, default, len(some.ns), error)
+        if precision in WEIGHT_ONLY.values():
+            default = fastest(some)
+        return Part(trees, variants, default, len(some.ns), error, caches_of(some, family))
 
     test = held_out(rows, SEED)
     tried = DeviceModel(machine, {f"{family}/{precision}": part(rows.where(~test), {})}, "", "")
@@ -235,37 +264,47 @@ def left_out(name: str, family: str, precision: str, names: Sequence[str]) -> di
     return found
 
 
-def fit_generic() -> DeviceModel:
-    """The model of all NVIDIA devices; its errors are those of devices left out, one at a time."""
+def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
+    """The model of all NVIDIA devices but for what is in `old`; its errors are those of devices left out, one at a
+    time."""
     names = [name for name in devices() if name not in OTHERS]
     found, parts = per_joule(names), {}
     print("1e12 flops a joule:", found, "part of the peak:", {name: part_of(name, found) for name in names}, flush=True)
     if any(abs(found[key] / value - 1) > 1e-3 for key, value in PER_JOULE.items()):
         raise SystemExit("astrarium.compute.kernels.power.PER_JOULE says otherwise")
     for family in FAMILIES:
-        for precision in PRECISIONS.values():
-            common = fit_common(family, precision, names)
+        for precision in [each for each in PRECISIONS.values() if each not in WEIGHT_ONLY.values()]:
+            key = f"{family}/{precision}"
+            common = None if key in old else fit_common(family, precision, names)
             if common is not None:
                 each = {name: left_out(name, family, precision, names) for name in (*names, *OTHERS)}
-                parts[f"{family}/{precision}"] = Part(common[0], ("any",), "any", common[1], {
+                parts[key] = Part(common[0], ("any",), "any", common[1], {
                     "left out": {name: found for name, found in each.items() if found}})
+            elif key in old:
+                parts[key] = old[key]
+            if key in parts:
+                cached = [caches_of(common_rows(name, family, precision), family).get("any", ()) for name in names]
+                parts[key] = replace(parts[key], caches={"any": tuple(
+                    kind for kind in CACHES if any(kind in each for each in cached))} if any(cached) else {})
     machine = replace(machine_of("h100_sxm"), stream=stream("h100_sxm"))
     return DeviceModel(machine, parts, SOURCE, NOTICE)
 
 
-def fit_device(name: str, families: Sequence[str], old: Mapping[str, Part]) -> DeviceModel:
-    """All parts of a device that have rows: those of `families` fitted, the others as they are in `old`."""
-    machine = replace(machine_of(name), stream=stream(name))
-    parts = {key: part for key, part in old.items() if key.split("/", maxsplit=1)[0] not in families}
-    for family in families:
+def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
+    """All parts of a device that have rows: those in `old` as they are, the others fitted."""
+    machine, parts = replace(machine_of(name), stream=stream(name)), dict(old)
+    for family in FAMILIES:
         rows = read(name, family)
         for precision in np.unique(rows.precision).tolist():
-            start, chosen = time.process_time(), np.flatnonzero(rows.precision == precision)
+            key, start = f"{family}/{precision}", time.process_time()
+            chosen = np.flatnonzero(rows.precision == precision)
             if len(chosen) < LEAST:
                 continue
-            some = np.random.default_rng(SEED).permutation(chosen)[:MOST]
-            part = fit_part(rows.where(np.sort(some)), family, precision, machine)
-            parts[f"{family}/{precision}"] = part
+            some = rows.where(np.sort(np.random.default_rng(SEED).permutation(chosen)[:MOST]))
+            if key in old:
+                parts[key] = replace(old[key], caches=caches_of(some, family))
+                continue
+            part = parts[key] = fit_part(some, family, precision, machine)
             print(name, family, precision, part.rows, dict(part.error), part.variants, part.default,
                   f"{time.process_time() - start:.0f} CPU s", flush=True)
     return DeviceModel(machine, dict(sorted(parts.items())), SOURCE, NOTICE)
@@ -275,11 +314,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="*")
     parser.add_argument("--family", nargs="+", choices=list(FAMILIES), help="fit these, keep the others as they are")
+    parser.add_argument("--missing", action="store_true", help="keep all parts that the files have, and fit the others")
     given = parser.parse_args()
     for name in given.device or (*devices(), "generic"):
         path = OUT / f"{name}.npz"
-        old = load(path).parts if given.family and path.exists() else {}
-        write(fit_generic() if name == "generic" else fit_device(name, given.family or list(FAMILIES), old), path)
+        old = load(path).parts if (given.family or given.missing) and path.exists() else {}
+        old = {key: part for key, part in old.items() if key.split("/", maxsplit=1)[0] not in (given.family or ())}
+        write(fit_generic(old) if name == "generic" else fit_device(name, old), path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 

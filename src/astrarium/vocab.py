@@ -57,7 +57,8 @@ class Kernel(NamedTuple):
     of attention, attention_backward and mla (batch, heads, kv_heads, queries, keys, length of a key, length of a
     value); else (). `work`: part of the full product that is computed, above all of a masked attention. `precision`:
     bf16, fp16, fp8, fp4, int8, int4 or fp32, that of the operands of products. `flops` and `bytes` are the node's,
-    over all of its `launches`; where these have several shapes, `shape` is that of the first.
+    over all of its `launches`; where these have several shapes, `shape` is that of the first. `held`: the
+    format in which memory holds quantised weights of a product, or attention's quantised cache; else "".
     """
 
     kind: str
@@ -67,6 +68,7 @@ class Kernel(NamedTuple):
     flops: float
     bytes: int
     launches: int = 1
+    held: str = ""
 
 
 class Placed(NamedTuple):

@@ -11,8 +11,8 @@ __all__ = ["say_imports"]
 
 
 def say_imports(design: Any) -> None:
-    """A remark to stderr for every note of every model and fabric in a configuration."""
-    for path, text in dict.fromkeys(_notes(design, "")):
+    """A remark to stderr for every note of every model, fabric and number format in a configuration."""
+    for path, text in dict.fromkeys((*_notes(design, ""), *_formats(design))):
         note(f"{path}: {text}" if path else text)
 
 
@@ -31,3 +31,15 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, Config):
         for spec in specs(type(value)):
             yield from _notes(getattr(value, spec.name), join(path, spec.name))
+
+
+def _formats(design: Any) -> Iterator[tuple[str, str]]:
+    """What kernels of quantised weights assume, where the compute model times kernels by their formats."""
+    formats = getattr(getattr(design, "workload", None), "formats", None)
+    if formats is None:
+        return
+    from astrarium.compute.timed import Predicted
+    from astrarium.workload.inference.formats import Formats, assumed
+
+    if isinstance(formats, Formats) and isinstance(design.compute, Predicted):
+        yield from (("workload.formats", text) for text in assumed(formats))

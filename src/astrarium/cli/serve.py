@@ -25,12 +25,14 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cli.paths import read_as
     from astrarium.cluster.serving import load_serving, serve
     from astrarium.config import assignment, replace_all
+    from astrarium.design import load_design
 
     serving = read_as("serving file", load_serving, options.serving)
-    say_imports(serving)
     if options.set:
         serving = replace_all(serving, dict(map(assignment, options.set)))
-    served = serve(serving.design, serving.requests, serving.policy, serving.buckets)
+    design = load_design(serving.design)
+    say_imports(design)
+    served = serve(design, serving.requests, serving.policy, serving.buckets)
     if options.json:
         print(json.dumps(dict(served.summary(serving.objective)), indent=1))
         return 0

@@ -66,8 +66,8 @@ def calibrated(base: str | Machine, timings: Sequence[Timing]) -> Calibration:
         if kernel.kind in STREAMS:
             streams.append(ns / latency_ns(plain, [kernel])[0])
         else:
-            family, shape, repeats = normalised(kernel)
-            groups[f"{family}/{kernel.precision}"].append((shape, ns / repeats))
+            asked = normalised(kernel)
+            groups[f"{asked.family}/{asked.precision}"].append((asked.shape, ns / asked.times))
     rows = {name: (np.array([shape for shape, _ in found]).T, np.array([ns for _, ns in found]))
             for name, found in sorted(groups.items())}
     return Calibration(base, MappingProxyType(rows), float(np.median(streams)) if streams else 1.0)

@@ -12,11 +12,17 @@ __all__ = ["BF16", "FUSED", "BlockPieces", "Fusion", "Numbers", "Piece", "Sketch
 
 
 class Numbers(NamedTuple):
-    """Formats in which kernels compute: products with weights, those with experts' weights, everything else."""
+    """Formats in which kernels compute: products with weights, those with experts' weights, attention to a cache
+    (`cached`), everything else (`vector`). `weights`, `expert_weights` and `keys`: formats in which memory holds
+    quantised weights and a quantised cache; else ""."""
 
     product: str = "bf16"
     experts: str = "bf16"
     vector: str = "bf16"
+    cached: str = "bf16"
+    weights: str = ""
+    expert_weights: str = ""
+    keys: str = ""
 
 
 BF16 = Numbers()
@@ -35,7 +41,8 @@ FUSED = Fusion()
 
 
 class Sketch(NamedTuple):
-    """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result."""
+    """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result.
+    `held`: see Kernel."""
 
     kind: str
     precision: str
@@ -43,6 +50,7 @@ class Sketch(NamedTuple):
     work: float = 1.0
     launches: int = 1
     operands: tuple[str, ...] = ()
+    held: str = ""
 
 
 class Step(NamedTuple):

@@ -52,10 +52,11 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
 
 
 def numbers_of(precision: Precision) -> Numbers:
-    """Formats in which kernels compute."""
-    wider = precision.weights if BYTES[precision.weights] > BYTES[precision.activations] else precision.activations
-    product = precision.products or wider
-    return Numbers(product, product, precision.activations)
+    """Formats in which kernels compute and memory holds weights."""
+    weights, activations = precision.weights, precision.activations
+    product = precision.products or (weights if BYTES[weights] > BYTES[activations] else activations)
+    held = weights if BYTES[weights] < min(BYTES[product], BYTES["bf16"]) else ""
+    return Numbers(product, product, activations, activations, held, held)
 
 
 def sizes_of(precision: Precision, optimizer: str) -> Sizes:

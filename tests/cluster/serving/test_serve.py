@@ -13,6 +13,7 @@ import astrarium as ar
 from astrarium import catalog
 from astrarium.cli.dispatch import dispatch
 from astrarium.cluster.serving import Buckets, ClosedLoop, Poisson, Policy, serve
+from astrarium.compute.measured import Measured
 from astrarium.errors import InputError
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
@@ -85,6 +86,14 @@ def test_replicas_are_servers() -> None:
     two = serve(design("h100_sxm", "450 GB/s", model="llama3-8b", dp=2, batch=2),
                 ClosedLoop(concurrency=2, count=2, prompt=100, output=4), None, EXACT)
     assert two.servers == 2
+    assert two.finish.tolist() == one.finish.tolist() * 2
+
+
+def test_no_compute_model_is_asked_for_the_time_of_idle_ranks() -> None:
+    measured = ar.replace(design("h100_sxm", "450 GB/s", model="llama3-8b", tp=1, dp=2, batch=2), "compute",
+                          Measured(device="h100_sxm"))
+    one = serve(measured, ClosedLoop(concurrency=1, count=1, prompt=100, output=4), None, EXACT)
+    two = serve(measured, ClosedLoop(concurrency=2, count=2, prompt=100, output=4), None, EXACT)
     assert two.finish.tolist() == one.finish.tolist() * 2
 
 

@@ -149,6 +149,24 @@ def test_widths_of_weights() -> None:
     assert all(widths_of(Formats(weights=each))["weights"] == size for each, size in BYTES.items())
 
 
+@pytest.mark.parametrize(("formats", "product", "attention"), [
+    ({}, ("bf16", ""), ("bf16", "")), ({"weights": "fp8"}, ("fp8", "fp8"), ("bf16", "")),
+    ({"weights": "fp4", "activations": "fp8", "cache": "fp8"}, ("fp4", "fp4"), ("fp8", "")),
+    ({"weights": "int8"}, ("bf16", "int8"), ("bf16", "")),
+    ({"weights": "int8", "activations": "int8"}, ("int8", "int8"), ("bf16", "")),
+    ({"weights": "int4", "cache": "fp8"}, ("bf16", "int4"), ("bf16", "fp8")),
+    ({"activations": "fp8"}, ("bf16", ""), ("bf16", "")), ({"activations": "fp32"}, ("fp32", ""), ("fp32", "")),
+    ({"sparse": "2:4"}, ("bf16", "bf16 2:4"), ("bf16", ""))])
+def test_kernels_name_the_formats_of_weights_and_cache(formats: dict[str, str], product: tuple[str, str],
+                                                       attention: tuple[str, str]) -> None:
+    """Of a decode step; products of activations alone and logits are in the activations' format."""
+    made = generated(inference(phase="decode", context=50, formats=formats))
+    kernels = {kernel for trace in made.classes for kernel in trace.kernels}
+    products = {(each.precision, each.held) for each in kernels if each.kind == "gemm" and each.shape[2] < 100_000}
+    assert products == {product}
+    assert {(each.precision, each.held) for each in kernels if each.kind == "attention"} == {attention}
+
+
 def test_sparse_weights_halve_their_products_only() -> None:
     step = Packed((Sequences(2, 1, 500),))
     dense, sparse = (replica_of(inference(prompt=1, phase="prefill", formats={"sparse": each}))

@@ -14,7 +14,6 @@ from astrarium.design import Design
 from astrarium.lower.kept import Kept
 from astrarium.simulate import simulate
 from astrarium.trace.work import Generated, TraceClass
-from astrarium.vocab import NodeKind
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.join import Part, joined
 from astrarium.workload.inference.link import Transfer
@@ -108,20 +107,15 @@ def _gaps(parts: Sequence[Part], total: int) -> list[Part]:
 
 
 def _still(start: int, ranks: int) -> Part:
-    """Ranks that do nothing, in a unit of their own."""
-    return Part(start, _idle(ranks), [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], 0)
-
-
-def _idle(ranks: int) -> Generated:
-    """Ranks that do nothing: one compute node of no work."""
-    one, none = np.ones(1, np.int64), np.zeros((ranks, 0), np.int32)
+    """Idle ranks: no nodes, so no compute model is asked for a time."""
+    none, slots = np.zeros(0, np.int64), np.zeros((ranks, 0), np.int32)
     trace = TraceClass(
-        ranks=np.arange(ranks, dtype=np.int32), node_id=one.astype(np.uint64), type=np.full(1, NodeKind.COMP, np.uint8),
-        is_cpu=np.zeros(1, np.bool_), duration_us=np.zeros(1, np.uint64), num_ops=np.zeros(1),
-        tensor_size=np.zeros(1, np.uint64), comm_type=np.full(1, -1, np.int32), comm_size=np.zeros(1, np.int64),
-        involved=np.full(1, -1, np.int32), priority=np.zeros(1, np.int32), parent_ptr=np.zeros(2, np.int64),
-        parent=np.zeros(0, np.int32), slot_a=none, slot_b=none.copy(), slot=np.zeros(0, np.int32))
-    return Generated((trace,), (), (), (None,))
+        ranks=np.arange(ranks, dtype=np.int32), node_id=none.astype(np.uint64), type=none.astype(np.uint8),
+        is_cpu=none.astype(np.bool_), duration_us=none.astype(np.uint64), num_ops=none.astype(np.float64),
+        tensor_size=none.astype(np.uint64), comm_type=none.astype(np.int32), comm_size=none,
+        involved=none.astype(np.int32), priority=none.astype(np.int32), parent_ptr=np.zeros(1, np.int64),
+        parent=none.astype(np.int32), slot_a=slots, slot_b=slots.copy(), slot=none.astype(np.int32))
+    return Part(start, Generated((trace,), (), (), (None,)), [np.zeros(1, np.int64)], [np.full(1, -1)], 0)
 
 
 class Shape(Struct, frozen=True):

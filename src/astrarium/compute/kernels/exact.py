@@ -36,10 +36,9 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
     for number, kernel in enumerate(kernels if clock == 1 else ()):
         if kernel.kind in STREAMS or kernel.kind == "grouped_gemm":
             continue
-        family, shape, times = normalised(kernel)
-        part = model.part(family, kernel.precision)
-        variant = part.variants[model.variant(part, framework)]
-        row = _rows(model.machine.name, family, kernel.precision, variant).get(_key(shape))
+        family, precision, held, shape, times = normalised(kernel)
+        variant = model.chosen(family, precision, held, framework)
+        row = _rows(model.machine.name, family, precision, variant).get(_key(shape))
         if row is not None:
             out[number] = row * times
     return out

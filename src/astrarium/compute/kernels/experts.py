@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astrarium.compute.kernels.machine import BYTES, Machine
+from astrarium.compute.kernels.machine import BYTES, WEIGHT_BYTES, Machine
 from astrarium.compute.kernels.table import F64, Described, log2
 
 __all__ = ["COLUMNS", "describe"]
@@ -21,11 +21,11 @@ over which the experts are spread; `skew`: exponent of the power law of rows ove
 def describe(shape: F64, precision: str, machine: Machine, option: F64) -> Described:
     """Base time and features, f64 [7, n] in the order of COLUMNS."""
     groups, m, n, k, second, share, skew = shape
-    size = BYTES[precision]
+    size, weight = BYTES[precision], WEIGHT_BYTES[precision]
     busy = groups * -np.expm1(-m / groups)
 
     def roof(columns: F64, inner: F64) -> tuple[F64, F64]:
-        moved = size * (m * inner + busy * columns * inner) + 2.0 * m * columns
+        moved = size * m * inner + weight * busy * columns * inner + 2.0 * m * columns
         return 2 * m * columns * inner / machine.peak(precision), moved / machine.bandwidth
 
     (compute, access), (compute_2, access_2) = roof(n, k), roof(k * (second > 0), second)

@@ -86,7 +86,8 @@ def read(path: Path) -> DeviceModel:
         forest = Forest(arrays[f"{name}/feature"], arrays[f"{name}/threshold"],
                         arrays[f"{name}/leaf"], part["bias"])
         parts[name] = Part(forest, tuple(part["variants"]), part["default"], part["rows"],
-                           MappingProxyType(part["error"]))
+                           MappingProxyType(part["error"]),
+                           {name: tuple(each) for name, each in part.get("caches", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"])
 
 
@@ -97,7 +98,7 @@ def write(model: DeviceModel, path: Path) -> None:
     arrays: dict[str, Any] = {}
     for name, part in model.parts.items():
         header["parts"][name] = {"bias": part.forest.bias, "variants": part.variants, "default": part.default,
-                                 "rows": part.rows, "error": dict(part.error)}
+                                 "rows": part.rows, "error": dict(part.error), "caches": dict(part.caches)}
         arrays[f"{name}/feature"] = part.forest.feature
         arrays[f"{name}/threshold"] = part.forest.threshold
         arrays[f"{name}/leaf"] = part.forest.leaf

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astrarium.compute.kernels.machine import BYTES, Machine
+from astrarium.compute.kernels.machine import BYTES, WEIGHT_BYTES, Machine
 from astrarium.compute.kernels.table import F64, Described, log2, part
 
 __all__ = ["COLUMNS", "describe"]
@@ -21,9 +21,9 @@ RESULT_BYTES = 2.0
 def describe(shape: F64, precision: str, machine: Machine, option: F64) -> Described:
     """Base time and features of products (batch, m, n, k), f64 [4, n]; `option`: measured variant, [n]."""
     batch, m, n, k = shape
-    size, units = BYTES[precision], machine.units
+    size, weight, units = BYTES[precision], WEIGHT_BYTES[precision], machine.units
     compute = 2 * batch * m * n * k / machine.peak(precision)
-    access = batch * (size * k * (m + n) + RESULT_BYTES * m * n) / machine.bandwidth
+    access = batch * (k * (size * m + weight * n) + RESULT_BYTES * m * n) / machine.bandwidth
     roof = np.maximum(compute, access)
     wastes, waves = [], []
     for rows, columns in TILES:

@@ -9,18 +9,28 @@ from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["BYTES", "STANDS_IN", "Machine"]
+__all__ = ["BYTES", "STANDS_IN", "WEIGHT_BYTES", "WEIGHT_ONLY", "Machine"]
 
 BYTES: Mapping[str, float] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0,
-                              "fp4": 0.5625, "int4": 0.5}
+                              "fp4": 0.5625, "int4": 0.5, "w8a16": 2.0, "w4a16": 2.0, "mxfp4_a16": 2.0,
+                              "mxfp4_a8": 1.0}
 """Bytes of one operand element. fp4 carries an 8-bit scale for each 16 elements (NVFP4)."""
+
+WEIGHT_BYTES: Mapping[str, float] = {**BYTES, "w8a16": 1.0, "w4a16": 0.5, "mxfp4_a16": 0.53125, "mxfp4_a8": 0.53125}
+"""The same of the right operand of a product. mxfp4 carries an 8-bit scale for each 32 elements (OCP MX)."""
+
+WEIGHT_ONLY: Mapping[tuple[str, str], str] = {
+    (bits, held): name for bits in ("bf16", "fp16")
+    for held, name in (("int8", "w8a16"), ("int4", "w4a16"), ("mxfp4", "mxfp4_a16"))} | {("fp8", "mxfp4"): "mxfp4_a8"}
+"""(format in which a product computes, format of its weights) -> the name of such kernels."""
 
 STANDS_IN: Mapping[str, tuple[str, ...]] = {"fp16": ("bf16",), "bf16": ("fp16",), "fp8": ("fp8_block",),
                                             "fp8_block": ("fp8",), "int8": ("fp8", "bf16"), "fp4": ("fp8", "bf16"),
                                             "int4": ("bf16",), "fp32": ("bf16",)}
 """Whose relative efficiency a precision without rows takes, in this order."""
 
-SAME_RATE: Mapping[str, str] = {"fp16": "bf16", "bf16": "fp16", "fp8_block": "fp8"}
+SAME_RATE: Mapping[str, str] = {"fp16": "bf16", "bf16": "fp16", "fp8_block": "fp8", "w8a16": "bf16", "w4a16": "bf16",
+                                "mxfp4_a16": "bf16", "mxfp4_a8": "fp8"}
 
 
 class Machine(Struct, frozen=True):

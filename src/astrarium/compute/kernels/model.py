@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from astrarium.compute.kernels import attention, experts, gemm
 from astrarium.compute.kernels.correction import Correction
 from astrarium.compute.kernels.forest import I16, Forest, fixed_point
-from astrarium.compute.kernels.machine import STANDS_IN, Machine
+from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.table import F64, Described
 from astrarium.errors import InputError, nearest
 
@@ -28,12 +28,16 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "experts": (experts.COLUMNS, experts.describe),
 })
 """Operator class -> (shape columns, base and features)."""
+QUANTISED = "vllm"
+"""Whose products with quantised weights are the default. TensorRT-LLM's rows in fp8 and fp4 have its scaling of
+activations in several kernels (12 us for the smallest product, vLLM's 5), and its servers do not run so."""
 
 
 class Part(Struct, frozen=True, eq=False):
     """A forest of log2(measured / base); `variants` number its option; `default` is the one taken when none is asked.
 
-    `error`: figures of rows left out of the fit, per cent.
+    `error`: figures of rows left out of the fit, per cent. `caches`: formats of the cache in attention's rows, by
+    variant.
     """
 
     forest: Forest
@@ -41,6 +45,7 @@ class Part(Struct, frozen=True, eq=False):
     default: str
     rows: int
     error: Mapping[str, Any]
+    caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class DeviceModel(Struct, frozen=True, eq=False):
@@ -59,9 +64,11 @@ class DeviceModel(Struct, frozen=True, eq=False):
         for name in (precision, *STANDS_IN.get(precision, ())):
             if f"{family}/{name}" in self.parts:
                 return self.parts[f"{family}/{name}"]
-        raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision}",
-                         expected="one of " + ", ".join(self.parts),
-                         did_you_mean=nearest(f"{family}/{precision}", self.parts))
+        known = [name.partition("/")[2] for name in self.parts if name.startswith(f"{family}/")]
+        held = next((f" (weights in {held})" for (_, held), name in WEIGHT_ONLY.items() if name == precision), "")
+        raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision}{held}",
+                         expected=f"{family} at one of " + ", ".join(known) if known else "one of " + ", ".join(
+                             self.parts), did_you_mean=nearest(precision, known))
 
     def check_framework(self, framework: str | None) -> None:
         """Raises InputError where no part was measured with a framework."""
@@ -81,6 +88,22 @@ class DeviceModel(Struct, frozen=True, eq=False):
         self.check_framework(framework)
         raise InputError("compute.framework", f"{framework} has no rows of these kernels on {self.machine.name}",
                          expected="one of " + ", ".join(part.variants))
+
+    def chosen(self, family: str, precision: str, held: str, framework: str | None) -> str:
+        """The variant that answers for kernels whose weights or cache memory holds in the format `held` ("": as wide as
+        the rest): the framework's last version; None: the default, or the one that `held` needs. Raises InputError."""
+        part = self.part(family, precision)
+        first = part.variants[self.variant(part, framework)]
+        names = (first,) if framework is not None or not held else (first, *reversed(part.variants))
+        if family == "gemm":
+            return next((name for name in names if name.startswith(QUANTISED)), first)
+        for name in names:
+            if not (held and part.caches) or held in part.caches[name]:
+                return name
+        known = sorted({each for name in names for each in part.caches[name]})
+        raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision} with a "
+                         f"cache in {held}" + ("" if framework is None else f" ({first})"),
+                         expected="a cache in " + " or ".join(known), did_you_mean=nearest(held, known))
 
     def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None,
                    clock: float = 1.0) -> F64:

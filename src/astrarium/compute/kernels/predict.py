@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from astrarium.compute.kernels.backward import slowdown
-from astrarium.compute.kernels.machine import BYTES, Machine
+from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "Asked", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little."""
@@ -33,6 +34,17 @@ def stream_ns(machine: Machine, moved: F64) -> F64:
     return beyond
 
 
+class Asked(NamedTuple):
+    """What a kernel asks of a device's model: the part `family`/`precision`, for weights or a cache that memory holds
+    in the format `held` (see Kernel); it takes the time of `shape` so many `times`."""
+
+    family: str
+    precision: str
+    held: str
+    shape: tuple[float, ...]
+    times: float
+
+
 def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
     wanted = 4 if "gemm" in kernel.kind else 7
@@ -46,16 +58,14 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
         return "experts", (groups, m, n, k, 0.0, 1.0, 0.0), 2.0 * m * n * k
     batch, heads, _, queries, keys, long, value = kernel.shape
     flops = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work
-    cache = BYTES["bf16"] if kernel.precision not in BYTES else BYTES[kernel.precision]
-    if kernel.kind == "mla":
-        return "mla", (*kernel.shape, kernel.work, cache), flops
-    return ("decode" if queries == 1 else "attention"), (*kernel.shape, kernel.work, cache), flops
+    family = "mla" if kernel.kind == "mla" else "decode" if queries == 1 else "attention"
+    return family, (*kernel.shape, kernel.work, BYTES.get(kernel.held or kernel.precision, BYTES["bf16"])), flops
 
 
 def extra_bytes(kernel: Kernel) -> float:
     """Bytes that a product moves beyond its operands and a result of 16 bits: a gradient in fp32, or what is there
     already and is read to be added to."""
-    if kernel.kind not in ("gemm", "grouped_gemm"):
+    if kernel.kind not in ("gemm", "grouped_gemm") or kernel.held:      # rows of narrower weights have all of it
         return 0.0
     batch, m, n, k = kernel.shape
     left, right, out = (m * k, batch * k * n, m * n) if kernel.kind == "grouped_gemm" else (
@@ -64,11 +74,29 @@ def extra_bytes(kernel: Kernel) -> float:
     return float(kernel.bytes) - (BYTES.get(kernel.precision, 2.0) * (left + right) + 2.0 * out) * launches
 
 
-def normalised(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
-    """(family, shape columns, times) of a kernel with a shape, which takes the time of that shape so many times."""
+def normalised(kernel: Kernel) -> Asked:
+    """What a kernel with a shape asks of a model. Decoding is measured with queries of 16 bits, whatever the cache's
+    format: narrower queries take those rows."""
     family, shape, flops = _product(kernel)
     times = kernel.flops / flops
-    return family, shape, times * _slowdown(kernel) if kernel.kind == "attention_backward" else times
+    if kernel.kind == "attention_backward":
+        times *= _slowdown(kernel)
+    if family in ("gemm", "experts"):
+        return Asked(family, _weight_only(kernel), kernel.held, shape, times)
+    if family != "attention" and BYTES.get(kernel.precision, 2.0) < BYTES["bf16"]:
+        return Asked(family, "bf16", kernel.held or kernel.precision, shape, times)
+    return Asked(family, kernel.precision, kernel.held, shape, times)
+
+
+def _weight_only(kernel: Kernel) -> str:
+    """The name of the rows of a product: its precision, or that of kernels with narrower weights. Raises InputError."""
+    computed, held = kernel.precision, kernel.held
+    name = computed if held in ("", computed) else WEIGHT_ONLY.get((computed, held))
+    if name is None:
+        known = [computed, *(weights for bits, weights in WEIGHT_ONLY if bits == computed)]
+        raise InputError("workload", f"products in {computed} of what is held in {held} have no measured kernels",
+                         expected=f"weights in {', '.join(known)}" + f", or products in {held}" * (held in BYTES))
+    return name
 
 
 def _slowdown(kernel: Kernel) -> float:
@@ -79,10 +107,12 @@ def no_rates(model: DeviceModel, kernel: Kernel) -> str:
     """Why a device cannot predict a kernel: it has neither rows nor a peak at its precision; else ""."""
     try:
         if kernel.kind not in STREAMS:
-            model.part(normalised(kernel)[0], kernel.precision)
-            model.machine.peak(kernel.precision)
+            asked = normalised(kernel)
+            model.machine.peak(asked.precision)
+            model.chosen(*asked[:3], None)
     except InputError:
-        return f"{kernel.kind} at {kernel.precision}, which {model.machine.name} has no rates for"
+        held = f" with {kernel.held} in memory" if kernel.held else ""
+        return f"{kernel.kind} at {kernel.precision}{held}, which {model.machine.name} has no rates for"
     return ""
 
 
@@ -98,21 +128,22 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
     moved = np.array([kernels[number].bytes for number in streams], np.float64)
     out[streams] = launches * stream_ns(model.machine, moved / launches)
-    groups: dict[tuple[str, str], list[tuple[int, tuple[float, ...], float]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[tuple[int, Asked]]] = defaultdict(list)
     for number, kernel in enumerate(kernels):
         if kernel.kind in STREAMS:
             continue
         if kernel.kind in KINDS:
-            family, shape, times = normalised(kernel)
-            groups[family, kernel.precision].append((number, shape, times))
+            asked = normalised(kernel)
+            groups[asked[:3]].append((number, asked))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",
                              expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
-    for (family, precision), members in groups.items():
-        at = np.array([number for number, _, _ in members])
-        shape = np.array([columns for _, columns, _ in members]).T.reshape(len(FAMILIES[family][0]), -1)
-        repeats = np.array([repeat for _, _, repeat in members])
-        out[at] = model.latency_ns(family, precision, shape, framework, clock) * repeats
+    for (family, precision, held), members in groups.items():
+        variant = model.chosen(family, precision, held, framework)
+        at = np.array([number for number, _ in members])
+        shape = np.array([asked.shape for _, asked in members]).T.reshape(len(FAMILIES[family][0]), -1)
+        repeats = np.array([asked.times for _, asked in members])
+        out[at] = model.latency_ns(family, precision, shape, variant, clock) * repeats
     for number, kernel in enumerate(kernels):
         if (more := extra_bytes(kernel)) > 0:
             out[number] += more / model.machine.bandwidth

@@ -76,7 +76,8 @@ class Pool(Struct):
         work, moved, number = float(round(flops)), round(size), -1
         if kernel is not None:
             shape = tuple([max(1, round(each)) for each in kernel.shape])
-            made = Kernel(kernel.kind, kernel.precision, shape, kernel.work, work, moved, kernel.launches)
+            made = Kernel(kernel.kind, kernel.precision, shape, kernel.work, work, moved, kernel.launches,
+                          kernel.held)
             number = self.kernels.setdefault(made, len(self.kernels))
         return self._row(_Row(name, NodeKind.COMP, work, moved, -1, number))
 

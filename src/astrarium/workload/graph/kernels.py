@@ -17,9 +17,9 @@ _SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer o
 def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
     """The kernel that runs one operator on a rank; sizes may be amounts."""
     if op.kind == "gemm":
-        return _packed(op, layout, numbers) if op.packed else _product(op, block, layout, numbers)
+        return _packed(op, block, layout, numbers) if op.packed else _product(op, block, layout, numbers)
     if op.kind in ("attention", "attention_backward"):
-        return _attention(op, layout, numbers)
+        return _attention(op, block, layout, numbers)
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
     return Sketch(kind, numbers.vector)
 
@@ -38,15 +38,22 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
         left, right, own = right, left, own[::-1]
     groups, m, n, k = (layout.elements(dims) for dims in (batch, *own, inner))
     names = {use.tensor.removeprefix("d.") for use in (left, right, out)}
-    precision = numbers.vector if not names & block.weights.keys() or "stats" in map(block.widths.get, names) \
-        else numbers.experts if names & block.experts else numbers.product
-    operands = (left.tensor, right.tensor, out.tensor)
+    precision, held = numbers.vector, ""
+    if names & block.weights.keys() and "stats" not in map(block.widths.get, names):
+        precision, held = ((numbers.experts, numbers.expert_weights) if names & block.experts else
+                           (numbers.product, numbers.weights))
+    operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
     if names & block.experts:
-        return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands)
-    return Sketch("gemm", precision, (groups, m, n, k), op.work, operands=operands)
+        return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held)
+    return Sketch("gemm", precision, (groups, m, n, k), op.work, operands=operands, held=held)
 
 
-def _packed(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
+def _cached(use: Use, block: Block, numbers: Numbers) -> tuple[str, str]:
+    """(format in which a kernel computes, format that memory holds) of scores with keys, or of values."""
+    return (numbers.cached, numbers.keys) if use.tensor in block.states else (numbers.vector, "")
+
+
+def _packed(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
     """Scores of sequences that are packed into one, or what they are mixed with: one product for each head and
     sequence, of the mean length."""
     left, right, out = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -54,14 +61,15 @@ def _packed(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
     batch, rows, heads, size = (layout.local(dim) for dim in (left if scores else out).dims)
     keys, count = layout.local(right.dims[1]), op.sequences
     inner = (keys / count, size) if scores else (size, keys / count)
-    return Sketch("gemm", numbers.vector, (batch * heads * count, rows / count, *inner), op.packed * count)
+    precision, held = _cached(right, block, numbers)
+    return Sketch("gemm", precision, (batch * heads * count, rows / count, *inner), op.packed * count, held=held)
 
 
 def _only(use: Use, other: Use, batch: Sequence[str], op: Op) -> tuple[str, ...]:
     return tuple(dim for dim in use.dims if dim not in other.dims and dim not in batch and dim not in op.along)
 
 
-def _attention(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
+def _attention(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
     """Sequences that are packed into one are a batch of their mean length. Latents that are keys and values at once
     make it `mla`."""
     q, k, v = op.inputs[:3]
@@ -69,7 +77,8 @@ def _attention(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
     count = op.sequences
     shape = (batch * count, heads, layout.local(k.dims[2]), queries / count, layout.local(k.dims[1]) / count, size,
              layout.local(v.dims[3]))
-    return Sketch("mla" if k.tensor == v.tensor else op.kind, numbers.vector, shape, op.work * count)
+    precision, held = _cached(k, block, numbers)
+    return Sketch("mla" if k.tensor == v.tensor else op.kind, precision, shape, op.work * count, held=held)
 
 
 def merged(one: Sketch, other: Sketch) -> Sketch:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal
 
 from astrarium.config import Config, Knob
 from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "density", "numbers_of", "widths_of"]
+__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "numbers_of", "widths_of"]
 
 Format = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "mxfp4"]
 
@@ -17,9 +17,14 @@ BYTES: Mapping[str, float] = MappingProxyType({
     "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5,
     "mxfp4": 0.5 + 1 / 32})     # with a byte of scale for 32 numbers
 
+CAST = ("fp8", "fp4")
+"""Formats of weights to which products cast wider activations (W8A8, NVFP4); weights in other narrow formats are
+unpacked to the format of activations (W8A16, W4A16)."""
+
 
 class Formats(Config, frozen=True, kw_only=True):
-    """Formats of what is held and moved. Time follows bytes; how fast a format computes is the peak of `compute`."""
+    """Formats of what is held and moved. A roofline's time follows bytes and its one peak; compute models that time
+    kernels take those of the formats: fp8 and fp4 weights compute in their format, other narrow ones are unpacked."""
 
     weights: Annotated[Format, Knob("Weights.")] = "bf16"
     experts: Annotated[Format | None, Knob("Weights of routed experts (gpt-oss: mxfp4); left out: as weights.")] = None
@@ -47,11 +52,46 @@ def density(formats: Formats) -> float:
 
 
 def numbers_of(formats: Formats) -> Numbers:
-    """Formats in which kernels compute: of products the wider of both operands, to which the other is unpacked."""
-    held = formats.activations
-    product, experts = (max(held, weights, key=BYTES.__getitem__)
-                        for weights in (formats.weights, formats.experts or formats.weights))
-    return Numbers(_plain(product), _plain(experts), _plain(max(held, formats.cache, key=BYTES.__getitem__)))
+    """Formats in which kernels compute and memory holds weights and the cache."""
+    (product, weights), (experts, expert_weights) = (
+        _product(kind, formats) for kind in (formats.weights, formats.experts or formats.weights))
+    cached, keys = _unpacked(formats.cache, formats.activations)
+    return Numbers(product, experts, _plain(formats.activations), cached, weights, expert_weights, keys)
+
+
+def assumed(formats: Formats) -> Iterator[str]:
+    """Sentences about what kernels of quantised weights do, as far as the formats leave it open."""
+    if formats.sparse != "none":        # refused by models that time kernels
+        return
+    numbers, wide = numbers_of(formats), formats.activations
+    pairs = {"products": (numbers.weights, numbers.product)}
+    if formats.experts is not None:
+        pairs["products of experts"] = numbers.expert_weights, numbers.experts
+    for what, (held, computed) in pairs.items():
+        if held and held != computed:
+            yield f"{what} unpack {held} weights to {computed}"
+        elif held and computed != wide:
+            yield f"{what} cast activations to {computed} (rows of such kernels time both)"
+    if numbers.weights and formats.weights != wide:
+        yield f"logits are computed in {wide}, with weights of that format, as checkpoints leave the head"
+    if formats.scale_group:
+        yield "scales of groups count as bytes of memory, not in the times of kernels"
+
+
+def _product(weights: Format, formats: Formats) -> tuple[str, str]:
+    """(format in which a product computes, format of quantised weights)."""
+    computed, held = _unpacked(weights, formats.activations)
+    if held in CAST:
+        computed = held
+    if computed == weights and BYTES[weights] < BYTES["bf16"]:
+        held = weights
+    return computed, f"{weights} {formats.sparse}" if formats.sparse != "none" else held
+
+
+def _unpacked(stored: Format, other: Format) -> tuple[str, str]:
+    """(the wider of two operands' formats, to which the other is unpacked; the stored one's where it is quantised)."""
+    wider = _plain(max(other, stored, key=BYTES.__getitem__))
+    return wider, stored if BYTES[stored] < min(BYTES[other], BYTES["bf16"]) else ""
 
 
 def _plain(name: Format) -> str:

@@ -28,7 +28,8 @@ Made = tuple[TraceClass, Tensors | None, tuple[Phase, ...]]
 
 
 class Part(Struct, frozen=True, eq=False):
-    """A program on ranks 0, 1, ..., which become ranks from `start` on. Per class: first node and exit of every unit.
+    """A program on ranks 0, 1, ..., which become ranks from `start` on. Per class: first node and exit of every unit
+    (-1: a unit without nodes).
 
     `phase` (0 or 1) is where its time counts; what it sends counts to the last.
     """

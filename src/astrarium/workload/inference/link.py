@@ -41,7 +41,7 @@ class Transfer(Struct, frozen=True):
 
 def linked(trace: TraceClass, give: Lists, take: Lists, offset: I64, leave: I64) -> TraceClass:
     """The class with its receives in front and its sends behind. `give` and `take` [ranks] are equal but for peers and
-    tags; `offset` and `leave`: first node and exit of every unit."""
+    tags; `offset` and `leave`: first node and exit of every unit (-1: a unit without nodes)."""
     front, back, nodes = len(take[0]), len(give[0]), len(trace.type)
     if not front and not back:
         return trace
@@ -87,7 +87,8 @@ def _parents(trace: TraceClass, give: Sequence[Transfer], take: Sequence[Transfe
         for node in range(first, ends[each.before] + before):
             if not any(other >= first for other in found[node]):
                 found[node].append(number)
-    return [*found, *([int(leave[each.after]) + before] for each in give)]
+    ends_at = (int(leave[each.after]) for each in give)
+    return [*found, *([end + before] if end >= 0 else [] for end in ends_at)]
 
 
 def _names(inner: Callable[[int], str] | None, first: Sequence[str], nodes: int,
