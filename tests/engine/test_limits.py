@@ -98,7 +98,7 @@ def long_run(case: str) -> Plan:
     hop = {"bandwidth": "50 GB/s", "latency": "50 ms" if case == "packets, one window" else "1 us"}
     fabric = ar.blueprint("clos", hosts=256 if case == "fluid" else 32, ports=32, links={"access": hop, "spine": hop})
     packets = {"packets, threads": {"threads": 2}, "packets, roce": {"transport": "roce", "roce": {"buffer": "1 GB"}}}
-    network = ar.Network(fabric=fabric, backend=case.split(",")[0], packets=packets.get(case, {}), ecmp=1)
+    network = ar.Network(fabric=fabric, backend=case.partition(",")[0], packets=packets.get(case, {}), ecmp=1)
     collective = ar.Collective(all_to_all=["direct"], choice="none", active_chunks=0)
     return lower(ar.Design(workload=ar.SingleCollective("all_to_all", "2 GB"), network=network, collective=collective))
 
