@@ -40,7 +40,7 @@ def ring(network: ar.Network) -> float:
     return 256_000 * 2 * (NPUS - 1) / NPUS / float(result.makespan) * 1000
 
 
-@pytest.mark.parametrize("backend", ["closed_form", "fluid", "packets"])
+@pytest.mark.parametrize("backend", ["closed_form", "contention", "fluid", "packets"])
 def test_four_nvswitches_of_a_host_are_one_of_450_gb_s(tmp_path: Path, backend: str) -> None:
     """18 NVLinks of a GPU, five and four at a switch: no message is limited by one of them."""
     network = ar.Network(fabric=fabric(tmp_path, [1000, 800, 800, 1000]), backend=backend)
@@ -87,7 +87,7 @@ def hosts(leaves: int, cards: int = 2, gigabits: tuple[float, ...] = (400, 400))
 
 
 @pytest.mark.parametrize("leaves", [1, 2])
-@pytest.mark.parametrize("backend", ["fluid", "packets"])
+@pytest.mark.parametrize("backend", ["contention", "fluid", "packets"])
 def test_cards_of_a_host_are_striped_and_spines_are_not(tmp_path: Path, backend: str, leaves: int) -> None:
     """Two cards of 50 GB/s, on one leaf or on one each: 100. Spines stay two: a message takes one of them."""
     network = ar.Network(fabric=ar.FabricFile(file=saved(hosts(leaves), tmp_path)), backend=backend)
@@ -115,7 +115,7 @@ def test_a_slow_link_of_a_plane_slows_the_stripes(tmp_path: Path) -> None:
     """A message waits for its slowest stripe; a link that is not there from the start leaves that switch out."""
     def rate(speed: float) -> float:
         change = {"link": [0, "switch.3"], "speed": speed}
-        network = ar.Network(fabric=fabric(tmp_path, [900] * 4), backend="fluid", changes=[change])
+        network = ar.Network(fabric=fabric(tmp_path, [900] * 4), backend="contention", changes=[change])
         ranks = [TraceBuilder() for _ in range(NPUS)]
         ranks[0].send("send", 3, 9_000_000)
         ranks[3].recv("recv", 0, 9_000_000)

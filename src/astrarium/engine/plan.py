@@ -20,7 +20,7 @@ __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Chan
            "PacketRules", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape",
            "code_of"]
 
-FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
+FIRST_LINK = -1     # NetworkPlan.ecmp: of equally cheap ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor
 
 I16 = npt.NDArray[np.int16]

@@ -38,7 +38,7 @@ def _library_rules(network: Network) -> Iterator[Problem]:
 
 
 def _switching_rules(network: Network) -> Iterator[Problem]:
-    if network.backend not in ("contention", "packets") and network.switching != "store_and_forward":
+    if network.backend not in ("contention", "packets") and network.switching is not None:
         yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
 
 
@@ -91,10 +91,10 @@ class Network(Config, frozen=True):
                                         "are laid out.")] = ()
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
-    switching: Annotated[Literal["store_and_forward", "cut_through"],
+    switching: Annotated[Literal["store_and_forward", "cut_through"] | None,
                          Knob("What contention (packets) forwards from link to link: whole messages (packets), or "
-                              "heads as they arrive.")
-                         ] = "store_and_forward"
+                              "heads as they arrive. Left out: heads with contention, whole packets with packets.")
+                         ] = None
     packets: Annotated[Packets, Knob("Packets, buffers and transport (backend: packets).")] = Packets()
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
     ns3: Annotated[Ns3, Knob("What ns-3 simulates, and how its program is run (backend: ns3).")] = Ns3()

@@ -33,6 +33,7 @@ __all__ = ["assumed", "built_of", "changes_of", "computing", "fabric_dims", "fau
            "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
+CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
 NS3 = "ns3"     # a plug-in that has links of a graph
 ON_GRAPHS = frozenset({"contention", "fluid", "packets", NS3})      # of those built in: as their `takes_graph` says
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
@@ -54,7 +55,7 @@ class Section(Protocol):
     @property
     def backend(self) -> str: ...
     @property
-    def switching(self) -> str: ...
+    def switching(self) -> str | None: ...
     @property
     def ecmp(self) -> int | Literal["off"] | None: ...
     @property
@@ -210,6 +211,7 @@ def _able() -> str:
 def network_plan(network: Section, backend: str) -> NetworkPlan:
     """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself."""
     dims, cut = plan_dims(network), network.switching == "cut_through"
+    cut |= network.switching is None and backend == CUT_THROUGH
     if not on_graph(network) or backend == Backend.FOREIGN:
         return NetworkPlan(backend, dims, cut_through=cut)
     seed = FIRST_LINK if network.ecmp == "off" else network.ecmp or 0
