@@ -317,7 +317,7 @@ def _only_dims(design: Design) -> Iterator[Problem]:
 
 
 def _stored_whole(design: Design) -> Iterator[Problem]:
-    if design.network.switching != "store_and_forward":
+    if design.network.switching == "cut_through":
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 

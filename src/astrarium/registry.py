@@ -235,7 +235,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "closed_form": ("astrarium.engine.reference.native_ports:PORTS",
                         "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
         "contention": ("astrarium.engine.reference.native_links:LINKS",
-                       "Messages are stored and forwarded over every link of their route and queue for each."),
+                       "Messages cross every link of their route, heads first, and queue for each."),
         "fluid": ("astrarium.engine.reference.native_flows:FLOWS",
                   "Messages draw on all links of their route at once, at max-min fair rates that change."),
         "packets": ("astrarium.engine.reference.native_packets:PACKETS",

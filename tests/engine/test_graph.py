@@ -61,7 +61,7 @@ def test_both_engines(seed: int, backend: str, cut_through: bool, ecmp: int) -> 
 @ENGINES
 @given(seed=SEEDS, npus=st.integers(2, 9), size=st.integers(0, 10**6), ecmp=st.integers(-1, 9))
 def test_a_message_alone(pure: bool, seed: int, npus: int, size: int, ecmp: int) -> None:
-    """It takes one of the ways of the fewest links; without ECMP, at every node the lowest number of those."""
+    """It takes one of the ways of the least cost; without ECMP, at every node the lowest number of those."""
     rng = random.Random(seed)
     graph, (source, target) = random_graph(rng, npus), rng.sample(range(npus), 2)
     ways = shortest_ways(graph, source, target)
@@ -168,6 +168,8 @@ BAD: dict[str, tuple[Callable[[], Graph], str]] = {
     "latency NaN": (lambda: graph_from(2, [*BOTH, (1, 0, 1.0, np.nan)]), "link 2 .*from node 1 to 0: its latency"),
     "buffer": (lambda: replace(graph_from(2, BOTH), buffer=np.array([0, -1])), "link 1 .*its buffer is below 0"),
     "lanes": (lambda: replace(graph_from(2, BOTH), lanes=np.array([0, 1], np.int32)), "link 0 .*its lanes are below 1"),
+    "cost": (lambda: replace(graph_from(2, BOTH), cost=np.array([1, 0])), "link 1 .*its cost is below 1"),
+    "costs": (lambda: replace(graph_from(2, BOTH), cost=np.array([2**62, 1])), "link 0 .*its cost is .* too much"),
     "nothing from": (lambda: graph_from(3, [(1, 0, 1.0, 0.0), (1, 2, 1.0, 0.0), (2, 1, 1.0, 0.0)]),
                      "NPU 0 has no link from it in the graph"),
     "nothing to": (lambda: graph_from(3, [(0, 1, 1.0, 0.0)]), "NPU 0 has no link to it in the graph"),

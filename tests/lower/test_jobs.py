@@ -102,9 +102,9 @@ def test_traces_beside_the_design(tmp_path: Path, run: Run) -> None:
     said = run("run", path, "--timeline", tmp_path / "t.json.gz")
     assert said.code == 0, said.err
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
-    assert "red 2 0, 2 0 ps 45 us 45 us 40 us 1.125x" in lines
-    assert "blue 2 1, 3 5 us 40 us 40 us 40 us 1.000x" in lines
-    assert "red, rank 0 finishes last" in said.out
+    assert "red 2 0, 2 0 ps 20 us 20 us 20 us 1.000x" in lines      # over two links, of which blue wants one
+    assert "blue 2 1, 3 5 us 35 us 35 us 20 us 1.750x" in lines
+    assert "blue, rank 0 finishes last" in said.out
     with gzip.open(tmp_path / "t.json.gz") as stream:
         events = json.load(stream)["traceEvents"]
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
@@ -115,8 +115,8 @@ def test_traces_beside_the_design(tmp_path: Path, run: Run) -> None:
     jobs = Result.load(tmp_path / "r.json").tables["jobs"]
     assert jobs["job"].tolist() == ["red", "blue"]
     assert jobs["npus"].tolist() == ["0 2", "1 3"]
-    assert jobs["makespan_ns"].tolist() == [45_000, 40_000]
-    assert jobs["slowdown"].tolist() == [1.125, 1]
+    assert jobs["makespan_ns"].tolist() == [20_000, 35_000]
+    assert jobs["slowdown"].tolist() == [1, 1.75]
     assert jobs["start_ns"].tolist() == [0, 5000]
 
 

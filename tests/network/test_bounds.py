@@ -51,14 +51,14 @@ def count(sides: tuple[Side, ...]) -> int:
     return total
 
 
-def network(sides: tuple[Side, ...], backend: str = "contention") -> ar.Network:
+def network(sides: tuple[Side, ...], backend: str = "contention", switching: str | None = None) -> ar.Network:
     """The same dims as a user writes them."""
     dims: list[Config] = []
     for side in sides:
         more = {"one_way": True} if side.kind == "one_way" else {}
         dims.append(KINDS[side.kind](side.npus, bandwidth=Bandwidth.of(side.bandwidth), latency=Time.of(side.latency),
                                      **more))
-    return ar.Network(dims, backend=backend)
+    return ar.Network(dims, backend=backend, switching=switching)
 
 
 def trace_of(messages: list[Message], ranks: int) -> Traces:
@@ -110,22 +110,22 @@ def patterns(draw: st.DrawFn) -> Pattern:
     return sides, messages, list(placement)
 
 
-BACKENDS = st.sampled_from(["contention", "fluid"])
+BACKENDS = st.sampled_from([("contention", "store_and_forward"), ("contention", "cut_through"), ("fluid", None)])
 
 
 @pytest.mark.parametrize("pure", PURE)
 @given(pattern=patterns(), backend=BACKENDS)
 @draws(20)
 def test_links_carry_the_messages_routed_over_them(
-        pure: bool, pattern: tuple[tuple[Side, ...], list[Message], list[int]], backend: str) -> None:
+        pure: bool, pattern: Pattern, backend: tuple[str, str | None]) -> None:
     sides, messages, npu_of = pattern
-    design = ar.Design(workload=ar.Trace("in memory"), network=network(sides, backend),
+    design = ar.Design(workload=ar.Trace("in memory"), network=network(sides, *backend),
                        system=ar.System(placement=npu_of, p2p_streams=64, comm_streams=64))
     outcome = run(design, trace_of(messages, len(npu_of)), pure=pure)
     placed = [(npu_of[a], npu_of[b], size) for a, b, size in messages]
     check_bounds(outcome, sides, bytes_per_link(sides, placed))
     links = [[sides[dim] for dim, _, _ in route(sides, a, b)] for a, b, _ in placed]
-    bytes_on = sum if backend == "contention" else max      # stored and forwarded, or over all links at once
+    bytes_on = sum if "store_and_forward" in backend else max      # or over all links at once
     alone = max(1000 * (sum(side.latency for side in way) + bytes_on(size / side.bandwidth for side in way))
                 for way, (_, _, size) in zip(links, placed, strict=True))
     assert outcome.makespan >= alone - len(outcome.start) * 24      # no message is faster than by itself
@@ -143,13 +143,13 @@ def collectives(draw: st.DrawFn) -> tuple[tuple[Side, ...], CommOp, str, int]:
 @given(case=collectives(), backend=BACKENDS)
 @draws(20)
 def test_collectives_never_beat_their_links(pure: bool, case: tuple[tuple[Side, ...], CommOp, str, int],
-                                            backend: str) -> None:
+                                            backend: tuple[str, str | None]) -> None:
     sides, op, algorithm, size = case
     npus = count(sides)
     builders = [TraceBuilder() for _ in range(npus)]
     for builder in builders:
         builder.coll("work", op, size)
-    design = ar.Design(workload=ar.Trace("in memory"), network=network(sides, backend),
+    design = ar.Design(workload=ar.Trace("in memory"), network=network(sides, *backend),
                        collective=ar.Collective(**{op.name.lower(): [algorithm]}, choice="none"))
     plan = lower(design, traces_of_bytes([builder.encode() for builder in builders]))
     outcome = engine.execute(plan, record=True, fold=False, pure=pure)

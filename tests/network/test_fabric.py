@@ -64,7 +64,7 @@ def test_units_of_the_file(unit: str, value: float, expected: float, time: str, 
 def test_a_message_takes_what_the_numbers_say(tmp_path: Path) -> None:
     """Store and forward over the internal switch, leaf, and card of the other rail: the closed form of a way, in ps."""
     payload, way = 1_000_000, [(100.0, 100.0), (100.0, 100.0), (50.0, 500.0), (50.0, 500.0)]
-    network = ar.Network(fabric=fabric(tmp_path), backend="contention")
+    network = ar.Network(fabric=fabric(tmp_path), backend="contention", switching="store_and_forward")
     assert sent(network, 0, 3, payload).makespan == sum(round((payload / rate + time) * 1000) for rate, time in way)
 
 

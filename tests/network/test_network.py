@@ -80,8 +80,8 @@ def test_impossible_dims(make: object, message: str) -> None:
 
 def test_unless_chosen_a_mesh_does_not_send_back_over_the_line() -> None:
     """1 GB on a line of 16: in step k, 2^k hops of 1 GB / 2^(k+1), four steps down and four back: 4 x 10 ms."""
-    for backend in "closed_form", "contention":
-        network = ar.Network([ar.Mesh(16, bandwidth="100 GB/s", latency="0 ns")], backend=backend)
+    for backend, switching in ("closed_form", None), ("contention", "store_and_forward"):
+        network = ar.Network([ar.Mesh(16, bandwidth="100 GB/s", latency="0 ns")], backend, switching=switching)
         result = ar.simulate(ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network,
                                        collective=ar.Collective(choice="none")))
         assert result.makespan_ps == 40_000_000_000

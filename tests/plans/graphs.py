@@ -6,11 +6,14 @@ import random
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.engine.plan import Graph
 
 __all__ = ["Link", "graph_from", "random_graph", "shortest_ways"]
 
+I64 = npt.NDArray[np.int64]
 Link = tuple[int, int, float, float]     # from, to, bytes per ns, ns
 RATES, LATENCIES = (1.0, 10.0, 12.5, 50.0, 37.3), (0.0, 0.5, 10.0, 500.0)
 
@@ -24,25 +27,36 @@ def graph_from(nodes: int, links: Iterable[Link]) -> Graph:
 
 
 def random_graph(rng: random.Random, npus: int) -> Graph:
-    """A graph in which every NPU has a way to every other, its links in any order."""
+    """A graph in which every NPU has a way to every other, its links in any order, of equal costs or others."""
     nodes, cables = rng.choice([_tree, _rails, _chords])(rng, npus)
     equal = (rng.choice(RATES), rng.choice(LATENCIES)) if rng.random() < 0.5 else None
     links = [(*ends, *(equal or (rng.choice(RATES), rng.choice(LATENCIES))))
              for a, b in cables for ends in ((a, b), (b, a))]
     rng.shuffle(links)
-    return graph_from(nodes, links)
+    graph = graph_from(nodes, links)
+    costs = rng.choice([None, lambda: rng.randint(1, 3), lambda: rng.choice([1, 10**6, 10**12])])
+    return graph if costs is None else replace(graph, cost=np.array([costs() for _ in links], np.int64))
 
 
 def shortest_ways(graph: Graph, source: int, destination: int) -> list[list[int]]:
-    """All ways of the fewest links, as link numbers."""
-    ways: list[tuple[int, list[int]]] = [(source, [])]
+    """All ways of the least cost that messages may take, as link numbers: at each node over the cheapest of the links
+    that begin such ways."""
+    cost = np.ones(graph.source.size, np.int64) if graph.cost is None else graph.cost
+    left = np.full(graph.nodes, 2**60, np.int64)
+    left[destination] = 0
     for _ in range(graph.nodes):
-        ways = [(int(graph.target[link]), [*way, link]) for node, way in ways
-                for link in np.flatnonzero(graph.source == node).tolist()]
-        found = [way for node, way in ways if node == destination]
-        if found:
-            return found
-    return []
+        np.minimum.at(left, graph.source, left[graph.target] + cost)
+    ways: list[tuple[int, list[int]]] = [(source, [])]
+    while any(node != destination for node, _ in ways):
+        ways = [(int(graph.target[link]), [*way, int(link)]) for node, way in ways
+                for link in (_onward(graph, cost, left, node) if node != destination else ())] + [
+                    (node, way) for node, way in ways if node == destination]
+    return [way for _, way in ways]
+
+
+def _onward(graph: Graph, cost: I64, left: I64, node: int) -> I64:
+    able = np.flatnonzero((graph.source == node) & (left[graph.target] + cost == left[node]))
+    return able[cost[able] == cost[able].min()]
 
 
 def _tree(rng: random.Random, npus: int) -> tuple[int, list[tuple[int, int]]]:

@@ -15,7 +15,7 @@ from astrarium.vocab import CommOp
 
 LINK, NPUS = 10, 6
 MEDIA: list[dict[str, Any]] = [
-    {"backend": "closed_form"}, {"backend": "contention"}, {"backend": "contention", "switching": "cut_through"},
+    {"backend": "closed_form"}, {"backend": "contention"}, {"backend": "contention", "switching": "store_and_forward"},
     {"backend": "fluid"}]
 
 

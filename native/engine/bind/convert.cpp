@@ -292,6 +292,7 @@ private:
         g.source = view<std::int32_t>(s, "source"), g.target = view<std::int32_t>(s, "target");
         g.bandwidth = view<double>(s, "bandwidth"), g.latency = view<double>(s, "latency");
         g.buffer = view<std::int64_t>(s, "buffer"), g.lanes = view<std::int32_t>(s, "lanes");
+        if (!nb::object(s.attr("cost")).is_none()) g.costs = view<std::int64_t>(s, "cost");
         if (!routes.is_none())
             g.route_source = view<std::int32_t>(routes, "source"), g.route_destination = view<std::int32_t>(routes, "destination"),
             g.route_link = view<std::int32_t>(routes, "link");
@@ -388,8 +389,7 @@ nb::dict write_outcome(const Outcome& o) {
     d["link_busy"] = arrays.of(o.link_busy);
     d["use_width"] = o.use_width;
     d["use_busy"] = arrays.of(o.use_busy);
-    d["packets"] = nb::none();
-    if (o.packets.hops > 0) d["packets"] = packet_counts(o.packets, arrays);
+    d["packets"] = o.packets.hops > 0 ? nb::object(packet_counts(o.packets, arrays)) : nb::none();
     d["events"] = o.events;
     d["counted"] = o.counted;
     d["folded"] = o.folded;

@@ -39,6 +39,7 @@ void Activities::finish(std::uint32_t activity) {
     Activity& a = activities_[activity];
     for (const std::uint32_t r : a.resources) {
         auto& users = resources_[r].users;
+        count(users.size());
         *std::find(users.begin(), users.end(), activity) = users.back();
         users.pop_back();
         touched_.push_back(r);
@@ -70,6 +71,7 @@ void Activities::gather() {
         Resource& r = resources_[reached[k]];
         if (r.round == round_) continue;
         r.round = round_, r.spare = r.capacity, r.left = 0;
+        count(r.users.size());
         for (const std::uint32_t user : r.users) {
             Activity& a = activities_[user];
             if (a.round == round_) continue;
@@ -80,12 +82,14 @@ void Activities::gather() {
     }
     std::sort(sharers_.begin(), sharers_.end(),
               [this](std::uint32_t x, std::uint32_t y) { return activities_[x].serial < activities_[y].serial; });
-    for (const std::uint32_t id : sharers_)
+    for (const std::uint32_t id : sharers_) {
+        count(activities_[id].resources.size());
         for (const std::uint32_t r : activities_[id].resources)
             if (resources_[r].left++ == 0) {
                 resources_[r].order = static_cast<std::uint32_t>(sharing_.size());
                 sharing_.push_back(r);
             }
+    }
 }
 
 // What draws on a resource without capacity has no rate, whatever its others could give.
@@ -121,6 +125,7 @@ void Activities::share() {
             continue;
         }
         const std::int64_t rate = std::max<std::int64_t>(now, 1);
+        count(r.users.size());
         for (const std::uint32_t id : r.users) {
             Activity& a = activities_[id];
             if (a.round == served) continue;

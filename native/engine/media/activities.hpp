@@ -6,6 +6,7 @@
 #include <queue>
 #include <vector>
 
+#include "clock/interrupt.hpp"
 #include "plan/plan.hpp"
 
 namespace astrarium {
@@ -69,14 +70,22 @@ private:
         return a.serial != end.serial || a.ends != end.time;
     }
     void finish(std::uint32_t activity);
+    // One sharing may be of millions of activities.
+    void count(std::size_t steps) {
+        if ((steps_ += steps) < steps_before_asking) return;
+        steps_ = 0;
+        stop_if_interrupted();
+    }
     void settle();
     void gather();
     void stop(std::uint32_t served);
     void share();
     void give(std::uint32_t activity, std::int64_t rate);
 
+    static constexpr std::size_t steps_before_asking = std::size_t{1} << 20;
     Spent spent_;
     Tick now_ = 0;
+    std::size_t steps_ = 0;
     std::uint64_t serial_ = 0;
     std::uint32_t round_ = 0;
     std::vector<Activity> activities_;

@@ -65,7 +65,7 @@ private:
     const Traffic& traffic_;
 };
 
-// Ways of the fewest links, looked up as messages ask.
+// Ways of the least cost, looked up when messages ask.
 class GraphFabric {
 public:
     GraphFabric(const Network& network, const Traffic& traffic);

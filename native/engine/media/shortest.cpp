@@ -33,7 +33,7 @@ std::uint32_t Shortest::last(std::int32_t destination) {
     const std::atomic_ref<std::uint32_t> known(last_[static_cast<std::size_t>(destination)]);
     if (const std::uint32_t found = known.load(std::memory_order_acquire); found != unknown) return found;
     const std::lock_guard<std::mutex> lock(finding_);
-    const std::uint32_t found = keep({in_[destination].begin(), in_[destination].end()});
+    const std::uint32_t found = keep(cheapest(in_[destination]));
     known.store(found, std::memory_order_release);
     return found;
 }
@@ -52,52 +52,67 @@ std::uint32_t Shortest::find(std::int32_t at, std::int32_t root) {
     return found;
 }
 
-std::vector<std::int32_t> Shortest::feet_of(std::int32_t root) const {
-    std::vector<std::int32_t> feet;
-    for (const std::uint32_t link : in_[root])
-        if (const std::int32_t node = graph_.source[link]; std::find(feet.begin(), feet.end(), node) == feet.end()) {
-            if (root >= npus_ || node < npus_ || feet.size() == most_feet) return {root};
-            feet.push_back(node);
+std::vector<Shortest::Foot> Shortest::feet_of(std::int32_t root) const {
+    std::vector<Foot> feet;
+    for (const std::uint32_t link : in_[root]) {
+        const std::int32_t node = graph_.source[link];
+        const auto known = std::find_if(feet.begin(), feet.end(), [&](const Foot& foot) { return foot.node == node; });
+        if (known != feet.end()) {
+            known->cost = std::min(known->cost, graph_.cost(link));
+            continue;
         }
-    return feet.empty() ? std::vector<std::int32_t>{root} : feet;
+        if (root >= npus_ || node < npus_ || feet.size() == most_feet) return {{root, 0}};
+        feet.push_back({node, graph_.cost(link)});
+    }
+    return feet.empty() ? std::vector<Foot>{{root, 0}} : feet;
 }
 
-// Ascending. A way to the nearest of several feet begins as one to any of those that are as near. Ends of links out of `at` are looked at
+// Of several ways that cost the same, those that begin by the fastest links: inside a host before outside.
+std::vector<std::uint32_t> Shortest::cheapest(std::span<const std::uint32_t> links) const {
+    std::int64_t best = no_cost;
+    for (const std::uint32_t link : links) best = std::min(best, graph_.cost(link));
+    std::vector<std::uint32_t> able;
+    std::copy_if(links.begin(), links.end(), std::back_inserter(able), [&](std::uint32_t link) { return graph_.cost(link) == best; });
+    return able;
+}
+
+// Ascending. A cheapest way by one of several feet begins as one by any of those that are as cheap. Ends of links out of `at` are looked at
 // in place of `at`, which saves the widest step of each search.
 std::vector<std::uint32_t> Shortest::links(const Row& row, std::int32_t at) {
     const auto out = out_[at];
     const auto end = [&](std::uint32_t link) { return graph_.target[link]; };
-    if (std::all_of(out.begin(), out.end(), [&](std::uint32_t link) { return end(link) == end(out[0]); })) return {out.begin(), out.end()};
+    if (std::all_of(out.begin(), out.end(), [&](std::uint32_t link) { return end(link) == end(out[0]); })) return cheapest(out);
+    const std::int64_t best = least(row, out);
     std::vector<std::uint32_t> able;
-    if (std::find(row.feet.begin(), row.feet.end(), at) != row.feet.end()) {
-        std::copy_if(out.begin(), out.end(), std::back_inserter(able), [&](std::uint32_t link) { return end(link) == row.root; });
-        return able;
+    for (const std::uint32_t link : out) {
+        const std::int64_t left = best - graph_.cost(link);
+        if (end(link) == row.root ? left == 0 : std::any_of(row.feet.begin(), row.feet.end(), [&](const Foot& foot) {
+                return field(foot.node).cost(end(link)) == left - foot.cost;
+            }))
+            able.push_back(link);
     }
-    const std::int32_t least = nearest(row, out);
-    for (const std::int32_t foot : row.feet)
-        if (const Field& to = field(foot); least != 0)
-            std::copy_if(out.begin(), out.end(), std::back_inserter(able),
-                         [&](std::uint32_t link) { return to.left.get(end(link)) == least; });
-    if (row.feet.size() > 1) {
-        std::sort(able.begin(), able.end());
-        able.erase(std::unique(able.begin(), able.end()), able.end());
-    }
-    return able;
+    return cheapest(able);
 }
 
-// Links from the nearest end of the links to the nearest foot, and 1; 0: none is reached. The shallowest search goes on first, so that none
-// goes deeper than it must.
-std::int32_t Shortest::nearest(const Row& row, std::span<const std::uint32_t> links) {
+// The cost of the cheapest way to the root that one of the links begins. The search that may still find one goes on first, so that none goes
+// farther than it must.
+std::int64_t Shortest::least(const Row& row, std::span<const std::uint32_t> links) {
+    std::int64_t first = no_cost;
+    for (const std::uint32_t link : links) first = std::min(first, graph_.cost(link));
     for (;;) {
-        std::int32_t least = 0;
+        std::int64_t best = no_cost, next = no_cost;
         Field* shallow = nullptr;
-        for (const std::int32_t foot : row.feet) {
-            Field& to = field(foot);
+        for (const std::uint32_t link : links)
+            if (graph_.target[link] == row.root) best = std::min(best, graph_.cost(link));
+        for (const Foot& foot : row.feet) {
+            Field& to = field(foot.node);
             for (const std::uint32_t link : links)
-                if (const std::int32_t left = to.left.get(graph_.target[link]); left != 0 && (least == 0 || left < least)) least = left;
-            if (!to.frontier.empty() && (shallow == nullptr || to.depth < shallow->depth)) shallow = &to;
+                if (const std::int64_t left = to.cost(graph_.target[link]); left != no_cost)
+                    best = std::min(best, graph_.cost(link) + left + foot.cost);
+            if (!to.frontier.empty() && to.frontier.begin()->first + foot.cost < next)
+                next = to.frontier.begin()->first + foot.cost, shallow = &to;
         }
-        if (shallow == nullptr || (least != 0 && shallow->depth >= least)) return least;
+        if (shallow == nullptr || next + first > best) return best;
         deepen(*shallow);
     }
 }
@@ -108,13 +123,19 @@ Shortest::Field& Shortest::field(std::int32_t node) {
     return *known;
 }
 
+// Past the nodes of the frontier that are nearest.
 void Shortest::deepen(Field& field) {
-    std::vector<std::int32_t> next;
-    ++field.depth;
-    for (const std::int32_t node : field.frontier)
-        for (const std::uint32_t link : in_[node])
-            if (std::int32_t& left = field.left[graph_.source[link]]; left == 0) left = field.depth, next.push_back(graph_.source[link]);
-    field.frontier.swap(next);
+    const auto nodes = field.frontier.extract(field.frontier.begin());
+    for (const std::int32_t node : nodes.mapped()) {
+        if (field.cost(node) != nodes.key()) continue;
+        for (const std::uint32_t link : in_[node]) {
+            const std::int64_t cost = nodes.key() + graph_.cost(link);
+            std::int64_t& left = field.left[graph_.source[link]];
+            if (left != 0 && left - 1 <= cost) continue;
+            left = cost + 1;
+            field.frontier[cost].push_back(graph_.source[link]);
+        }
+    }
 }
 
 std::uint32_t Shortest::keep(const std::vector<std::uint32_t>& list) {

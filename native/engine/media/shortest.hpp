@@ -1,4 +1,4 @@
-// Ways of the fewest links through a graph, found as somebody asks, and kept in a bounded number of bytes.
+// Ways of the least cost through a graph, found when a message asks, and cached in a bounded number of bytes.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace astrarium {
 
-// What is found is the list of links that begin ways from a node to a destination; equal lists are one. It is searched backwards, as far as
-// the nodes that somebody asked of. A destination whose links all come from one node, such as the NPUs of a leaf switch, has the ways to
-// that node, and one whose links come from several switches, such as an NPU on a rail, has those to the nearest of them: many destinations
-// share a search.
+// What is found is the list of links that begin the cheapest ways from a node to a destination; equal lists are one. A search goes backwards
+// (Dijkstra), as far as the nodes that were asked for. A destination whose links all come from one node, such as the NPUs of a leaf switch,
+// has the ways to that node, and one whose links come from several switches, such as an NPU on a rail, has those to the cheapest of them:
+// many destinations share a search.
 class Shortest {
 public:
     static constexpr std::uint32_t many = 0x80000000u;  // with the number of a list; else the one link
@@ -37,27 +37,36 @@ public:
 
 private:
     static constexpr std::size_t most_feet = 16;
-    // Links to one node: per node how many, and 1; 0: not reached.
+    static constexpr std::int64_t no_cost = std::int64_t{1} << 62;
+    // The cost of ways to one node: per node, and 1; 0: not reached. It is final below the frontier's first.
     struct Field {
-        Field(std::int32_t nodes, std::int32_t root, std::size_t& bytes) : left(nodes, bytes), root(root), frontier{root} {
+        Field(std::int32_t nodes, std::int32_t root, std::size_t& bytes) : left(nodes, bytes), root(root), frontier{{0, {root}}} {
             left[root] = 1;
         }
-        Pages<std::int32_t> left;
+        std::int64_t cost(std::int32_t node) const {
+            const std::int64_t found = left.get(node);
+            return found == 0 ? no_cost : found - 1;
+        }
+        Pages<std::int64_t> left;
         const std::int32_t root;
-        std::vector<std::int32_t> frontier;  // the nodes that are farthest away
-        std::int32_t depth = 1;              // their `left`
+        std::map<std::int64_t, std::vector<std::int32_t>> frontier;  // by cost: few are different
+    };
+    struct Foot {
+        std::int32_t node;
+        std::int64_t cost;  // of its link to the root
     };
     struct Row {
         Row(std::int32_t nodes, std::int32_t root, std::size_t& bytes) : lists(nodes, bytes), root(root) {}
         Pages<std::uint32_t> lists;  // per node, and 1; 0: nobody asked
         const std::int32_t root;
-        std::vector<std::int32_t> feet;  // ways to the nearest of them; the root itself, or nodes from which links lead to it
+        std::vector<Foot> feet;  // ways go by one of them: the root itself, or nodes from which links lead to it
     };
     std::uint32_t last(std::int32_t destination);
     std::uint32_t find(std::int32_t at, std::int32_t root);
-    std::vector<std::int32_t> feet_of(std::int32_t root) const;
+    std::vector<Foot> feet_of(std::int32_t root) const;
+    std::vector<std::uint32_t> cheapest(std::span<const std::uint32_t> links) const;
     std::vector<std::uint32_t> links(const Row& row, std::int32_t at);
-    std::int32_t nearest(const Row& row, std::span<const std::uint32_t> links);
+    std::int64_t least(const Row& row, std::span<const std::uint32_t> links);
     Field& field(std::int32_t node);
     void deepen(Field& field);
     std::uint32_t keep(const std::vector<std::uint32_t>& list);

@@ -17,7 +17,8 @@ const char* wrong_with(const Graph& g, std::size_t link) {
     if (!(g.bandwidth[link] > 0 && std::isfinite(g.bandwidth[link]))) return "its bandwidth is no number above 0";
     if (!(g.latency[link] >= 0 && std::isfinite(g.latency[link]))) return "its latency is no number of 0 or more";
     if (g.buffer[link] < 0) return "its buffer is below 0";
-    return g.lanes[link] < 1 ? "its lanes are below 1" : nullptr;
+    if (g.lanes[link] < 1) return "its lanes are below 1";
+    return g.cost(link) < 1 || g.cost(link) > Graph::most_cost / g.nodes ? "its cost is below 1 or too much to add up" : nullptr;
 }
 
 void check_links(const Graph& g) {
@@ -95,6 +96,7 @@ void check_graph(const Network& network, int npus) {
     require(g.ecmp >= Graph::first_link, "graph out of range");
     for (const std::size_t size : {g.target.size, g.bandwidth.size, g.latency.size, g.buffer.size, g.lanes.size})
         require(size == g.links(), "graph arrays differ in length");
+    require(g.costs.size == 0 || g.costs.size == g.links(), "graph arrays differ in length");
     if (g.links() >= 0xffffffffu) throw Unsupported("a graph of more than 2^32 links");
     if (g.nodes < npus || static_cast<std::size_t>(g.nodes - npus) > g.links())
         throw Unsupported("a graph of " + std::to_string(g.nodes) + " nodes and " + std::to_string(g.links()) + " links for " +

@@ -15,11 +15,14 @@ struct Graph {
     View<double> bandwidth, latency;    // bytes per ns, ns
     View<std::int64_t> buffer;          // bytes, 0: any number
     View<std::int32_t> lanes;
+    View<std::int64_t> costs;  // empty: 1 of each link
     std::int64_t ecmp = 0;
-    View<std::int32_t> route_source, route_destination, route_link;  // [rows of given routes]; see astrarium.engine.plan.GivenRoutes
-    static constexpr std::int64_t first_link = -1;                   // a value of `ecmp`
-    static constexpr std::int32_t longest_way = 0xfffe;              // in links
+    View<std::int32_t> route_source, route_destination, route_link;   // [rows of given routes]; see astrarium.engine.plan.GivenRoutes
+    static constexpr std::int64_t first_link = -1;                    // a value of `ecmp`
+    static constexpr std::int32_t longest_way = 0xfffe;               // in links
+    static constexpr std::int64_t most_cost = std::int64_t{1} << 62;  // of a way
     std::size_t links() const { return source.size; }
+    std::int64_t cost(std::size_t link) const { return costs.size == 0 ? 1 : costs[link]; }
 };
 
 // Per node the numbers of the links that have it as one end, ascending.

@@ -1,4 +1,4 @@
-"""What reading a design assumed or dropped, said wherever a command reads one."""
+"""What reading a design assumed or dropped, and what its back end does not see, printed by commands that read one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["say_imports"]
 
 
 def say_imports(design: Any) -> None:
-    """A remark to stderr for every note of every model, fabric and number format in a configuration."""
+    """A remark to stderr for every note of every model, network and number format in a configuration."""
     for path, text in dict.fromkeys((*_notes(design, ""), *_formats(design))):
         note(f"{path}: {text}" if path else text)
 
@@ -19,7 +19,12 @@ def say_imports(design: Any) -> None:
 def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     from astrarium.config import Config
     from astrarium.config.spec import join, specs
+    from astrarium.design import Design
+    from astrarium.network.config import Network
     from astrarium.network.fabric.config import Fabric
+    from astrarium.network.planned import assumed
+    from astrarium.network.unseen import unseen
+    from astrarium.workload.jobs import Jobs
     from astrarium.workload.model.base import Model
 
     if isinstance(value, Fabric):
@@ -29,6 +34,11 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, Model):
         yield from ((path, text) for text in value.notes)
     elif isinstance(value, Config):
+        if isinstance(value, Network) and value.fabric is not None:
+            yield from ((path, text) for text in assumed(value))
+        if isinstance(value, Design):
+            jobs = len(value.workload.jobs) if isinstance(value.workload, Jobs) else 1
+            yield from (("network.backend", text) for text in unseen(value.network, jobs))
         for spec in specs(type(value)):
             yield from _notes(getattr(value, spec.name), join(path, spec.name))
 

@@ -20,7 +20,7 @@ __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Chan
            "PacketRules", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape",
            "code_of"]
 
-FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
+FIRST_LINK = -1     # NetworkPlan.ecmp: of equally cheap ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor
 
 I16 = npt.NDArray[np.int16]
@@ -214,8 +214,8 @@ class Graph(Struct, frozen=True, eq=False):
     """Nodes and directed links. The plan's NPUs are nodes 0..npus-1; further nodes are devices, such as switches.
 
     Every array is [links], a link's number is its row; two nodes may have several links. All nodes pass messages on,
-    NPUs too. Way of a message: as few links as possible. Where several links of a node begin such ways,
-    `NetworkPlan.ecmp` says which one is taken.
+    NPUs too. Way of a message: the least sum of `cost`. Where several links of a node begin such ways,
+    the cheapest of them are taken, and of these `NetworkPlan.ecmp` chooses one.
     """
 
     nodes: int
@@ -225,11 +225,12 @@ class Graph(Struct, frozen=True, eq=False):
     latency: F64     # ns, from its start to its end
     buffer: I64      # bytes that may wait at its end, 0: any number. For media of packets; others ignore it
     lanes: I32       # virtual channels that share it, at least 1. For media of packets; others ignore it
+    cost: I64 | None = None     # at least 1; None: 1 of each link, so ways have as few links as possible
 
 
 class GivenRoutes(Struct, frozen=True, eq=False):
     """Ways that are given, link by link: arrays [rows]. The rows of a pair of NPUs stand together, in the order of its
-    way, which begins at `source`, ends at `destination` and comes to no node twice. Other pairs take shortest ways."""
+    way, which begins at `source`, ends at `destination` and comes to no node twice. Other pairs take cheapest ways."""
 
     source: I32         # NPU
     destination: I32    # NPU
@@ -275,7 +276,7 @@ class NetworkPlan(Struct, frozen=True):
     """What moves bytes. With a `graph` its links do, and `dims` are only those that collectives are laid out on.
 
     `ecmp` (with a graph): FIRST_LINK, or the seed of a hash of seed, source NPU, destination NPU and node. It chooses
-    one of the links with which the shortest ways go on from that node: all messages between two NPUs go one way.
+    one of the links with which the cheapest ways go on from that node: all messages between two NPUs go one way.
     """
 
     backend: str                # a name of `Backend`, or of a medium

@@ -38,7 +38,7 @@ def _library_rules(network: Network) -> Iterator[Problem]:
 
 
 def _switching_rules(network: Network) -> Iterator[Problem]:
-    if network.backend not in ("contention", "packets") and network.switching != "store_and_forward":
+    if network.backend not in ("contention", "packets") and network.switching is not None:
         yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
 
 
@@ -79,6 +79,9 @@ def _placed(plain: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str,
     return {"dims": [{**plain["dims"][0], **moved}], **kept}
 
 
+Ecmp = int | Literal["off"] | None
+
+
 class Network(Config, frozen=True):
     """Dims, innermost first, or a fabric, and the model that times messages on them."""
 
@@ -88,28 +91,31 @@ class Network(Config, frozen=True):
                                         "are laid out.")] = ()
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
-    switching: Annotated[Literal["store_and_forward", "cut_through"],
+    switching: Annotated[Literal["store_and_forward", "cut_through"] | None,
                          Knob("What contention (packets) forwards from link to link: whole messages (packets), or "
-                              "heads as they arrive.")
-                         ] = "store_and_forward"
+                              "heads as they arrive. Left out: heads with contention, whole packets with packets.")
+                         ] = None
     packets: Annotated[Packets, Knob("Packets, buffers and transport (backend: packets).")] = Packets()
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
     ns3: Annotated[Ns3, Knob("What ns-3 simulates, and how its program is run (backend: ns3).")] = Ns3()
     fabric: Annotated[Fabric | None, Knob("Graph of XPUs, NICs, switches and links, in place of dims.")] = None
-    ecmp: Annotated[int | None, Knob("Seed of the hash that chooses among equally short ways of a fabric; left out: "
-                                     "always the link that comes first.", ge=0)] = None
+    ecmp: Annotated[Ecmp, Knob("Seed of the hash that chooses among equally fast ways of a fabric, by the two NPUs; "
+                               "off: always the link that comes first. Left out: 0, and a fabric that is dims has the "
+                               "ways of the dims.", ge=0)] = None
     changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
     routes: Annotated[Sequence[Route], Knob("Ways between NPUs of a fabric that are not the shortest, or not those of "
                                             "ecmp.")] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What reading the fabric dropped (`fabric.dangling: drop`), by path and number."""
+        """What reading the fabric dropped (`fabric.dangling: drop`), by path and number, and what is assumed of its
+        ways and planes."""
         if self.fabric is None:
             return ()
         from astrarium.network.fabric.built import fabric_notes
+        from astrarium.network.planned import assumed
 
-        return fabric_notes(self.fabric)
+        return (*fabric_notes(self.fabric), *assumed(self))
 
     @property
     def flat(self) -> tuple[LinkDim, ...]:

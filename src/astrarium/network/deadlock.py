@@ -18,7 +18,7 @@ __all__ = ["circle_in", "circle_of"]
 
 I64 = npt.NDArray[np.int64]
 PATH = "network.packets.deadlock"
-FAR = 2**30
+FAR = 2**62
 
 
 def circle_of(network: NetworkPlan) -> None:
@@ -101,16 +101,20 @@ def _up_and_down(graph: Graph, npus: int, all_ways: bool) -> bool:
 def _ways(graph: Graph, npus: int, all_ways: bool) -> Iterator[I64]:
     """Per destination the links that ways from NPUs to it take."""
     source, target = graph.source.astype(np.int64), graph.target.astype(np.int64)
+    cost = np.ones(source.size, np.int64) if graph.cost is None else graph.cost
     for root in _roots(graph, npus):
-        left = _distances(graph.nodes, root, source, target)
-        down = np.flatnonzero((left[source] < FAR) & (left[target] + 1 == left[source]))
+        left = _distances(graph.nodes, root, (source, target), cost)
+        down = np.flatnonzero((left[source] < FAR) & (left[target] + cost == left[source]))
+        least = np.full(graph.nodes, FAR, np.int64)
+        np.minimum.at(least, source[down], cost[down])
+        down = down[cost[down] == least[source[down]]]
         if not all_ways:
             _, first = np.unique(source[down], return_index=True)
             down = down[first]
         used = np.zeros(graph.nodes, bool)
         used[:npus] = True
         taken = np.zeros(source.size, bool)
-        for distance in range(int(left[left < FAR].max(initial=0)), 0, -1):
+        for distance in np.unique(left[source[down]])[::-1]:
             now = down[(left[source[down]] == distance) & used[source[down]]]
             taken[now] = True
             used[target[now]] = True
@@ -130,16 +134,18 @@ def _roots(graph: Graph, npus: int) -> list[int]:
     return list(found)
 
 
-def _distances(nodes: int, root: int, source: I64, target: I64) -> I64:
+def _distances(nodes: int, root: int, ends: tuple[I64, I64], cost: I64) -> I64:
+    """[nodes] cost of the way from each to `root`, FAR without one (Bellman and Ford)."""
     left = np.full(nodes, FAR, np.int64)
     left[root] = 0
-    distance = 0
-    while True:
-        near = source[(left[target] == distance) & (left[source] == FAR)]
-        if not near.size:
-            return left
-        distance += 1
-        left[near] = distance
+    changed = np.zeros(nodes, bool)
+    changed[root] = True
+    while changed.any():
+        links = np.flatnonzero(changed[ends[1]])
+        before = left.copy()
+        np.minimum.at(left, ends[0][links], left[ends[1][links]] + cost[links])
+        changed = left < before
+    return left
 
 
 def _pairs(graph: Graph, links: I64) -> tuple[Sequence[int], Sequence[int]]:

@@ -106,7 +106,7 @@ class Packets(Config, frozen=True):
     buffer: Annotated[Bytes, Knob("Buffer at the end of each link (credits); 0 B: without limit.")] = default("0 B")
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
                                                          "in a circle (credits with buffers).")] = "refuse"
-    spray: Annotated[bool, Knob("Packets take equally short ways in turn.")] = False
+    spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False
     seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
     queues: Annotated[bool, Knob("Record the queue of each link, and its pauses, over time.")] = False

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from astrarium.network.dims import plan_dims
 from astrarium.network.fabric.built import Built, build, laid_out, logical
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.fabric.recognise import matching_links
+from astrarium.network.fabric.ways import several_ways
 from astrarium.network.graph import graph_of
 from astrarium.network.in_switch import InSwitch
 from astrarium.network.routes import Route, given_routes
@@ -28,10 +29,11 @@ from astrarium.units import Bandwidth, Time
 if TYPE_CHECKING:
     from astrarium.network.fabric.trees import Trees
 
-__all__ = ["built_of", "changes_of", "computing", "fabric_dims", "faults", "foreign_graph", "network_plan", "on_graph",
-           "trees_of"]
+__all__ = ["assumed", "built_of", "changes_of", "computing", "fabric_dims", "faults", "foreign_graph", "network_plan",
+           "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
+CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
 NS3 = "ns3"     # a plug-in that has links of a graph
 ON_GRAPHS = frozenset({"contention", "fluid", "packets", NS3})      # of those built in: as their `takes_graph` says
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
@@ -53,9 +55,9 @@ class Section(Protocol):
     @property
     def backend(self) -> str: ...
     @property
-    def switching(self) -> str: ...
+    def switching(self) -> str | None: ...
     @property
-    def ecmp(self) -> int | None: ...
+    def ecmp(self) -> int | Literal["off"] | None: ...
     @property
     def changes(self) -> Sequence[Change]: ...
     @property
@@ -94,8 +96,23 @@ def _dim(dim: PlanDim) -> LinkDim:
 def on_graph(network: Section) -> bool:
     """Whether messages go over the fabric's graph: it is no dims, a seed chooses among its ways, ways are given, or
     its switches compute."""
-    return network.fabric is not None and (network.ecmp is not None or bool(network.routes)
+    return network.fabric is not None and (isinstance(network.ecmp, int) or bool(network.routes)
                                            or bool(network.fabric.in_switch) or built_of(network).dims is None)
+
+
+def assumed(network: Section) -> Iterator[str]:
+    """What a run of a fabric assumes: which devices are one, and which of equally fast ways messages take."""
+    built = built_of(network)
+    if built.planes:
+        yield (f"{sum(map(len, built.planes)):,} parallel devices count as {len(built.planes):,}, over which messages "
+               f"are striped: {', '.join(built.planes[0])}{' ...' if len(built.planes) > 1 else ''} "
+               "(network.fabric.planes: apart)")
+    if not (on_graph(network) and several_ways(built.graph)):
+        return
+    if network.backend == NS3:
+        yield "ns3 takes ways of the fewest links, of equal ones always the first"
+    elif network.ecmp is None:
+        yield "a hash of the two NPUs chooses among equally fast ways (network.ecmp: 0; off takes the first)"
 
 
 def computing(network: Section) -> dict[int, InSwitch]:
@@ -144,14 +161,14 @@ def faults(network: Section) -> Iterator[Problem]:
         yield from _no_ns3(network)
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
-                      + ("has network.ecmp" if network.ecmp is not None else "has network.routes" if network.routes
+                      + ("has network.ecmp" if isinstance(network.ecmp, int) else "has network.routes" if network.routes
                          else "has in_switch" if network.fabric.in_switch else "is no dims"), _able())
 
 
 def _no_ns3(network: Section) -> Iterator[Problem]:
     assert network.fabric is not None
-    if network.ecmp is not None or network.routes:
-        name = "routes" if network.ecmp is None else "ecmp"
+    if isinstance(network.ecmp, int) or network.routes:
+        name = "ecmp" if isinstance(network.ecmp, int) else "routes"
         yield Problem(name, "means nothing to ns3, which takes the first of equally short ways", "no " + name)
     if network.fabric.in_switch:
         yield Problem("fabric.in_switch", "means nothing to ns3, whose switches forward only", "no in_switch")
@@ -194,9 +211,10 @@ def _able() -> str:
 def network_plan(network: Section, backend: str) -> NetworkPlan:
     """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself."""
     dims, cut = plan_dims(network), network.switching == "cut_through"
+    cut |= network.switching is None and backend == CUT_THROUGH
     if not on_graph(network) or backend == Backend.FOREIGN:
         return NetworkPlan(backend, dims, cut_through=cut)
-    seed = FIRST_LINK if network.ecmp is None else network.ecmp
+    seed = FIRST_LINK if network.ecmp == "off" else network.ecmp or 0
     return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed,
                        routes=given_routes(network.routes, built_of(network)))
 

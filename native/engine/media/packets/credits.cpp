@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "clock/crew.hpp"
+#include "clock/interrupt.hpp"
 #include "media/packets/trains.hpp"
 
 namespace astrarium::packets {
@@ -282,7 +283,7 @@ private:
     void send_on(Hand& hand, std::uint32_t link, Port& port, Packet packet, Tick start) {
         const std::int64_t bytes = packet.bytes + net_.rules.header;
         const Tick tail = add(port.free, port.latency);
-        ++hand.left.hops;
+        if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
         if (packet.came != none && limited_) give_back(hand, packet.came, port.free, bytes);
         if (port.target == packet.destination) {
             if (port.limited) give_back(hand, link, tail, bytes);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "clock/interrupt.hpp"
+
 namespace astrarium::packets {
 namespace {
 
@@ -299,7 +301,7 @@ void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     if (end == never) return void(port.free = never);
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
-    ++hand.left.hops;
+    if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
     put(hand, port.source, {{port.free, Kind::left, link}, is_data ? packet.number : none, static_cast<std::uint32_t>(size(packet))});
     const Tick tail = add(port.free, port.latency);
     const Way way = way_of(packet);

@@ -30,7 +30,7 @@ public:
     virtual ~Ways() = default;
     // The link by which a message leaves its source. `pair`: the hash of its two ends.
     virtual std::uint32_t first(std::int32_t source, std::int32_t destination, std::uint64_t pair) = 0;
-    // The link after `link`, which does not end at the destination. Where several begin shortest ways: by the pair, or where packets are
+    // The link after `link`, which does not end at the destination. Where several begin cheapest ways: by the pair, or where packets are
     // sprayed in turn of what came by this link.
     virtual std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) = 0;
     // Between windows: forgets what takes too much memory. Within one, several threads may ask for ways.

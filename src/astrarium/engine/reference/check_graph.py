@@ -12,6 +12,7 @@ from astrarium.errors import UnsupportedError
 __all__ = ["check_graph"]
 
 LONGEST = 2**16 - 2     # links of a way
+MOST_COST = 2**62       # of a way
 
 
 def check_graph(network: NetworkPlan, graph: Graph, npus: int, takes_graph: bool) -> None:
@@ -23,7 +24,7 @@ def check_graph(network: NetworkPlan, graph: Graph, npus: int, takes_graph: bool
             "graph out of range")
     columns = [array(getattr(graph, name), kind, name) for name, kind in
                (("source", np.int32), ("target", np.int32), ("bandwidth", np.float64), ("latency", np.float64),
-                ("buffer", np.int64), ("lanes", np.int32))]
+                ("buffer", np.int64), ("lanes", np.int32), ("cost", np.int64)) if getattr(graph, name) is not None]
     require(all(column.size == columns[0].size for column in columns), "graph arrays differ in length")
     if not 0 <= graph.nodes - npus <= columns[0].size:
         raise _no(f"a graph of {graph.nodes} nodes and {columns[0].size} links for {npus} NPUs")
@@ -45,6 +46,8 @@ def _check_links(graph: Graph) -> None:
              "its latency is no number of 0 or more": ~((graph.latency >= 0) & np.isfinite(graph.latency)),
              "its buffer is below 0": graph.buffer < 0,
              "its lanes are below 1": graph.lanes < 1}
+    if graph.cost is not None:
+        wrong["its cost is below 1 or too much to add up"] = (graph.cost < 1) | (graph.cost > MOST_COST // graph.nodes)
     rows = np.flatnonzero(np.logical_or.reduce(list(wrong.values())))
     if rows.size:
         row = int(rows[0])
@@ -59,7 +62,8 @@ def _check_ways(graph: Graph, npus: int) -> None:
     for npu in range(npus):
         if not (out[npu] and into[npu]):
             raise _no(f"NPU {npu} has no link {'from' if not out[npu] else 'to'} it in the graph")
-    there, back = distances(0, out, target)[:npus], distances(0, into, source)[:npus]
+    ones = [1] * len(source)
+    there, back = (distances(0, links, ends, ones)[:npus] for links, ends in ((out, target), (into, source)))
     for npu in range(npus):
         if FAR in (there[npu], back[npu]):
             ends = (0, npu) if there[npu] == FAR else (npu, 0)

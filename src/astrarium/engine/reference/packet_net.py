@@ -12,7 +12,7 @@ from msgspec import Struct
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import FIRST_LINK, Graph, NetworkPlan
 from astrarium.engine.reference.fabric import Fabric, fabric_of
-from astrarium.engine.reference.graph_routes import distances, mix64, rows_by_node
+from astrarium.engine.reference.graph_routes import costs_of, distances, mix64, onward, rows_by_node
 from astrarium.engine.reference.native_clock import ticks
 from astrarium.engine.reference.packet_timeline import Timeline
 from astrarium.engine.reference.rates import Rates
@@ -102,7 +102,7 @@ class Ways:
         self.ends = list(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
         sources, targets = ([end[side] for end in self.ends] for side in (0, 1))
         self._out, self._in = rows_by_node(graph.nodes, sources), rows_by_node(graph.nodes, targets)
-        self._sources, self._left = sources, dict[int, list[int]]()
+        self._targets, self._sources, self._left, self._cost = targets, sources, dict[int, list[int]](), costs_of(graph)
         seed = 0 if self._ecmp == FIRST_LINK else mix64(self._ecmp)
         self._turn = [mix64(seed ^ link) & 0xFFFFFFFF for link in range(len(self.ends))]
 
@@ -117,8 +117,8 @@ class Ways:
         at = self.ends[link][1]
         left = self._left.get(destination)
         if left is None:
-            left = self._left[destination] = distances(destination, self._in, self._sources)
-        able = [each for each in self._out[at] if left[self.ends[each][1]] + 1 == left[at]]
+            left = self._left[destination] = distances(destination, self._in, self._sources, self._cost)
+        able = onward(self._out[at], self._targets, self._cost, left, left[at])
         if len(able) == 1:
             return able[0]
         turn = self._turn[link]

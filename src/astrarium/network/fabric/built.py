@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, UnsetType
+from msgspec.structs import replace
 
 from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.errors import InputError, nearest
@@ -15,9 +16,11 @@ from astrarium.network.fabric.config import TIERS, Fabric
 from astrarium.network.fabric.contract import Wired, relevant, wired, without_links
 from astrarium.network.fabric.expand import XPU, Expanded, expand, ports_with_one_cable
 from astrarium.network.fabric.numbers import Said, Wires, wires_of
+from astrarium.network.fabric.planes import striped
 from astrarium.network.fabric.recognise import recognised
 from astrarium.network.fabric.schema import Document
 from astrarium.network.fabric.templates import DroppedEdge
+from astrarium.network.fabric.ways import costed
 
 __all__ = ["Built", "Laid", "build", "dropped_notes", "fabric_notes", "laid_of", "laid_out", "logical"]
 
@@ -36,12 +39,14 @@ class Laid(Struct, frozen=True, eq=False):
 
 
 class Built(Struct, frozen=True, eq=False):
-    """A fabric as the engine takes it. `dims`: those that it is, as a whole; None where it is none."""
+    """A fabric as the engine takes it. `dims`: those that it is, as a whole; None where it is none. `planes`: names of
+    devices that are one in the graph."""
 
     laid: Laid
     wires: Wires
     wired: Wired
     dims: tuple[Dim, ...] | None
+    planes: tuple[tuple[str, ...], ...] = ()
 
     @property
     def graph(self) -> Graph:
@@ -149,7 +154,19 @@ def _built(fabric: Fabric, stamp: tuple[object, ...], hint: tuple[Dim, ...],
         for ends in dead:
             gone[found.between(ends, "network.changes")] = True
         found = Built(laid, wires, without_links(found.wired, gone, found.name), None)
-    return Built(laid, wires, found.wired, recognised(found.graph, found.npus, hint))
+    whole, planes = (found.wired, ()) if fabric.planes == "apart" else striped(
+        found.wired, found.name, _in_hosts(found), [int(node) for name in fabric.in_switch
+                                                    for node in found.nodes(name, f"{PATH}.in_switch.{name}")])
+    dims = recognised(whole.graph, whole.npus, hint)
+    whole = replace(whole, graph=costed(whole.graph, whole.npus))
+    return Built(laid, wires, whole, dims, tuple([tuple(map(found.name, nodes)) for nodes in planes]))
+
+
+def _in_hosts(built: Built) -> npt.NDArray[np.bool_]:
+    """[nodes of the graph] whether each is of a device with XPUs."""
+    placed = built.laid.expanded.placed
+    with_xpus = np.array([bool((each.template.kinds == XPU).any()) for each in placed])
+    return with_xpus[np.searchsorted([each.first for each in placed], built.wired.first, side="right") - 1]
 
 
 def _ranked(found: Expanded, document: Document) -> I64:

@@ -64,6 +64,9 @@ class Fabric(Config, frozen=True, kw_only=True):
                                                      "or free (they take no time).")] = "asked"
     dangling: Annotated[Literal["refuse", "drop"], Knob("Edges to a component that the device does not have: refused, "
                                                         "or dropped with a note of each.")] = "refuse"
+    planes: Annotated[Literal["striped", "apart"],
+                      Knob("Parallel switches and cards of a host: one device, over which messages are striped; or "
+                           "apart, and each message takes one.")] = "striped"
     in_switch: Annotated[Mapping[str, InSwitch],
                          Knob("What switches can do themselves, by their names in the file, for the algorithm sharp: "
                               "collectives go along trees of them.")] = NameMap()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from astrarium.engine.plan import Graph
-from astrarium.engine.reference.graph_routes import FAR, distances, rows_by_node
+from astrarium.engine.reference.graph_routes import FAR, costs_of, distances, onward, rows_by_node
 from astrarium.errors import UnsupportedError
 
 __all__ = ["Tree", "Trees"]
@@ -28,10 +28,12 @@ class Trees:
 
     def __init__(self, graph: Graph, able: Sequence[int]) -> None:
         self._able = frozenset(able)
-        self._source, self._target = graph.source.tolist(), graph.target.tolist()
+        self._source, self._target, self._cost = graph.source.tolist(), graph.target.tolist(), costs_of(graph)
         self._out, into = (rows_by_node(graph.nodes, ends) for ends in (self._source, self._target))
-        self._to = lru_cache(maxsize=KEPT)(lambda node: distances(node, into, self._source))
-        self._from = lru_cache(maxsize=KEPT)(lambda node: distances(node, self._out, self._target))
+        self._to = lru_cache(maxsize=KEPT)(
+            lambda node: distances(node, into, self._source, self._cost))
+        self._from = lru_cache(maxsize=KEPT)(
+            lambda node: distances(node, self._out, self._target, self._cost))
 
     def of(self, npus: Sequence[int], path: str) -> Tree:
         """The tree of a group of `npus`, in their order. Its root is the switch whose farthest member is nearest, then
@@ -66,6 +68,6 @@ class Trees:
     def _next_able(self, at: int, root: int) -> int:
         left = self._to(root)
         while True:
-            at = next(self._target[link] for link in self._out[at] if left[self._target[link]] + 1 == left[at])
+            at = self._target[onward(self._out[at], self._target, self._cost, left, left[at])[0]]
             if at in self._able:
                 return at
