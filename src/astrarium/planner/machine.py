@@ -18,13 +18,14 @@ from astrarium.compute.config import Compute
 from astrarium.config.base import decode
 from astrarium.config.files import load
 from astrarium.config.spec import specs
-from astrarium.cost.interval import validated_stack
+from astrarium.cost.support import Support
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.market import Cost
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
 from astrarium.network.needs import needs_dims
+from astrarium.planner.stacks import chosen_stack
 from astrarium.registry import Kind
 from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
@@ -117,14 +118,10 @@ def usual_collectives(network: Network) -> str:
     return "measured" if whole else "simulated"
 
 
-def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None) -> str | None:
-    """The stack with the narrowest interval on the first device that has one, of those that run every layout (FSDP's
-    have ZeRO 3 alone); None where times are not measured."""
-    if (compute or "measured") != "measured" or (collectives or "measured") != "measured":
-        return None
-    stacks = [name for name, row in catalog.load("stacks").items() if "zero" not in row.get("workload", {})]
-    every = (validated_stack(device, stacks) for device in devices)
-    return next((found for found in every if found is not None), None)
+def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None, needs: Support | None = None,
+                preferred: str | None = None) -> str | None:
+    """The stack that a plan takes which names none (see `chosen_stack`); None where times are not measured."""
+    return chosen_stack(devices, compute, collectives, needs, preferred).stack
 
 
 def _compute(row: catalog.Device, model: str, settings: Mapping[str, Any]) -> Compute:

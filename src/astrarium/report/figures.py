@@ -26,7 +26,7 @@ def figure_table(found: Mapping[str, float], training: Mapping[str, object],
         rates = " and ".join(f"{peak / 1000:,.6g}" for peak in peaks)
         title += f"; {training['peak_precision']} peak {rates} TFLOP/s" if peaks else ""
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]
-    if within is not None and within.validated:
+    if within is not None and within.known:
         return Table(title, "<><", [(*row, span(within, name, value)) for row, (name, value) in
                                     zip(rows, found.items(), strict=True)])
     return Table(title, "<>", rows) if rows else None
