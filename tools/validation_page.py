@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from astrarium.catalog import load
-from astrarium.cost.interval import ANYWHERE, FEWEST
+from astrarium.cost.interval import ANYWHERE, FEWEST, interval_of
 from astrarium.report.validation import interval_table
 from astrarium.validate.intervals import intervals
 from astrarium.validate.predict import NotPredictable, Prediction
@@ -154,7 +154,7 @@ def page(made: Validation) -> str:
         ("source", "unseen rows", "median", "p90", "bias", "coverage", "fitted: rows, median / p90",
          "source in no fit: median / p90", "trees without physics"), (line(name) for name in names)),
         "\n## Intervals\n", INTERVALS, table(kept.head, iter(kept.rows)),
-        "\n### Outside the rows\n", *outside(),
+        "\n### Outside the rows\n", *outside(made),
         "\n## Unseen rows with the largest errors\n", table(
             ("source", "case", "measured", "predicted", "error", "likely cause"), worst(unseen)),
         "\n## Not predictable\n", table(("source", "case", "because"), (
@@ -162,8 +162,8 @@ def page(made: Validation) -> str:
             if isinstance(each, NotPredictable)))])
 
 
-def outside() -> Iterator[str]:
-    """What is said of designs outside the rows, and how it held for regimes of rows."""
+def outside(made: Validation) -> Iterator[str]:
+    """What is said of designs outside the rows, and how it held for regimes of rows and for the rows outside."""
     record = load("extrapolation")
     yield OUTSIDE.format(**{name: 1 + kind["further"] for name, kind in record.items()},
                          most=max(kind["axes"] for kind in record.values()))
@@ -172,9 +172,19 @@ def outside() -> Iterator[str]:
          *(percent(kind[share]) for share in ("plain", "held", "apart"))) for name, kind in record.items()))
     head = ("stack", "regime (one axis)", "rows of the interval", "rows outside", "within, as it is", "further out")
     yield table(head, (
-        (each["stack"], each["regime"], str(each["inside"]), str(each["outside"]), percent(each["plain"]),
-         percent(each["held"]))
+        (each["stack"], each["regime"], str(each["inside"]), str(each["outside"]),
+         percent(each["plain"]), percent(each["held"]))
         for kind in record.values() for each in kind["regimes"] if " and " not in each["regime"]))
+    held = {True: list[bool](), False: list[bool]()}
+    for each, fitted in zip(made.found, made.fitted, strict=True):
+        if not isinstance(each, Prediction) or not each.meant.stated or each.row.kind != "training":
+            continue
+        within = interval_of(each.meant.design)
+        around = within.around(1.0) if within is not None and within.extrapolated else None
+        if around and each.values[0].metric != "mem_GiB":
+            held[fitted].append(around[0] <= 1 / (1 + each.values[0].time_error) <= around[1])
+    yield (f"Rows of this page whose own interval is extrapolated: {sum(held[False])} of {len(held[False])} unseen "
+           f"ones and {sum(held[True])} of {len(held[True])} fitted ones are within.\n")
 
 
 def worst(found: Sequence[Prediction | NotPredictable]) -> Iterator[Sequence[str]]:

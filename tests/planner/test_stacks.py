@@ -8,8 +8,7 @@ import astrarium as ar
 from astrarium import catalog
 from astrarium.cost.support import Support
 from astrarium.planner.job import job_of
-from astrarium.planner.machine import usual_stack
-from astrarium.planner.stacks import chosen_stack, needs_of
+from astrarium.planner.stacks import needs_of, usual_stack
 from astrarium.stack import Stacks
 
 CURRENT = {"nemo", "nanotron", "fsdp", "megatron-core"}
@@ -40,21 +39,17 @@ def test_stacks_that_others_came_after_are_no_default() -> None:
     ("h100_sxm", needs(zero=(0,)), "nanotron", "the best validated on h100_sxm (117 unseen"),
     ("h100_sxm", needs("mixtral-8x7b"), "nemo", "(19 unseen measured rows, not with MoE, bf16)")])
 def test_the_default_is_current_runs_the_job_and_says_why(device: str, wanted: Support, stack: str, said: str) -> None:
-    found = chosen_stack([device], None, None, wanted)
-    assert found.stack == usual_stack([device], None, None, wanted) == stack
+    found = usual_stack([device], None, None, wanted)
+    assert found.stack == stack
     assert said in found.why
     assert found.stack in CURRENT
 
 
 def test_without_measured_times_there_is_none() -> None:
-    assert chosen_stack(["mi300x"], None, None).stack is None
-    assert chosen_stack(["h100_sxm"], "roofline", None).stack is None
-    assert chosen_stack(["h100_sxm"], None, "simulated").stack is None
-    assert usual_stack(["mi300x", "h100_sxm"], None, None) == "nemo"
-
-
-def test_a_framework_of_the_caller_goes_first() -> None:
-    assert chosen_stack(["h100_sxm"], None, None, preferred="nanotron").stack == "nanotron"
+    assert usual_stack(["mi300x"], None, None).stack is None
+    assert usual_stack(["h100_sxm"], "roofline", None).stack is None
+    assert usual_stack(["h100_sxm"], None, "simulated").stack is None
+    assert usual_stack(["mi300x", "h100_sxm"], None, None).stack == "nemo"
 
 
 def test_a_plan_prints_the_choice() -> None:

@@ -51,7 +51,8 @@ class Support(Struct, frozen=True):
         for axis, words in NUMBERS.items():
             mine, theirs = getattr(self, axis), getattr(rows, axis)
             if mine and not (theirs[0] <= mine[0] and mine[-1] <= theirs[-1]):
-                found[axis] = f"{_ranged(mine)} {words}, rows have {_ranged(theirs)}"
+                unit = words.removesuffix("s") if mine[-1] == 1 else words
+                found[axis] = f"{_ranged(mine)} {unit}, rows have {_ranged(theirs)}"
         return found
 
     @property

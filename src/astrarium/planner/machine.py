@@ -18,20 +18,18 @@ from astrarium.compute.config import Compute
 from astrarium.config.base import decode
 from astrarium.config.files import load
 from astrarium.config.spec import specs
-from astrarium.cost.support import Support
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.market import Cost
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
 from astrarium.network.needs import needs_dims
-from astrarium.planner.stacks import chosen_stack
 from astrarium.registry import Kind
 from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Machine", "machine_of", "stack_settings", "usual_stack"]
+__all__ = ["Machine", "machine_of", "stack_settings"]
 
 NOWHERE = Cost()      # nothing is said of prices
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
@@ -116,12 +114,6 @@ def usual_collectives(network: Network) -> str:
     """`measured` where all collectives of a training step were measured on the fabric of every dim."""
     whole = all(dim.fabric is not None and fabric(dim.fabric).complete for dim in network.flat)
     return "measured" if whole else "simulated"
-
-
-def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None, needs: Support | None = None,
-                preferred: str | None = None) -> str | None:
-    """The stack that a plan takes which names none (see `chosen_stack`); None where times are not measured."""
-    return chosen_stack(devices, compute, collectives, needs, preferred).stack
 
 
 def _compute(row: catalog.Device, model: str, settings: Mapping[str, Any]) -> Compute:

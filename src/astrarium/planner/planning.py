@@ -31,7 +31,7 @@ from astrarium.planner.layout import Layout
 from astrarium.planner.machine import Machine, machine_of, stack_settings
 from astrarium.planner.objective import TIME, Objective, objective_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
-from astrarium.planner.stacks import Chosen, chosen_stack, needs_of
+from astrarium.planner.stacks import Chosen, needs_of, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
@@ -119,7 +119,7 @@ def _makers(device: str | Sequence[str], network: str | Network | None, compute:
         raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
     taken = Chosen(None if stack == "none" else stack)
     if stack is None:
-        taken = chosen_stack(names, compute, collectives, needs)
+        taken = usual_stack(names, compute, collectives, needs)
     return [_maker(name, network, compute, collectives, taken, terms) for name in names]
 
 

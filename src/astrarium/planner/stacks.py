@@ -13,7 +13,7 @@ from astrarium.cost.interval import ANYWHERE, FEWEST
 from astrarium.cost.support import Support, format_of, kind_of
 from astrarium.planner.job import Job
 
-__all__ = ["Chosen", "chosen_stack", "needs_of"]
+__all__ = ["Chosen", "needs_of", "usual_stack"]
 
 STAGES = (0, 1, 2, 3)
 RUNS = ("model", "precision", "zero")      # axes that a stack may not run every value of
@@ -33,18 +33,15 @@ def needs_of(job: Job, fixed: Mapping[str, Sequence[Any]] | None = None) -> Supp
     return Support(model=(kind_of(job.base.model),), precision=(format_of(job.base),), zero=zero)
 
 
-def chosen_stack(devices: Sequence[str], compute: str | None, collectives: str | None,
-                 needs: Support | None = None, preferred: str | None = None) -> Chosen:
-    """The stack of a plan that leaves it open.
-
-    `preferred`, where there is one; else, of the stacks that are current and run all that is needed, the one whose
-    measured rows lie nearest to the job (a row's device counts, too), and among these the one with the narrowest
-    interval. None where times are not measured: a stack's constants are factors of measured times."""
+def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None,
+                needs: Support | None = None) -> Chosen:
+    """The stack of a plan that leaves it open: of those that are current and run all that is needed, the one whose
+    measured rows lie nearest to the job (on the fewest axes outside them, of which the first measured device is one),
+    and among these the one with the narrowest interval. None where times are not measured: constants of stacks are
+    factors of measured times."""
     device = next((each for each in devices if kernels.named(each) is not None), None)
     if (compute or "measured") != "measured" or (collectives or "measured") != "measured" or device is None:
         return Chosen(None)
-    if preferred is not None:
-        return Chosen(preferred, f"stack: {preferred}, the framework's")
     wanted = needs or Support(zero=STAGES)
     names = [name for name, row in catalog.load("stacks").items() if "not_default" not in row
              and all(set(getattr(wanted, axis)) <= set(row.get("runs", {}).get(axis, getattr(wanted, axis)))
