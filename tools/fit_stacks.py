@@ -15,7 +15,7 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,20 +117,27 @@ def logs(rows: Sequence[tuple[Row, list[Candidate]]], parameters: Sequence[Param
 
 def fit(rows: Sequence[tuple[Row, list[Candidate]]], parameters: Sequence[Parameter], kept: Kept) -> F64:
     """Where the fit ends, in log from the start."""
-    at = np.zeros(len(parameters))
-    count = {source: sum(row.source == source for row, _ in rows) for source in {row.source for row, _ in rows}}
-    share = np.array([1.0 / count[row.source] for row, _ in rows])
-    for number in range(ROUNDS):
+    def errors(at: F64) -> tuple[F64, F64]:
         here = logs(rows, parameters, at, kept)
-        slope = np.stack([(logs(rows, parameters, at + step, kept) - here) / 0.1
-                          for step in 0.1 * np.eye(len(parameters))], axis=1)
-        weight = np.sqrt(share / SCALE**2 / np.maximum(1.0, np.abs(here) / SCALE))
-        prior = np.diag([1.0 / each.spread for each in parameters]) * 0.1
-        matrix, right = np.vstack([slope * weight[:, None], prior]), np.concatenate([-here * weight, -prior @ at])
-        at = at + np.clip(np.linalg.lstsq(matrix, right, rcond=None)[0], -0.5, 0.5)
         now = " ".join(f"{each.path.rpartition('.')[2]} {each.value(log)}"
                        for each, log in zip(parameters, at.tolist(), strict=True))
-        print(f"  round {number}: median {np.median(np.abs(here)):.3f} {now}", flush=True)
+        print(f"  median {np.median(np.abs(here)):.3f} at {now}", flush=True)
+        return here, np.stack([(logs(rows, parameters, at + step, kept) - here) / 0.1
+                               for step in 0.1 * np.eye(len(parameters))], axis=1)
+
+    return gauss_newton(errors, [row.source for row, _ in rows], parameters, np.zeros(len(parameters)))
+
+
+def gauss_newton(errors: Callable[[F64], tuple[F64, F64]], sources: Sequence[str], parameters: Sequence[Parameter],
+                 at: F64) -> F64:
+    """Where the fit ends that begins `at`; `errors` gives log(predicted / measured) and slopes [rows, parameters]."""
+    share = np.array([1.0 / sources.count(source) for source in sources])
+    prior = np.diag([1.0 / each.spread for each in parameters]) * 0.1
+    for _ in range(ROUNDS):
+        here, slope = errors(at)
+        weight = np.sqrt(share / SCALE**2 / np.maximum(1.0, np.abs(here) / SCALE))
+        matrix, right = np.vstack([slope * weight[:, None], prior]), np.concatenate([-here * weight, -prior @ at])
+        at = at + np.clip(np.linalg.lstsq(matrix, right, rcond=None)[0], -0.5, 0.5)
     return at
 
 

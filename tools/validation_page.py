@@ -9,12 +9,15 @@ catalog's intervals stay as they are.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from astrarium.catalog import load
+from astrarium.cost.interval import ANYWHERE, FEWEST, interval_of
 from astrarium.report.validation import interval_table
 from astrarium.validate.intervals import intervals
 from astrarium.validate.predict import NotPredictable, Prediction
@@ -58,6 +61,28 @@ have, was decided after a look at all of them. No stack was fitted again after t
 absolute errors (nemo was tried: 2.5 % median, 9.7 % p90 on unseen H100 and GB200 rows, with implausible constants).
 Rows of MLPerf Training are in `benchmarks/data/mlperf.csv` ([how they were taken](../guides/validate.md)). No fit has
 them. The rows, the rule for the step time and the stack of each row were fixed before any was predicted.
+"""
+OUTSIDE = """An interval says something of designs like the rows that it is made of. `catalog/intervals.toml` has their
+settings: dense or MoE, formats of products (16 bits are bf16), stages of ZeRO (a single replica has none),
+recomputation, which of tp, cp and pp are above 1; and their ranges: the least and the most hosts and tokens (per step
+and NPU). A value that fewer than three rows have does not count. A design outside on one axis or more is
+*extrapolated*. So is one on a device on which its stack has fewer than ten unseen rows; this counts as one axis, and
+the interval is that of the stack's rows on all devices. Both ends of an extrapolated interval go further out: the lower
+one is divided, the upper one multiplied by
+
+- {ranges:.2f} outside ranges alone (hosts, tokens), or on another device,
+- {settings:.2f} where a setting is among the axes.
+
+On more than {most} axes at once there is no interval.
+
+Where these numbers are from (`tools/extrapolation.py`): a regime is a part of a stack's rows, such as one format, one
+stage of ZeRO, or the half with the fewest hosts. The stack's constants are fitted again on the regime's fitted rows,
+the interval is made of its unseen ones, and all rows of the stack outside the regime judge it, on one axis or on two or
+three at once. Unseen rows on devices without fitted rows are judged by those on the others. Each number is the least,
+in whole percent, with which 80 % of the rows lie within in 80 % of the regimes; every stack has the same weight. No
+number was chosen for a stack, a regime or a row. More axes at once did not ask for more. "By the others": the mean
+share of rows within, with the number that the regimes of the other stacks ask for. Of MoE there is one row, which makes
+no regime: that it is a setting like others is an assumption. The second table says which regimes stay under 80 %.
 """
 INTERVALS = """Each stack on each device has an 80 % interval of measured over predicted step time (conformal, from the
 unseen rows; `catalog/intervals.toml`). Designs whose gradients are reduced over 16 hosts or more have one of their own
@@ -129,11 +154,37 @@ def page(made: Validation) -> str:
         ("source", "unseen rows", "median", "p90", "bias", "coverage", "fitted: rows, median / p90",
          "source in no fit: median / p90", "trees without physics"), (line(name) for name in names)),
         "\n## Intervals\n", INTERVALS, table(kept.head, iter(kept.rows)),
+        "\n### Outside the rows\n", *outside(made),
         "\n## Unseen rows with the largest errors\n", table(
             ("source", "case", "measured", "predicted", "error", "likely cause"), worst(unseen)),
         "\n## Not predictable\n", table(("source", "case", "because"), (
             (each.row.source, each.row.case, each.reason.replace("|", "/")) for each in made.found
             if isinstance(each, NotPredictable)))])
+
+
+def outside(made: Validation) -> Iterator[str]:
+    """What is said of designs outside the rows, and how it held for regimes of rows and for the rows outside."""
+    record = load("extrapolation")
+    yield OUTSIDE.format(**{name: 1 + kind["further"] for name, kind in record.items()},
+                         most=max(kind["axes"] for kind in record.values()))
+    yield table(("outside", "regimes", "of stacks", "rows within, as they are", "further out", "by the others"), (
+        (name, str(len(kind["regimes"])), str(kind["stacks"]),
+         *(percent(kind[share]) for share in ("plain", "held", "apart"))) for name, kind in record.items()))
+    head = ("stack", "regime (one axis)", "rows of the interval", "rows outside", "within, as it is", "further out")
+    yield table(head, (
+        (each["stack"], each["regime"], str(each["inside"]), str(each["outside"]),
+         percent(each["plain"]), percent(each["held"]))
+        for kind in record.values() for each in kind["regimes"] if " and " not in each["regime"]))
+    held = {True: list[bool](), False: list[bool]()}
+    for each, fitted in zip(made.found, made.fitted, strict=True):
+        if not isinstance(each, Prediction) or not each.meant.stated or each.row.kind != "training":
+            continue
+        within = interval_of(each.meant.design)
+        around = within.around(1.0) if within is not None and within.extrapolated else None
+        if around and each.values[0].metric != "mem_GiB":
+            held[fitted].append(around[0] <= 1 / (1 + each.values[0].time_error) <= around[1])
+    yield (f"Rows of this page whose own interval is extrapolated: {sum(held[False])} of {len(held[False])} unseen "
+           f"ones and {sum(held[True])} of {len(held[True])} fitted ones are within.\n")
 
 
 def worst(found: Sequence[Prediction | NotPredictable]) -> Iterator[Sequence[str]]:
@@ -149,12 +200,18 @@ def worst(found: Sequence[Prediction | NotPredictable]) -> Iterator[Sequence[str
 def catalog(made: Validation) -> str:
     """Intervals as a catalog file."""
     lines = ["# Measured over predicted step time: 80 % of a stack's unseen rows on a device lay between low and high",
-             "# (tools/validation_page.py; conformal). Fewer than 10 rows: unvalidated. wide: of",
-             "# rows whose gradients are reduced over 16 hosts or more, where there are 10 of both sorts."]
+             "# (tools/validation_page.py; conformal). Fewer than 10 rows: unvalidated. wide: of rows whose gradients",
+             "# are reduced over 16 hosts or more, where there are 10 of both sorts. anywhere: a stack on all devices.",
+             "# support: settings that the rows have; designs outside it have wider intervals (extrapolation.toml)."]
     for (stack, device), parts in intervals(zip(made.found, made.fitted, strict=True)).items():
         for name, each in zip(("", ".wide"), parts):
-            lines.append(f"\n[{stack}.{device or 'none'}{name}]\nrows = {each.rows}\nlow = {each.low:.4f}\n"
-                         f"high = {each.high:.4f}")
+            lines.append(f"\n[{stack}.{device}{name}]\nrows = {each.rows}")
+            lines.append(f"low = {each.low:.4f}\nhigh = {each.high:.4f}")
+            if device == ANYWHERE:
+                lines.append(f"devices = {json.dumps(each.devices)}")
+            if each.rows >= FEWEST:
+                settings = ", ".join(f"{axis} = {json.dumps(values)}" for axis, values in each.support.plain.items())
+                lines.append(f"support = {{ {settings} }}")
     return "\n".join(lines) + "\n"
 
 

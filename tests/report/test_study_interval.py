@@ -30,7 +30,8 @@ NEMO = catalog.load("intervals")["nemo"]["h100_sxm"]
 def space(text: str, folder: Path) -> ar.Space:
     path = folder / "design.yaml"
     path.write_text(text)
-    choices = {"workload.tp": [1, 2, 4, 8], "workload.dp": [2, 4, 8, 16], "workload.zero": [0, 1]}
+    choices = {"workload.tp": [1, 2, 4, 8], "workload.dp": [2, 4, 8, 16], "workload.micro_batch": [1, 2],
+               "workload.zero": [1]}
     return ar.Space(ar.load_design(path), choices, "workload.tp * workload.dp == 16")
 
 
@@ -60,9 +61,27 @@ def test_rates_have_the_interval_turned_round(tmp_path: Path) -> None:
 
 
 def test_designs_without_measured_rows_are_unvalidated_and_tie_with_nobody(tmp_path: Path) -> None:
-    plain = DESIGN.replace("device: h100_sxm", "device: h200_sxm")
+    plain = DESIGN.replace("stack: nemo", "stack: megatron-core")
     study = ar.search(space(plain, tmp_path), "makespan", agent="grid", trials=8)
     text = "\n".join(map(text_of, study_tables(study, "space")))
-    assert "unvalidated: 0 unseen measured rows of stack nemo on h200_sxm" in text
+    assert "unvalidated: 0 unseen measured rows of stack megatron-core on h100_sxm" in text
     assert "80 %" not in text
     assert "ties" not in text
+
+
+def test_designs_outside_the_rows_say_that_their_interval_is_extrapolated(tmp_path: Path) -> None:
+    """Users' report, issue 35 line 6: the rows of nemo on H100 have ZeRO 1 alone."""
+    path = tmp_path / "design.yaml"
+    path.write_text(DESIGN.replace("global_batch", "zero: 0, global_batch"))
+    study = ar.search(ar.Space(ar.load_design(path), {"workload.zero": [0, 1, 3]}), "makespan", agent="grid", trials=3)
+    ten = study_plain(study)["ten_best"]
+    found = {each["design"]["workload.zero"]: each["interval"] for each in ten}
+    assert found[1]["extrapolated"] == []
+    assert found[1]["validated"] is True
+    for stage in (0, 3):
+        assert found[stage]["extrapolated"] == [f"ZeRO {stage}, rows have ZeRO 1"]
+        assert found[stage]["validated"] is False
+    text = "\n".join(map(text_of, study_tables(study, "space")))
+    assert ten[0]["design"]["workload.zero"] != 1
+    assert f"extrapolated (ZeRO {ten[0]['design']['workload.zero']}, rows have ZeRO 1)" in text
+    assert " s extrapolated" in text

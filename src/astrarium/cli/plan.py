@@ -68,8 +68,9 @@ def arguments(parser: Parser) -> None:
                         help="where times of collectives come from: measured (default where the network has rows) or "
                              "simulated")
     parser.add_argument("--stack", metavar="S",
-                        help="a software stack of the catalog: what the job leaves open; default: the one with the "
-                             "narrowest interval on the device, with --from a current one of its framework; none: none")
+                        help="a software stack of the catalog: what the job leaves open; default: a current one that "
+                             "runs the job, the best validated on the device, with --from that of its framework; none: "
+                             "none")
     parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
                         help="CPU time that the simulation of one layout may take; default 10")

@@ -18,7 +18,6 @@ from astrarium.config.base import decode
 from astrarium.config.files import load
 from astrarium.config.named import LIKE
 from astrarium.config.spec import specs
-from astrarium.cost.interval import validated_stack
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.market import Cost
@@ -30,7 +29,7 @@ from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Machine", "machine_of", "stack_settings", "usual_stack"]
+__all__ = ["Machine", "machine_of", "stack_settings"]
 
 NOWHERE = Cost()      # nothing is said of prices
 
@@ -106,16 +105,6 @@ def usual_collectives(network: Network) -> str:
     """`measured` where all collectives of a training step were measured on the fabric of every dim."""
     whole = all(dim.fabric is not None and fabric(dim.fabric).complete for dim in network.flat)
     return "measured" if whole else "simulated"
-
-
-def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None) -> str | None:
-    """The stack with the narrowest interval on the first device that has one, of those that run every layout (FSDP's
-    have ZeRO 3 alone); None where times are not measured."""
-    if (compute or "measured") != "measured" or (collectives or "measured") != "measured":
-        return None
-    stacks = [name for name, row in catalog.load("stacks").items() if "zero" not in row.get("workload", {})]
-    every = (validated_stack(device, stacks) for device in devices)
-    return next((found for found in every if found is not None), None)
 
 
 def _compute(device: str, model: str, settings: Mapping[str, Any]) -> Compute:

@@ -15,6 +15,7 @@ from astrarium.cost import FIGURES
 from astrarium.cost.capital import dollars
 from astrarium.cost.interval import tied
 from astrarium.cost.power import watts
+from astrarium.cost.support import Support
 from astrarium.cost.training import conditions
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -27,9 +28,10 @@ from astrarium.planner.explore import Explored, Progress, busy_of, explore, memo
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout
-from astrarium.planner.machine import Machine, machine_of, stack_settings, usual_stack
+from astrarium.planner.machine import Machine, machine_of, stack_settings
 from astrarium.planner.objective import TIME, Objective, objective_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
+from astrarium.planner.stacks import Chosen, needs_of, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
@@ -56,8 +58,9 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     compare. Left out, `seq` is the model's, `global_batch` makes 4 Mi tokens a step, and `network` is the device's
     usual host and fabric; `Shortlist.assumed` says so. `compute`: the compute model; `collectives`: where their times
     come from; `stack`: a software stack of the catalog, or "none". Left out, these are what was measured on the device
-    and on its network, and the stack with the narrowest interval there (`Shortlist.models` says which). `fixed`: part
-    of a layout -> its only values. `jobs` simulations at a time, each within `limit` CPU seconds (None: no limit).
+    and on its network, and a current stack that runs the job, the best validated there (`Shortlist.assumed` says which
+    and why). `fixed`: part of a layout -> its only values. `jobs` simulations at a time, each within `limit` CPU
+    seconds (None: no limit).
     `objective`: what layouts are ranked by: `time` of a step, or `cost`, `energy`, `carbon` of 10^12 tokens. `cost`:
     the design's `cost` section, a row of it, or fields (also `compute.power`, `compute.idle_power`); left out: the
     catalog's for the device. `budget`, such as "$6M", limits what is bought, `power`, such as "1 MW", the power of the
@@ -66,7 +69,8 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     Raises InputError.
     """
     terms = terms_of(objective, cost, budget, power)
-    makers = _makers(device, network, compute, collectives, stack, terms)
+    needs = needs_of(job_of(model, seq=seq, global_batch=global_batch, **settings), fixed)
+    makers = _makers(device, network, compute, collectives, stack, terms, needs)
 
     def job_on(machine: Machine) -> Job:
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
@@ -110,23 +114,27 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,
-            collectives: str | None, stack: str | None, terms: Terms) -> list[Maker]:
-    """What makes machines of every device, all with one stack, and how many NPUs a host of it has."""
+            collectives: str | None, stack: str | None, terms: Terms, needs: Support | None = None) -> list[Maker]:
+    """What makes machines of every device, all with one stack, which runs what `needs` says where it is left out, and
+    how many NPUs a host of it has."""
     names = [device] if isinstance(device, str) else list(device)
     if not names:
         raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
-    taken = usual_stack(names, compute, collectives) if stack is None else None if stack == "none" else stack
+    taken = Chosen(None if stack == "none" else stack)
+    if stack is None:
+        taken = usual_stack(names, compute, collectives, needs)
     return [_maker(name, network, compute, collectives, taken, terms) for name in names]
 
 
 def _maker(device: str, network: str | Network | None, compute: str | None, collectives: str | None,
-           stack: str | None, terms: Terms) -> Maker:
-    assumed: list[str] = []
+           stack: Chosen, terms: Terms) -> Maker:
+    assumed = [stack.why] if stack.why else []
     cost = cost_of(terms, device, assumed) if terms.needed else Cost()
     powers = powers_of(terms, device, assumed) if terms.needed else {}
 
     def make(npus: int) -> Machine:
-        return machine_of(device, npus, network, compute, collectives, stack, cost=cost, powers=powers, assumed=assumed)
+        return machine_of(device, npus, network, compute, collectives, stack.stack, cost=cost, powers=powers,
+                          assumed=assumed)
 
     return make, (part(cost.host).npus if cost.host is not None else 0)
 

@@ -62,7 +62,7 @@ class Line(Struct, frozen=True, dict=True):
         """For --json: units in the names."""
         low, high = self.within.around(self.time) or (None, None)
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
-                    "validated": self.within.validated}
+                    "validated": self.within.validated, "extrapolated": list(self.within.extrapolated)}
         return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
                 "memory_bytes": self.memory, "capacity_bytes": self.capacity, "mfu": self.mfu,
                 "tokens_per_second_per_npu": self.tokens,

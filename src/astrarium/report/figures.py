@@ -27,7 +27,7 @@ def figure_table(found: Mapping[str, float], training: Mapping[str, object],
         title += (f"\nwith {' and '.join(cast('list[str]', training['kernels']))} kernels, {training['collectives']} "
                   "collectives, " + (f"stack {training['stack']}" if training["stack"] else "no stack named"))
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]
-    if within is not None and within.validated:
+    if within is not None and within.known:
         return Table(title, "<><", [(*row, span(within, name, value)) for row, (name, value) in
                                     zip(rows, found.items(), strict=True)])
     return Table(title, "<>", rows) if rows else None

@@ -39,10 +39,12 @@ def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
 
 
 def plain_interval(within: Interval, ns: float) -> dict[str, Any]:
-    """As JSON: `low_ns` and `high_ns` of a step of `ns`, null where nothing was measured."""
+    """As JSON: `low_ns` and `high_ns` of a step of `ns`, null where nothing was measured; `extrapolated`: what the
+    design has and the measured rows do not."""
     low, high = within.around(ns) or (None, None)
     return {"stack": within.stack, "device": within.device or None, "rows": within.rows, "share": within.share,
-            "validated": within.validated, "low_ns": low, "high_ns": high, "why": within.why or None}
+            "validated": within.validated, "low_ns": low, "high_ns": high, "why": within.why or None,
+            "extrapolated": list(within.extrapolated)}
 
 
 def interval_table(within: Interval | None, result: Result) -> Table | None:
@@ -50,5 +52,5 @@ def interval_table(within: Interval | None, result: Result) -> Table | None:
     if within is None:
         return None
     around = span(within, "makespan", float(result.makespan))
-    text = f"{around}: {within.words}" if within.validated else within.words
+    text = f"{around}: {within.words}" if within.known else within.words
     return Table("", "<<", [("step time, measured", text)])

@@ -32,7 +32,7 @@ def interval_rows(lines: Sequence[tuple[str, Line]]) -> Iterator[str]:
         name = f"{place}: {line.device + ': ' if several else ''}{line.layout}"
         yield row(name, _words(line), _strip(ruler, name, line, kind, best), beside=True)
     yield row("", "", ruler_line(ruler, format_time), beside=True)
-    if best.within.validated:
+    if best.within.known:
         yield note("Bars: intervals in which measured steps are expected. Grey and dashed: bar and step of the fastest."
                    " A layout ties with it where its mark lies in the grey, or its bar reaches the dashed line.")
     else:
@@ -40,17 +40,17 @@ def interval_rows(lines: Sequence[tuple[str, Line]]) -> Iterator[str]:
 
 
 def _kind(line: Line, best: Line) -> str:
-    if not line.within.validated:
+    if not line.within.known:
         return NONE
     return "fastest" if line is best else "tie" if line.tie else "slower"
 
 
 def _words(line: Line) -> str:
     around = span(line.within, "makespan", line.time)
-    if not line.within.validated:
+    if not line.within.known:
         return f"{format_time(line.time)}, {around}"
-    tie = ", ties with 1" if line.tie else ""
-    return f"{format_time(line.time)} ({100 * line.within.share:.0f} %: {around}){tie}"
+    more = (", ties with 1" if line.tie else "") + (", extrapolated" if line.within.extrapolated else "")
+    return f"{format_time(line.time)} ({100 * line.within.share:.0f} %: {around}){more}"
 
 
 def _ruler(lines: Sequence[Line]) -> Ruler:

@@ -65,15 +65,21 @@ def money(found: Shortlist) -> Table:
 
 
 def intervals(found: Shortlist) -> Table:
-    """Where the figures of every line were measured, and which lines tie with the first; one sentence where no line is
-    validated."""
+    """Where the figures of every line were measured, and which lines tie with the first; one sentence where no line has
+    an interval."""
     every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
     every += [] if found.today is None else [("now", found.today)]
     about = interval_remarks(line.within for _, line in every)
-    if not any(line.within.validated for _, line in every):
+    if not any(line.within.known for _, line in every):
         return Table("\n".join(about), "", ())
-    rows = [(place, *_spans(line), "ties with 1" if line.tie else "") for place, line in every]
+    rows = [(place, *_spans(line), _about(line)) for place, line in every]
     return Table("\n".join(about), "<<<<<", rows, ("", "step", "MFU", "tok/s/NPU", ""))
+
+
+def _about(line: Line) -> str:
+    """Whether it ties with the first, and whether its interval is extrapolated."""
+    said = ["ties with 1"] if line.tie else []
+    return ", ".join(said + (["extrapolated"] if line.within.extrapolated else []))
 
 
 def _spans(line: Line) -> list[str]:

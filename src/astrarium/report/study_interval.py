@@ -24,9 +24,9 @@ class StudyIntervals(Struct, frozen=True):
     every: Sequence[Interval | None]
 
     @property
-    def validated(self) -> bool:
+    def known(self) -> bool:
         """Whether one of them has an interval."""
-        return any(each is not None and each.validated for each in self.every)
+        return any(each is not None and each.known for each in self.every)
 
     @property
     def words(self) -> str:
@@ -34,12 +34,12 @@ class StudyIntervals(Struct, frozen=True):
         return "; ".join(text.removeprefix("interval: ") for text in interval_remarks(self.every))
 
     def spans(self, place: int = 0) -> list[str]:
-        """The interval of an objective in words, of each trial; empty texts where no trial is validated, or the
-        objective does not follow from the step time."""
+        """The interval of an objective in words, of each trial; empty texts where no trial has one, or the objective
+        does not follow from the step time."""
         name = self._figure(place)
-        if not self.validated or not name:
+        if not self.known or not name:
             return [""] * len(self.trials)
-        return ["" if within is None else span(within, name, value)
+        return ["" if within is None else span(within, name, value) + (" extrapolated" if within.extrapolated else "")
                 for within, value in zip(self.every, self._values(place))]
 
     @property

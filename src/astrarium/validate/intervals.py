@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from astrarium.cost.interval import FEWEST, SHARE, Interval, device_of, is_wide
+from astrarium.cost.interval import ANYWHERE, FEWEST, SHARE, device_of, is_wide
+from astrarium.cost.support import Support, support_of, united
 
 if TYPE_CHECKING:
     from astrarium.validate.predict import NotPredictable, Prediction
 
-__all__ = ["Held", "conformal", "held", "interval_score", "intervals"]
+__all__ = ["Held", "Part", "conformal", "held", "interval_score", "intervals"]
 
 Key = tuple[str, str]       # stack, device
 SURE = 0.95
@@ -39,12 +40,13 @@ def interval_score(low: float, high: float, value: float, share: float = SHARE) 
 
 
 class _Judge(Struct, frozen=True):
-    """A row that judges: its source, stack and device, whether it is wide, measured over predicted time."""
+    """A row that judges: its source, stack and device, whether it is wide, measured over predicted time, settings."""
 
     source: str
     key: Key
     wide: bool
     ratio: float
+    support: Support
 
 
 def _judges(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[_Judge]:
@@ -53,7 +55,7 @@ def _judges(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[_
     from astrarium.validate.predict import Prediction
 
     return [_Judge(each.row.source, (each.meant.stack, device_of(each.meant.design)), is_wide(each.meant.design),
-                   1.0 / (1.0 + each.values[0].time_error))
+                   1.0 / (1.0 + each.values[0].time_error), support_of(each.meant.design))
             for each, fitted in found
             if isinstance(each, Prediction) and each.row.kind == "training" and each.meant.stated and not fitted
             and each.values[0].metric != "mem_GiB" and device_of(each.meant.design)]
@@ -68,17 +70,34 @@ def _divided(rows: Sequence[_Judge]) -> dict[Key, bool]:
     return {key: min(count[key, False], count[key, True]) >= FEWEST for key, _ in count}
 
 
-def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapping[Key, tuple[Interval, ...]]:
+class Part(Struct, frozen=True):
+    """Some rows of a stack: their devices, the interval of measured over predicted time, and their settings."""
+
+    devices: tuple[str, ...]
+    rows: int
+    low: float
+    high: float
+    support: Support
+
+
+def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapping[Key, tuple[Part, ...]]:
     """(stack, device) -> the interval of its step times; where there are rows enough of wide ones, the interval of the
-    others and theirs."""
+    others and theirs. The device `ANYWHERE` is all of them together."""
     rows = _judges(found)
+    every = {each.key[0]: [other for other in rows if other.key[0] == each.key[0]] for each in rows}
+    groups = {each.key: [other for other in rows if other.key == each.key] for each in rows}
+    groups |= {(stack, ANYWHERE): mine for stack, mine in every.items()}
     made = {}
-    for key, divided in _divided(rows).items():
-        mine = [each for each in rows if each.key == key]
-        parts = [[each.ratio for each in mine if each.wide is wide] for wide in (False, True)] if divided else \
-            [[each.ratio for each in mine]]
-        made[key] = tuple(Interval(*key, len(part), *conformal(part)) for part in parts)
+    for key, mine in groups.items():
+        wide, narrow = ([each for each in mine if each.wide is kind] for kind in (True, False))
+        divided = min(len(wide), len(narrow)) >= FEWEST
+        made[key] = tuple(_part(part) for part in ((narrow, wide) if divided else (mine,)))
     return made
+
+
+def _part(rows: Sequence[_Judge]) -> Part:
+    return Part(tuple(sorted({each.key[1] for each in rows})), len(rows), *conformal([each.ratio for each in rows]),
+                united(each.support for each in rows))
 
 
 class Held(Struct, frozen=True):

@@ -1,0 +1,77 @@
+"""The software stack of a plan that names none: a current one that runs the job, the best validated on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from astrarium import catalog
+from astrarium.compute import kernels
+from astrarium.cost.interval import ANYWHERE, FEWEST
+from astrarium.cost.support import Support, format_of, kind_of
+from astrarium.planner.job import Job
+
+__all__ = ["Chosen", "needs_of", "usual_stack"]
+
+STAGES = (0, 1, 2, 3)
+RUNS = ("model", "precision", "zero")      # axes that a stack may not run every value of
+
+
+class Chosen(Struct, frozen=True):
+    """`stack`: its name in the catalog, None: none; `why`: a sentence about the choice, empty where none was made."""
+
+    stack: str | None
+    why: str = ""
+
+
+def needs_of(job: Job, fixed: Mapping[str, Sequence[Any]] | None = None) -> Support:
+    """What a stack has to run: the model, the format of products, and the ZeRO stages that layouts may have (`fixed`:
+    part of a layout -> its only values)."""
+    zero = tuple((fixed or {}).get("zero", STAGES))
+    return Support(model=(kind_of(job.base.model),), precision=(format_of(job.base),), zero=zero)
+
+
+def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None,
+                needs: Support | None = None) -> Chosen:
+    """The stack of a plan that leaves it open: of those that are current and run all that is needed, the one whose
+    measured rows lie nearest to the job (on the fewest axes outside them, of which the first measured device is one),
+    and among these the one with the narrowest interval. None where times are not measured: constants of stacks are
+    factors of measured times."""
+    device = next((each for each in devices if kernels.named(each) is not None), None)
+    if (compute or "measured") != "measured" or (collectives or "measured") != "measured" or device is None:
+        return Chosen(None)
+    wanted = needs or Support(zero=STAGES)
+    names = [name for name, row in catalog.load("stacks").items() if "not_default" not in row
+             and all(set(getattr(wanted, axis)) <= set(row.get("runs", {}).get(axis, getattr(wanted, axis)))
+                     for axis in RUNS)]
+    ranked = sorted(_ranked(names, kernels.named(device) or device, wanted))
+    if not ranked:
+        return Chosen(None, f"stack: none, as no current one with measured rows runs {_words(wanted)}")
+    axes, _, name, rows = ranked[0]
+    why = f"stack: {name}, of the current ones that run the job "
+    if rows < FEWEST:
+        why += f"the nearest; not validated on {device} ({rows} unseen measured rows): its intervals are extrapolated"
+    else:
+        why += f"the best validated on {device} ({rows} unseen measured rows"
+        why += f", not with {_words(wanted)})" if axes else ")"
+    return Chosen(name, why)
+
+
+def _ranked(names: Sequence[str], device: str, wanted: Support) -> Iterator[tuple[int, float, str, int]]:
+    """(axes on which its rows lack the job, width of its interval, name, rows on the device) of every stack with rows
+    enough on some device. Stages of ZeRO count where they are fixed to one."""
+    job = Support(wanted.model, wanted.precision, wanted.zero if len(wanted.zero) == 1 else ())
+    for name in names:
+        devices = catalog.load("intervals").get(name, {})
+        own = devices.get(device, {}).get("rows", 0)
+        row = devices.get(device if own >= FEWEST else ANYWHERE)
+        if row is not None and row["rows"] >= FEWEST:
+            axes = len(job.outside(Support(**row["support"]))) + (own < FEWEST)
+            yield axes, row["high"] / row["low"], name, own
+
+
+def _words(wanted: Support) -> str:
+    zero = "" if wanted.zero == STAGES else f", ZeRO {', '.join(map(str, wanted.zero))}"
+    return ", ".join([*wanted.model, *wanted.precision]) + zero

@@ -1,0 +1,62 @@
+"""Which software stack a plan takes that names none."""
+
+from __future__ import annotations
+
+import pytest
+
+import astrarium as ar
+from astrarium import catalog
+from astrarium.cost.support import Support
+from astrarium.planner.job import job_of
+from astrarium.planner.stacks import needs_of, usual_stack
+from astrarium.stack import Stacks
+
+CURRENT = {"nemo", "nanotron", "fsdp", "megatron-core"}
+
+
+def needs(model: str = "llama3-8b", zero: tuple[int, ...] | None = None, products: str | None = None) -> Support:
+    more = {} if products is None else {"precision": {"products": products}}
+    return needs_of(job_of(model, **more), {} if zero is None else {"zero": zero})
+
+
+def test_stacks_that_others_came_after_are_no_default() -> None:
+    rows = catalog.load("stacks")
+    assert {name for name, row in rows.items() if "not_default" not in row} == CURRENT
+    for name, row in rows.items():
+        assert set(row.get("runs", {})) <= {"model", "precision", "zero"}
+        if "zero" in row.get("workload", {}) and name != "megatron-core":       # which only prefers it
+            assert row["runs"]["zero"] == (row["workload"]["zero"],)
+    assert set(rows) == set(Stacks().names())
+
+
+@pytest.mark.parametrize(("device", "wanted", "stack", "said"), [
+    ("h100_sxm", needs(), "nemo", "the best validated on h100_sxm (19 unseen measured rows)"),
+    ("a100_sxm_80gb", needs(), "nemo", "the nearest; not validated on a100_sxm_80gb (0 unseen measured rows)"),
+    ("h200_sxm", needs(), "nemo", "the nearest; not validated on h200_sxm (2 unseen measured rows)"),
+    ("h100_sxm", needs(zero=(3,)), "fsdp", "the best validated on h100_sxm (25 unseen measured rows)"),
+    ("a100_sxm_80gb", needs(zero=(3,)), "fsdp", "the nearest; not validated on a100_sxm_80gb (3 unseen"),
+    ("h100_sxm", needs(zero=(3,), products="fp8"), "nemo", "(19 unseen measured rows, not with dense, fp8, ZeRO 3)"),
+    ("h100_sxm", needs(zero=(0,)), "nanotron", "the best validated on h100_sxm (117 unseen"),
+    ("h100_sxm", needs("mixtral-8x7b"), "nemo", "(19 unseen measured rows, not with MoE, bf16)")])
+def test_the_default_is_current_runs_the_job_and_says_why(device: str, wanted: Support, stack: str, said: str) -> None:
+    found = usual_stack([device], None, None, wanted)
+    assert found.stack == stack
+    assert said in found.why
+    assert found.stack in CURRENT
+
+
+def test_without_measured_times_there_is_none() -> None:
+    assert usual_stack(["mi300x"], None, None).stack is None
+    assert usual_stack(["h100_sxm"], "roofline", None).stack is None
+    assert usual_stack(["h100_sxm"], None, "simulated").stack is None
+    assert usual_stack(["mi300x", "h100_sxm"], None, None).stack == "nemo"
+
+
+def test_a_plan_prints_the_choice() -> None:
+    fixed = {"tp": [8], "pp": [1], "cp": [1], "micro_batch": [1], "recompute": ["none"], "zero": [1]}
+    found = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1)
+    assert ("stack: nemo, of the current ones that run the job the best validated on h100_sxm "
+            "(19 unseen measured rows)") in found.assumed
+    named = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1, stack="nemo")
+    assert not any(text.startswith("stack: ") for text in named.assumed)
+    assert named.best.time == found.best.time
