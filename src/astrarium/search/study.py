@@ -21,15 +21,17 @@ from astrarium.search.agents.plugin import PluginAgent
 from astrarium.search.best import Front, Top
 from astrarium.search.evaluate import Verdict
 from astrarium.search.goal import Goal
+from astrarium.search.inputs import inputs_of
+from astrarium.search.resume import resume
 from astrarium.search.space import Point, Space
 from astrarium.search.spacefile import space_plain
-from astrarium.search.store import Store, Trial
+from astrarium.search.store import MEMORY, Store, Trial
 from astrarium.search.workers import Judges
 from astrarium.units import Quantity
 
 __all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "design_keys", "jsonable"]
 
-FORMAT = "1"
+FORMAT = "2"
 FUNCTION = "a Python function"
 TICK = 1.0
 
@@ -117,21 +119,12 @@ class Study(Struct, frozen=True):
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
             progress: Callable[[Progress], None] | None = None) -> Study:
     """Search until the open `store` holds `trials` trials; what it holds already is replayed, not run again. Raises
-    InputError where the store is of another plan."""
+    InputError where the store is of another plan, or of other inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
-    _same_plan(plan, store)
+    if store.path != MEMORY:
+        resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
     return _Loop(plan, trials, store, workers, progress).run()
-
-
-def _same_plan(plan: Plan, store: Store) -> None:
-    described, known = plan.described(), store.meta()
-    if not known:
-        store.describe(described)
-    for key, value in described.items():
-        if known and known.get(key) != value:
-            raise InputError(store.path, f"holds a study with {'other' if key.endswith('s') else 'another'} {key}",
-                             expected="the same command, or another file")
 
 
 def _started(plan: Plan) -> Agent:

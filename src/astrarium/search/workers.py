@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -17,6 +18,7 @@ from typing import Literal
 from astrarium.errors import InputError
 from astrarium.search.evaluate import Evaluator, Verdict
 from astrarium.search.goal import Goal
+from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.limits import NO_LIMITS, Limits
 from astrarium.search.ray_pool import RayPool
 from astrarium.search.space import Point, Space
@@ -50,7 +52,7 @@ class Workers:
 
     def __enter__(self) -> Workers:
         if self.ray is not None:
-            self._shipped = self._as_bytes()
+            self._shipped = self._as_bytes(inputs_of(self._space, self._goal))
             self._cluster = RayPool(self.ray)
             self.jobs = self._cluster.cpus
         elif self.jobs > 1 and self.kind == "threads":
@@ -95,10 +97,10 @@ class Workers:
             self._pace = max(FASTEST, taken / count)
             yield verdict
 
-    def _as_bytes(self) -> bytes:
-        """Space, goal and limits for another process."""
+    def _as_bytes(self, inputs: Inputs | None = None) -> bytes:
+        """Space, goal and limits for another process; `inputs`: what another machine must have."""
         try:
-            return pickle.dumps((self._space, self._goal, self.evaluator.guard.limits))
+            return pickle.dumps((self._space, self._goal, self.evaluator.guard.limits, inputs))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
                              expected="threads, or functions that stand in a module") from None
@@ -117,8 +119,11 @@ def _end_with(watched: Connection) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _evaluator(shipped: bytes) -> Evaluator:
-    """What a worker process makes once."""
-    space, goal, limits = pickle.loads(shipped)
+    """What a worker process makes once. Raises InputError where its machine has other inputs."""
+    space, goal, limits, inputs = pickle.loads(shipped)
+    if inputs is not None and (said := differing(inputs, inputs_of(space, goal))):
+        raise InputError(f"worker on {platform.node()}", f"has other inputs: {said}",
+                         expected="one Astrarium, catalog and set of files on every machine")
     return Evaluator(space, goal, limits=limits)
 
 
