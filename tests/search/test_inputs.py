@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sqlite3
 from functools import partial
 from pathlib import Path
@@ -116,7 +117,7 @@ def test_version_and_catalog_are_recorded(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(InputError, match=r"catalog .*ours\.toml has changed"):
         search(small_space(), "makespan", trials=2, study=study)
     rows_of_ours.write_text(ROW)
-    monkeypatch.setattr(ar, "__version__", "99.1", raising=False)
+    monkeypatch.setattr(importlib.import_module("astrarium.search.inputs"), "version_of", lambda _: "99.1")
     with pytest.raises(InputError, match=r"Astrarium was .*, is 99\.1"):
         search(small_space(), "makespan", trials=2, study=study)
 

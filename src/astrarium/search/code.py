@@ -13,7 +13,7 @@ from typing import Any
 
 from astrarium import registry
 
-__all__ = ["digest_of", "plugin_digests", "text_of_class", "text_of_function"]
+__all__ = ["digest_of", "plugin_digests", "text_of_class", "text_of_function", "version_of"]
 
 PLAIN = (bool, int, float, str, bytes, type(None))
 
@@ -74,10 +74,11 @@ def plugin_digests(text: str) -> Iterator[tuple[str, str, str]]:
     for kind in registry.kinds():
         for name, entry in registry.entries(kind).items():
             if entry.package and name in words:
-                yield kind, name, digest_of([_version(entry.package), _module(entry.target.partition(":")[0])])
+                yield kind, name, digest_of([version_of(entry.package), _module(entry.target.partition(":")[0])])
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of an installed package; empty where there is none of that name."""
     from importlib import metadata
 
     try:

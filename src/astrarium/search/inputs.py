@@ -15,7 +15,7 @@ from astrarium.catalog.files import VARIABLE
 from astrarium.config import Config, replace_all, to_plain
 from astrarium.config.spec import specs
 from astrarium.search.agents.base import Options
-from astrarium.search.code import digest_of, plugin_digests, text_of_class, text_of_function
+from astrarium.search.code import digest_of, plugin_digests, text_of_class, text_of_function, version_of
 from astrarium.search.expression import Const, Op
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -31,6 +31,7 @@ BLOCK = 1 << 18         # bytes of a file read at a time
 NAMED = 3               # entries that a message names
 MISSING = "missing"
 OURS = "astrarium"
+CATALOG = os.path.dirname(catalog.__file__)
 AGENT = "agent "        # of entries that say who searched, on which no value depends
 
 
@@ -168,16 +169,16 @@ def _file(path: str) -> str:
 
 def _version() -> str:
     """The version; of one between releases, with a digest of the code."""
-    import astrarium
-
-    version, folder = astrarium.__version__, os.path.dirname(astrarium.__file__)
-    return f"{version} (code {_folder(folder, ('.py', '.so', '.pyd'))[:8]})" if "dev" in version else version
+    version = version_of(OURS)
+    if version and "dev" not in version:
+        return version
+    return f"{version} (code {_folder(os.path.dirname(CATALOG), ('.py', '.so', '.pyd'))[:8]})".lstrip()
 
 
 def _catalog() -> dict[str, str]:
     """The catalog that came with the package, and the files beside it."""
     beside = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return {"the catalog": _folder(os.path.dirname(catalog.__file__), (".toml", ".npz")),
+    return {"the catalog": _folder(CATALOG, (".toml", ".npz")),
             **{f"catalog {path}": _file(path) for path in beside if path}}
 
 
