@@ -58,19 +58,20 @@ def _where(known: str, now: str) -> str:
         return ""
     except StopIteration:
         return " (the same in another order)"
-    return f" ({place + ': ' if place else ''}{_short(before)} there, {_short(after)} here)"
+    named = f"{place}: " if place and not place.startswith("[") else ""
+    return f" ({named}{_short(before)} there, {_short(after)} here)"
 
 
 def _first(one: Any, other: Any, place: str) -> tuple[str, Any, Any]:
     if isinstance(one, dict) and isinstance(other, dict):
         key = next(key for key in (*one, *other) if one.get(key) != other.get(key) or (key in one) != (key in other))
         return _first(one.get(key), other.get(key), f"{place}.{key}" if place else str(key))
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other) > 1:
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         number = next(number for number in range(len(one)) if one[number] != other[number])
         return _first(one[number], other[number], f"{place}[{number}]")
     return place, one, other
 
 
 def _short(value: Any) -> str:
-    text = "nothing" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = "none" if value in (None, [], {}) else value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= SHOWN else text[:SHOWN - 1] + "…"

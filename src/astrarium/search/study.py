@@ -157,7 +157,7 @@ class _Loop:
         self.start = self.told = time.perf_counter()
         self.notes: list[str] = []
         self.problem = ""
-        self.stopped, self.key = 0, design_keys(plan)
+        self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
 
     def run(self) -> Study:
         """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
@@ -177,6 +177,9 @@ class _Loop:
             self.round += 1
             self._report()
         self.store.flush()
+        if self.stored_stops:
+            self.notes.append(f"{self.stored_stops:,} stored trials were stopped at the limit of an earlier command, and "
+                              "stay without values whatever the limit is now; another --study tries them again")
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
@@ -225,6 +228,7 @@ class _Loop:
                                   "(another version of a library?); the stored trials stand")
             found.append(trial)
             self._count(trial)
+            self.stored_stops += trial.verdict.stopped
         return found
 
     def _evaluated(self, points: Sequence[Point]) -> list[Trial]:
