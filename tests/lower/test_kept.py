@@ -68,15 +68,15 @@ def test_columns_are_shared_by_networks_under_which_groups_lie_alike() -> None:
 
 
 def _trained(number: int) -> Design:
-    """One of many designs whose workloads take a MB each and more."""
-    work = ar.Transformer("llama3-8b", tp=2, pp=4, dp=2, global_batch=1024 + 2 * number, seq=512)
+    """One of many designs whose workloads take 4 MB each and more."""
+    work = ar.Transformer("llama3-8b", tp=2, pp=4, dp=2, global_batch=64 + 2 * number, micro_batch=1, seq=512)
     return ar.Design(workload=work, compute="h100_sxm", memory=ar.Memory(bandwidth="3 TB/s"),
                      network=ar.Network([ar.Switch(16, bandwidth="50 GB/s", latency="1 us")]))
 
 
 def test_caches_are_bounded_in_bytes() -> None:
     """Issue 35 line 12b: 128 workloads of 25 MB were kept. What is counted is what goes with the caches."""
-    kept = Kept(4 << 20)
+    kept = Kept(25 << 20)
     found = [simulate(_trained(number), record=False, kept=kept).makespan_ps for number in range(8)]
     assert kept.budget.bytes <= kept.budget.most
     assert 1 <= len(kept.works) < 8

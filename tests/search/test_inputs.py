@@ -23,6 +23,7 @@ from astrarium.search.bundle import write_bundle
 from astrarium.search.code import digest_of, text_of_function
 from astrarium.search.goal import Case, goal_of
 from astrarium.search.inputs import differing, files_of, inputs_of
+from astrarium.search.store import Store
 from astrarium.search.stored import load_study
 from astrarium.search.workers import Workers, _evaluate
 from astrarium.trace import TraceBuilder
@@ -132,6 +133,14 @@ def test_a_study_that_recorded_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"recorded neither versions nor files.*--study .*s\.2\.study"):
         search(small_space(), "makespan", trials=2, study=study)
     assert load_study(study).inputs is None
+
+
+def test_a_study_without_trials_is_of_any_inputs(tmp_path: Path) -> None:
+    """A search that was stopped before its first trial binds nobody."""
+    study = tmp_path / "s.study"
+    with Store(str(study)) as store:
+        store.describe({"format": "2", "seed": "7", "inputs": "{}"})
+    assert search(small_space(), "makespan", trials=2, study=study).trials == 2
 
 
 def slow(_: Any, result: Any) -> float:

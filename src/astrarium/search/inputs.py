@@ -39,7 +39,8 @@ def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
     """What the values of a study depend on beside its plan, now and on this machine."""
     configs = list(_configs(space, goal))
     found = {"Astrarium": _version(), **_catalog(), **_code(space, goal, (*configs, agent))}
-    for path in sorted({*_paths(configs), *_chosen_paths(space)}):
+    paths = {path for config in configs for _, path in _own_files(config)}
+    for path in sorted({*paths, *_chosen_paths(space)}):
         for name in files_of(path) or [path]:
             found[f"file {name}"] = _file(name)
     for axis in space.axes:
@@ -95,13 +96,19 @@ def files_of(path: str) -> list[str]:
     return [path, *ranks] if os.path.isfile(path) else ranks
 
 
-def file_fields(config: Config, path: str = "") -> Iterator[tuple[str, str]]:
+def file_fields(config: Config) -> Iterator[tuple[str, str]]:
     """(dotted path, value) of every file field."""
-    for where, each in _within(config, path):
-        for spec in specs(type(each)):
-            value = getattr(each, spec.name)
-            if spec.knob.file and isinstance(value, str) and value:
-                yield f"{where}.{spec.name}" if where else spec.name, value
+    for where, each in _within(config, ""):
+        for name, value in _own_files(each):
+            yield f"{where}.{name}" if where else name, value
+
+
+def _own_files(config: Config) -> Iterator[tuple[str, str]]:
+    """(name, value) of the file fields of one configuration."""
+    for spec in specs(type(config)):
+        value = getattr(config, spec.name)
+        if spec.knob.file and isinstance(value, str) and value:
+            yield spec.name, value
 
 
 def _within(value: object, path: str) -> Iterator[tuple[str, Config]]:
@@ -128,14 +135,6 @@ def _cases(space: Space, goal: Goal) -> Iterator[tuple[str, Config]]:
     if space.base is not None:
         for case in goal.cases:
             yield case.name, replace_all(space.base, case.changes)
-
-
-def _paths(configs: Iterable[Config]) -> Iterator[str]:
-    for config in configs:
-        for spec in specs(type(config)):
-            value = getattr(config, spec.name)
-            if spec.knob.file and isinstance(value, str) and value:
-                yield value
 
 
 def _chosen_paths(space: Space) -> Iterator[str]:

@@ -23,7 +23,7 @@ def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
     """Describe a new study file; check that one with trials is of the same plan and inputs. Raises InputError naming
     what differs."""
     known = store.meta()
-    if not known:
+    if not known or not (store.count or store.given):       # nothing would be mixed
         store.describe({**described, INPUTS: msgspec.json.encode(inputs).decode()})
         return
     new = f"a new study, without these trials: --study {_free(store.path)}"
@@ -73,5 +73,7 @@ def _first(one: Any, other: Any, place: str) -> tuple[str, Any, Any]:
 
 
 def _short(value: Any) -> str:
-    text = "none" if value in (None, [], {}) else value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if value in (None, [], {}):
+        return "none"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= SHOWN else text[:SHOWN - 1] + "…"

@@ -178,8 +178,8 @@ class _Loop:
             self._report()
         self.store.flush()
         if self.stored_stops:
-            self.notes.append(f"{self.stored_stops:,} stored trials were stopped at the limit of an earlier command, and "
-                              "stay without values whatever the limit is now; another --study tries them again")
+            self.notes.append(f"{self.stored_stops:,} stored trials were stopped at the limit of an earlier command, "
+                              "and stay without values whatever the limit is now; another --study tries them again")
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
