@@ -106,6 +106,17 @@ def test_an_array_of_several_values_counts_once() -> None:
     assert 60_000_000 < budget.bytes < 60_010_000
 
 
+def test_a_value_under_two_keys_is_weighed_under_both() -> None:
+    budget, value = Budget(8_000_000), (megabytes(3),)
+    cache = Cache[object](budget)
+    for key in ("a", "b"):
+        cache.get(key, lambda: value)
+    assert 3_000_000 < budget.bytes < 3_010_000
+    cache.get("c", lambda: megabytes(4.9))
+    cache.get("d", lambda: megabytes(1))        # "a" and "b" go
+    assert (len(cache), budget.bytes // 10_000) == (2, 590)
+
+
 def test_weights() -> None:
     own, arrays = weight([np.zeros(1000), "x" * 1000, {"a": np.zeros(10)}, (np.zeros(1000),) * 2])
     assert sorted(arrays.values()) == [8000, 8000]

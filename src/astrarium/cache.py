@@ -136,14 +136,14 @@ class Cache(Generic[V]):
 
 
 def weight(value: object, known: Collection[int] = ()) -> tuple[int, Mapping[int, int]]:
-    """(bytes of the objects that a value is made of, id -> bytes of each of its large arrays), without those whose ids
-    are `known`. Long lists of numbers, text or arrays are sampled; functions count as `FUNCTION`."""
+    """(bytes of the objects that a value is made of, id -> bytes of each of its large arrays), without those in it
+    whose ids are `known`. Long lists of numbers, text or arrays are sampled; functions count as `FUNCTION`."""
     own, arrays, seen, left = 0, dict[int, int](), set[int](), list[Any]([value])
     while left:
         each = left.pop()
         kind: Any = type(each)
         parts = _parts(kind)
-        if parts is None or id(each) in seen or id(each) in known:
+        if parts is None or id(each) in seen or (id(each) in known and each is not value):
             continue
         seen.add(id(each))
         if parts is not _array:
