@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 __all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "StoppedError",
            "TraceError", "UnsupportedError", "nearest", "short_name"]
@@ -42,6 +43,16 @@ class AstrariumError(Exception):
     """Base of every error that Astrarium raises on purpose."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors of worker processes arrive as they were raised."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[AstrariumError], args: tuple[Any, ...], about: dict[str, Any]) -> AstrariumError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(about)
+    return error
 
 
 class InputError(AstrariumError):

@@ -43,11 +43,11 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
     and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
-    generator made, or the Work of either); else they are read, through `cache` where one is given. `plugins` take the
-    place of what the design names; plug-ins that the design names are made for this run. `kept` holds caches that this
-    run shares with others. `note` is called with a sentence before every rank is simulated because folding gave
-    up: why, and about how many events, seconds and bytes. Raises InputError and its kin, and StallError, with file,
-    rank and node.
+    generator made, or the Work of either); else they are read, through `cache` or `kept` where one is given. `plugins`
+    take the place of what the design names; plug-ins that the design names are made for this run. `kept` holds caches
+    that this run shares with others. `note` is called with a sentence before every rank is simulated because folding
+    gave up: why, and about how many events, seconds and bytes. Raises InputError and its kin, and StallError, with
+    file, rank and node.
     """
     return prepare(design, fold=fold, record=record, pure=pure, traces=traces, cache=cache, plugins=plugins,
                    kept=kept, note=note)()
@@ -64,7 +64,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
         return partial(_live, design, pure, traces, plugins, caches)
     if isinstance(design.workload, Jobs) and traces is not None:
         raise InputError("traces", "jobs have traces of their own", expected="no traces")
-    work = read_work(design, {} if cache is None else cache, caches) if traces is None else work_of(design, traces)
+    work = read_work(design, cache, caches) if traces is None else work_of(design, traces)
     given, source = plugins_of(design, plugins), work.source
     plan = lower(design, work, given, kept=caches)
     first = _first_ranks(design)

@@ -56,7 +56,12 @@ def test_a_device_from_its_sheet_is_corrected_too(tmp_path: Path) -> None:
     assert after < min(before, 8)
     path = tmp_path / "sheet.toml"
     path.write_text(dumps(found))
-    assert load_calibrated(str(path)).machine.units == 108
+    first = load_calibrated(str(path))
+    assert first.machine.units == 108
+    assert load_calibrated(str(path)) is first
+    other = calibrated(Machine("the data sheet", {"bf16": 312e3}, 2039.0, 54), slower_device())
+    path.write_text(dumps(other))
+    assert load_calibrated(str(path)).machine.units == 54       # a file that has changed is read again
 
 
 def test_rows_of_fp16_correct_bf16_too() -> None:

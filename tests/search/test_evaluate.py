@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.search.designs import small_space
+from tests.search.test_study import rows
 
-from astrarium.search import Space, evaluate
+from astrarium.errors import InputError
+from astrarium.lower.kept import BYTES
+from astrarium.search import Space, evaluate, search
 from astrarium.search.evaluate import Evaluator, Verdict
 from astrarium.search.goal import goal_of
+from astrarium.search.run import cache_of
+from astrarium.search.workers import Workers
 
 MESHES = Space(small_space().base, {"network.dims[0].shape": ["ring", "mesh"], "collective.chunks": [1, 2, 4, 8]})
 
@@ -84,3 +90,16 @@ def test_what_was_judged_before_an_interruption_is_there(monkeypatch: pytest.Mon
 def test_the_seconds_of_a_trial_are_those_of_its_steps() -> None:
     verdicts = list(Evaluator(MESHES, goal_of("runtime_x_cost")).all(drawn(MESHES, 10)))
     assert all(0 < verdict.seconds < 5 for verdict in verdicts)
+
+
+def test_the_cache_has_a_size_and_no_influence(tmp_path: Path) -> None:
+    """`--cache` and its default are bytes that Evaluator and worker processes get; trials are the same."""
+    assert cache_of("512 MiB") == BYTES
+    assert Workers(MESHES, goal_of("makespan"), cache=1 << 20).evaluator._kept.most == 1 << 20
+    found = [search(small_space(), "makespan", trials=20, cache=cache, study=tmp_path / f"{number}.study")
+             for number, cache in enumerate(("1 kB", "1 GB"))]
+    assert rows(tmp_path / "0.study") == rows(tmp_path / "1.study")
+    assert found[0].objectives() == found[1].objectives()
+    for wrong in ("0 B", "much", -1):
+        with pytest.raises(InputError, match="cache"):
+            search(small_space(), "makespan", trials=1, cache=wrong)

@@ -96,6 +96,15 @@ def test_large_designs_end_without_limits(tmp_path: Path) -> None:
 
 
 @core
+def test_trials_that_an_earlier_limit_stopped_are_counted(tmp_path: Path) -> None:
+    """They stand, whatever the limit is now; the command says so."""
+    assert limited(tmp_path).notes == ()
+    stops = sum(trial.verdict.stopped for trial in load_study(tmp_path / "s").trials())
+    again = search(ring_space(), "makespan", agent="grid", trials=6, study=tmp_path / "s")
+    assert stops > 0
+    assert any(note.startswith(f"{stops} stored trials were stopped at the limit of an") for note in again.notes)
+
+
 def test_nothing_is_proved_about_stopped_designs(tmp_path: Path) -> None:
     study = search(ring_space(), "makespan", agent="exact", trials=6, limit=LIMIT, study=tmp_path / "s")
     assert study.proof is not None

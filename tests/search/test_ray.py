@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.search.designs import small_space
 from tests.search.dying import DEATHS, makespan
 from tests.search.test_study import rows
 
-from astrarium.errors import InputError
+from astrarium.errors import AstrariumError, InputError, PluginError, StallError, TraceError
 from astrarium.search import search
+from astrarium.search.ray_pool import RayPool
 
 exam = pytest.mark.exam
 
@@ -49,6 +53,69 @@ def test_no_cluster_at_an_address(root: Path) -> None:
     pytest.importorskip("ray", reason="no Ray here: pip install 'astrarium[ray]'")
     with pytest.raises(InputError, match="no cluster answers"):
         search(small_space(), "makespan", trials=1, ray="no-such-address")
+
+
+class _Cluster:
+    """Answers at once, and counts what is cancelled."""
+
+    def __init__(self) -> None:
+        self.cancelled = list[Any]()
+        self.exceptions = SimpleNamespace(RayTaskError=_TaskError, WorkerCrashedError=KeyError, NodeDiedError=KeyError)
+
+    def get(self, task: Any) -> Any:
+        if isinstance(task, Exception):
+            raise _TaskError(task)
+        return task
+
+    def cancel(self, task: Any, force: bool) -> None:
+        self.cancelled.append(task)
+
+
+class _TaskError(Exception):
+    def __init__(self, cause: Exception):
+        self.cause = cause
+
+
+@pytest.fixture
+def pool() -> RayPool:
+    """A pool on a cluster that is none."""
+    found = RayPool.__new__(RayPool)
+    found._ray = _Cluster()
+    return found
+
+
+@pytest.mark.parametrize(("asked", "cancelled"), [(3, []), (2, [2]), (1, [1, 2]), (0, [])])
+def test_only_tasks_without_an_answer_are_cancelled(pool: RayPool, asked: int, cancelled: list[int]) -> None:
+    """Whoever takes the last answer of a batch asks for no other: Ray 2.60 kills the worker of a finished task that is
+    cancelled with force, with whatever it runs by then."""
+    answers = pool._answers([0, 1, 2])
+    assert [next(answers) for _ in range(asked)] == list(range(asked))
+    answers.close()      # type: ignore[attr-defined]
+    assert pool._ray.cancelled == cancelled
+
+
+def test_errors_of_workers_arrive_as_they_are(pool: RayPool) -> None:
+    with pytest.raises(InputError, match="there: is wrong"):
+        list(pool._answers([InputError("there", "is wrong"), 1]))
+    assert pool._ray.cancelled[1:] == [1]
+    with pytest.raises(_TaskError):
+        list(pool._answers([ValueError("a bug")]))
+
+
+@pytest.mark.parametrize("error", [
+    InputError("there", "is wrong", expected="better", did_you_mean="here"), TraceError("t.0.et", "is cut", rank=1),
+    StallError(["rank 0 waits"]), PluginError("network Toy", "raised")])
+def test_errors_go_to_other_processes(error: AstrariumError) -> None:
+    """Nearly every error has arguments that its text alone does not give back."""
+    there = pickle.loads(pickle.dumps(error))
+    assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
+
+
+@exam
+def test_batches_of_many_parts(cluster: Path, tmp_path: Path) -> None:
+    """Several rounds of parts that end early (issue 35 line 12b: 4 of 6 such searches died)."""
+    found = search(small_space(), "makespan", agent="genetic", trials=300, seed=3, ray="local", study=tmp_path / "s")
+    assert found.trials == 300
 
 
 def test_without_ray_the_pip_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,14 +121,21 @@ def test_maximise_and_requirements(tmp_path: Path) -> None:
 def test_other_plans_and_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study"
     search(small_space(), "makespan", agent="genetic", trials=10, study=path)
-    for change, says in [({"seed": 1}, "another seed"), ({"agent": "random"}, "another agent"),
-                         ({"require": "makespan < 1"}, "other requirements"),
-                         ({"options": {"mutation": 0.2}}, "another agent")]:
+    for change, says in [({"seed": 1}, r"another seed \(0 there, 1 here\)"),
+                         ({"agent": "random"}, r"another agent \(agent: genetic there, random here\)"),
+                         ({"require": "makespan < 1"}, r"other requirements \(none there, \["),
+                         ({"options": {"mutation": 0.2}}, r"another agent \(mutation: .* there, 0\.2 here\)")]:
         with pytest.raises(InputError, match=says):
             search(small_space(), "makespan", **{"agent": "genetic", **change}, trials=10, study=path)
     space = small_space()
-    with pytest.raises(InputError, match="another space"):
+    with pytest.raises(InputError, match=r"another space \(constraints\[0\]: .* == 64 there, .* == 128 here\)"):
         search(Space(space.base, space.choices, "network.npus == 128"), "makespan", trials=10, study=path)
+    chunks = {"collective.chunks": [1, 2], "network.dims[0].shape": ["ring"]}
+    search(Space(space.base, chunks), "makespan", trials=1, study=tmp_path / "order")
+    with pytest.raises(InputError, match=r"another space \(the same in another order\).*--study .*order\.2"):
+        search(Space(space.base, dict(reversed(chunks.items()))), "makespan", trials=1, study=tmp_path / "order")
+    with pytest.raises(InputError, match=r"other objectives \(min there, max here\)"):
+        search(Space(space.base, chunks), maximize="makespan", trials=1, study=tmp_path / "order")
     other = tmp_path / "other.yaml"
     other.write_text("base: design.yaml\n" * 100)
     with pytest.raises(InputError, match="is no study"):

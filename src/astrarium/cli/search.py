@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
-TRIALS, SEED = 200, 0
+TRIALS, SEED, CACHE = 200, 0, "512 MiB"
 EVERY, RARELY = 2.0, 60.0      # seconds between two states of the progress line; at most, where each is a line
 
 
@@ -40,6 +40,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
     parser.add_argument("--limit", metavar="L", action="append", default=[],
                         help='what one design may take: "10 s" of CPU time, "8 GB" of memory; may be repeated')
+    parser.add_argument("--cache", metavar="SIZE", help="what a process holds of workloads, traces and collectives for "
+                                                        f"later designs; default {CACHE}")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
     parser.add_argument("--processes", action="store_true", help="evaluate in processes instead of threads")
     parser.add_argument("--ray", metavar="ADDRESS",
@@ -81,7 +83,7 @@ def _again(options: argparse.Namespace) -> int:
     from astrarium.search.rerun import rerun
 
     given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count",
-             "limit")
+             "limit", "cache")
     idle(next((f"--{name.replace('_', '-')}" for name in given if getattr(options, name) not in (None, [], False)), ""),
          any(getattr(options, name) not in (None, [], False) for name in given), "a bundle as it is, or a space")
     with _Line(sys.stderr) as line:
@@ -128,7 +130,7 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
                       require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
                       processes=options.processes, ray=options.ray, study=study, limit=options.limit or file.limit,
-                      progress=line.show)
+                      cache=options.cache or CACHE, progress=line.show)
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -112,9 +113,18 @@ def dumps(given: Calibration, note: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-@functools.lru_cache(maxsize=8)
 def load_calibrated(path: str) -> DeviceModel:
-    """The model of a file that `dumps` made; a file is read once per process. Raises InputError where it is none."""
+    """The model of a file that `dumps` made; a file is read again only after it has changed. Raises InputError where it
+    is none."""
+    try:
+        about = os.stat(path)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from None
+    return _loaded(path, (about.st_mtime_ns, about.st_size, about.st_ino))
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(path: str, _: tuple[int, ...]) -> DeviceModel:
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         data = toml.loads(Path(path).read_text(encoding="utf-8"))

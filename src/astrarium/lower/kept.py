@@ -1,4 +1,4 @@
-"""Caches that runs of many designs share: workloads, collectives, what the engine measured.
+"""Caches that runs of many designs share: workloads, traces, collectives, what the engine measured.
 
 Whoever runs many designs makes a `Kept` and gives it to every run. Results do not depend on it.
 """
@@ -8,41 +8,64 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from astrarium.cache import Cache
-from astrarium.collective.lower import ScheduleCache, schedule_cache
+from astrarium.cache import Budget, Cache
+from astrarium.collective.lower import ScheduleCache
 from astrarium.engine import Measurements
 from astrarium.lower.native_work import Work
 
 if TYPE_CHECKING:
+    from astrarium.trace.columns import Traces
     from astrarium.workload.graph import Forms
 
-__all__ = ["Kept"]
+__all__ = ["BYTES", "Kept"]
 
-WORKS = 128             # workloads, with what is lowered from them: a few MB each
-COLLECTIVES = 1 << 13   # settings, choices and plans
+BYTES = 1 << 29     # of all caches together
+ENGINE = 5          # the part of it that the engine's measurements take
 
 
 class Kept(Struct, frozen=True, eq=False, dict=True):
-    """What runs share. Bounded; for several threads at once.
+    """What runs share: about `most` bytes, of which the engine has a fifth. For several threads at once."""
 
-    `works` by (workload, ranks, where tensors are placed).
-    `collectives`: settings, choices and plans, each key with its kind in front.
-    """
+    most: int = BYTES
 
-    schedules: ScheduleCache = field(default_factory=schedule_cache)
-    works: Cache[Work] = field(default_factory=lambda: Cache(WORKS))
-    collectives: Cache[Any] = field(default_factory=lambda: Cache(COLLECTIVES))
+    def __post_init__(self) -> None:
+        _ = self.budget     # one for all threads
+
+    @cached_property
+    def budget(self) -> Budget:
+        """The bound of all caches but the engine's."""
+        return Budget(self.most - self.most // ENGINE)
+
+    @cached_property
+    def works(self) -> Cache[Work]:
+        """Generated workloads by (workload, ranks, where tensors are placed)."""
+        return Cache(self.budget)
+
+    @cached_property
+    def traces(self) -> Cache[Traces]:
+        """Traces that were read, by (path, ranks)."""
+        return Cache(self.budget)
+
+    @cached_property
+    def collectives(self) -> Cache[Any]:
+        """Settings, choices and plans of collectives, each key with its kind in front."""
+        return Cache(self.budget)
+
+    @cached_property
+    def schedules(self) -> ScheduleCache:
+        """Schedules of algorithms."""
+        return Cache(self.budget)
 
     @cached_property
     def forms(self) -> Forms:
         """Blocks of models that layouts have in common."""
         from astrarium.workload.graph import Forms  # traces need no models
 
-        return Forms()
+        return Forms(Cache(self.budget))
 
     @cached_property
     def measurements(self) -> Measurements:
         """What the engine measured."""
-        return Measurements()
+        return Measurements(self.most // ENGINE)

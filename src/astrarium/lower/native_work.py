@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from astrarium.cache import Cache, frozen
+from astrarium.cache import Budget, Cache, frozen
 from astrarium.compute.config import replays_all
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan
@@ -41,7 +41,8 @@ class Work(Struct, frozen=True, eq=False, dict=True):
     `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
     `source` is what it was made from. To run one workload on many designs, make its Work once (`from_generated`) and
     give it to `lower` or `simulate` in place of the source. Of several `jobs` each has its own work, and `source` names
-    the nodes of all. `lowered` caches what was lowered from it; a key begins with the kind of its value.
+    the nodes of all. `lowered` caches what was lowered from it, within `budget` where there is one; a key begins with
+    the kind of its value.
     """
 
     classes: tuple[TraceClass, ...]
@@ -50,10 +51,11 @@ class Work(Struct, frozen=True, eq=False, dict=True):
     source: Traces | Generated | None = None
     meetings: tuple[CollectivePlan, ...] = ()
     jobs: tuple[PlacedWork, ...] = ()
+    budget: Budget | None = None
 
     @cached_property
     def lowered(self) -> Cache[Any]:
-        return Cache(LOWERED)
+        return Cache(LOWERED if self.budget is None else self.budget)
 
     @cached_property
     def process_groups(self) -> int:
@@ -97,11 +99,11 @@ def own_slots(trace: TraceClass) -> TraceClass:
     return replace(trace, slot_a=trace.slot_a[:, trace.slot], slot_b=trace.slot_b[:, trace.slot], slot=None)
 
 
-def from_generated(generated: Generated, ranks: int) -> Work:
-    """The work that a generator made for `ranks` ranks. Raises InputError, and TraceError with rank, node and name, for
-    what cannot run: see `check_generated`."""
+def from_generated(generated: Generated, ranks: int, budget: Budget | None = None) -> Work:
+    """The work that a generator made for `ranks` ranks; `budget` is that of its caches. Raises InputError, and
+    TraceError with rank, node and name, for what cannot run: see `check_generated`."""
     check_generated(generated, ranks)
-    return Work(generated.classes, tuple(map(frozen, generated.groups)), generated.names, generated)
+    return Work(generated.classes, tuple(map(frozen, generated.groups)), generated.names, generated, budget=budget)
 
 
 def rank_count(design: Design) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -20,10 +20,13 @@ __all__ = ["TraceCache", "read_files", "read_work"]
 TraceCache = MutableMapping[tuple[str, int], Traces]
 """Traces by (path, number of ranks); give one dict to several runs, and files are read once."""
 
+Reader = Callable[[tuple[str, int], Callable[[], Traces]], Traces]
+"""From (path, number of ranks) and a function that reads them to the traces, through a cache."""
 
-def read_work(design: Design, cache: TraceCache, kept: Kept) -> Work:
-    """The work of a design: of the files that its workload names, through `cache`, or of its generator, through `kept`.
-    Raises what reading, generating and `work_of` do."""
+
+def read_work(design: Design, cache: TraceCache | None, kept: Kept) -> Work:
+    """The work of a design: of the files that its workload names, through `cache` where there is one, or of its
+    generator; else through `kept`. Raises what reading, generating and `work_of` do."""
     workload, ranks = design.workload, rank_count(design)
     if isinstance(workload, Jobs):
         from astrarium.lower.jobs import read_jobs  # one workload starts without it
@@ -32,16 +35,17 @@ def read_work(design: Design, cache: TraceCache, kept: Kept) -> Work:
     if isinstance(workload, SingleCollective):
         return work_of(design, None)
     if isinstance(workload, Trace):
-        return work_of(design, _traces(design, workload, cache))
+        return work_of(design, _traces(design, workload, kept.traces.get if cache is None else _through(cache)))
     placed = placed_of(design, kept)
     return kept.works.get((workload, ranks, placed),
-                          lambda: from_generated(generate(workload, ranks, kept.forms, placed), ranks))
+                          lambda: from_generated(generate(workload, ranks, kept.forms, placed), ranks,
+                                                 kept.budget))
 
 
 def read_files(design: Design, cache: TraceCache) -> None:
     """Read what `read_work` would, where that is files."""
     if isinstance(design.workload, Trace):
-        _traces(design, design.workload, cache)
+        _traces(design, design.workload, _through(cache))
     if isinstance(design.workload, Jobs):
         from astrarium.lower.jobs import job_designs
 
@@ -49,19 +53,28 @@ def read_files(design: Design, cache: TraceCache) -> None:
             read_files(job, cache)
 
 
-def _traces(design: Design, workload: Trace, cache: TraceCache) -> Traces:
+def _through(cache: TraceCache) -> Reader:
+    def read(key: tuple[str, int], make: Callable[[], Traces]) -> Traces:
+        if key not in cache:
+            cache[key] = make()
+        return cache[key]
+    return read
+
+
+def _traces(design: Design, workload: Trace, held: Reader) -> Traces:
     from astrarium.trace.read import read_traces, refuse_more  # generated workloads start without it: 12 ms
 
     if workload.rank is not None:
-        return _one_rank(design, workload, workload.rank, cache)
+        return _one_rank(design, workload, workload.rank, held)
     key = (workload.path, rank_count(design))
-    if key not in cache:
+
+    def read() -> Traces:
         refuse_more(*key)
-        cache[key] = read_traces(*key)
-    return cache[key]
+        return read_traces(*key)
+    return held(key, read)
 
 
-def _one_rank(design: Design, workload: Trace, rank: int, cache: TraceCache) -> Traces:
+def _one_rank(design: Design, workload: Trace, rank: int, held: Reader) -> Traces:
     """The trace of one rank, alone by its recorded times or on all NPUs."""
     from astrarium.profile.equal_ranks import equal_ranks
     from astrarium.profile.recorded import world_size
@@ -69,10 +82,9 @@ def _one_rank(design: Design, workload: Trace, rank: int, cache: TraceCache) -> 
 
     ranks = rank_count(design)
     key = (trace_of_rank(workload.path, rank), 1)
-    if key not in cache:
-        cache[key] = read_traces(*key)
-    job = world_size(cache[key], 0) or 1
+    traces = held(key, lambda: read_traces(*key))
+    job = world_size(traces, 0) or 1
     if ranks == 1 < job and not replays_everything(design):
         raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: nobody to communicate with",
                          expected=f"a network of {job} NPUs (equal ranks), or its recorded times (run --trace --rank)")
-    return cache[key] if ranks == 1 else equal_ranks(cache[key], rank, ranks)
+    return traces if ranks == 1 else equal_ranks(traces, rank, ranks)

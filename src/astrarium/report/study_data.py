@@ -24,6 +24,8 @@ from astrarium.search.analysis import (
     value_of,
 )
 from astrarium.search.best import Front, Ranked, ranked
+from astrarium.search.inputs import of_values
+from astrarium.search.resume import refuse_others
 from astrarium.search.stored import StoredStudy
 from astrarium.search.surrogate import Surrogate
 
@@ -97,6 +99,8 @@ def study_report(studies: Sequence[StoredStudy], *, simulate: bool = True) -> St
                 cloud.append(trial.verdict.values)
     model, shares, problem = _model(studies)
     run = simulate and best and not studies[0].functions
+    if run:
+        studies[0].refuse_other_inputs("--no-run: nothing is simulated then")
     return StudyReport(
         tuple(studies), tuple(map(_summary, studies)), tuple(best[:BEST]), tuple(trial for _, trial in best),
         front.trials, tuple(cloud), tuple(convergence(studies)), model, problem, shares,
@@ -117,6 +121,8 @@ def _comparable(studies: Sequence[StoredStudy]) -> None:
                 which = "other" if key.endswith("s") else "another"
                 raise InputError(study.path, f"has {which} {key} than {studies[0].path}",
                                  expected="studies of one space and goal; a report for each")
+        if studies[0].inputs is not None and study.inputs is not None:
+            refuse_others(study.path, of_values(study.inputs), of_values(studies[0].inputs), "a report for each")
 
 
 def _merged(studies: Sequence[StoredStudy], count: int) -> list[tuple[StoredStudy, Trial]]:

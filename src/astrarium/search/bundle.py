@@ -8,7 +8,6 @@ carry no dates. Run again by the same version, a study gives the same `trials.js
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 import platform
@@ -22,11 +21,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from astrarium.config import replace_all
-from astrarium.config.base import Config
 from astrarium.config.files import plain_with_files, with_files
-from astrarium.config.spec import specs
 from astrarium.design import Design
 from astrarium.errors import InputError
+from astrarium.search.inputs import file_fields, files_of
 from astrarium.search.space import Space
 from astrarium.search.stored import StoredStudy, study_of
 from astrarium.search.study import Plan
@@ -63,11 +61,12 @@ class _Names(Struct):
 
 def write_bundle(study: StoredStudy, path: str) -> int:
     """Write a study's bundle, whole or not at all; its trials. Raises InputError where the goal is a Python function,
-    a choice or a case names files, or a file is missing."""
+    a choice or a case names files, or a file is missing or no longer the one of the trials."""
     if study.functions:
         raise InputError(study.path, "cannot run again: an objective was a Python function", expected="expressions")
     names, space = _Names(), study.plan.space
     found = _input_files(study, names)
+    study.refuse_other_inputs("a study of the files that are here now")
     base = None if space.base is None else with_files(space.base, names)
     plan = replace(study.plan, space=Space(base, space.choices, space.where, space.derived, space.variables))
     lines = list(lines_of(study, names.folders))
@@ -144,9 +143,9 @@ def _input_files(study: StoredStudy, names: _Names) -> dict[str, bytes]:
     space = study.plan.space
     if space.base is None:
         return {}
-    fields = dict(_file_fields(space.base, ""))
+    fields = dict(file_fields(space.base))
     for case in study.plan.goal.cases:
-        changed = dict(_file_fields(replace_all(space.base, case.changes), ""))
+        changed = dict(file_fields(replace_all(space.base, case.changes)))
         if changed != fields:
             raise InputError(study.path, f"cases.{case.name} reads other files than the base",
                              expected="one set of files")
@@ -157,28 +156,13 @@ def _input_files(study: StoredStudy, names: _Names) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for path, value in fields.items():
         names(value)
-        matches = sorted(glob.glob(value) if "*" in value else [value] if os.path.isfile(value)
-                         else glob.glob(glob.escape(value) + ".*"))
+        matches = files_of(value)
         if not matches:
             raise InputError(path, f"there is no file {value}")
         for match in matches:
             with open(match, "rb") as stream:
                 found[names(match)] = stream.read()
     return found
-
-
-def _file_fields(config: Config, path: str) -> Iterator[tuple[str, str]]:
-    """(dotted path, value) of every file field."""
-    for spec in specs(type(config)):
-        value, where = getattr(config, spec.name), f"{path}.{spec.name}" if path else spec.name
-        if isinstance(value, Config):
-            yield from _file_fields(value, where)
-        elif isinstance(value, tuple):
-            for index, each in enumerate(value):
-                if isinstance(each, Config):
-                    yield from _file_fields(each, f"{where}[{index}]")
-        elif spec.knob.file and isinstance(value, str) and value:
-            yield where, value
 
 
 def _versions() -> dict[str, str]:

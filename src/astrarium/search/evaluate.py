@@ -15,14 +15,14 @@ from astrarium.config import replace_all
 from astrarium.cost import FIGURES
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError, StoppedError
-from astrarium.lower.kept import Kept
+from astrarium.lower.kept import BYTES, Kept
 from astrarium.result import Result
 from astrarium.search.expression import Node, Op, compiled, names_in
 from astrarium.search.goal import Case, Goal, Judge
 from astrarium.search.limits import NO_LIMITS, STOPPED, Guard, Limits
 from astrarium.search.space import Point, Space
 from astrarium.search.update import Updater
-from astrarium.simulate import TraceCache, prepare
+from astrarium.simulate import prepare
 
 __all__ = ["Evaluator", "Verdict"]
 
@@ -87,9 +87,11 @@ class _Condition(Struct, frozen=True):
 
 
 class Evaluator:
-    """Judges points of a space; safe to call from several threads at once. `guard` ends them."""
+    """Judges points of a space; safe to call from several threads at once. `guard` ends them; `cache` is about how many
+    bytes of workloads, traces and collectives are held for later points."""
 
-    def __init__(self, space: Space, goal: Goal, *, fold: str | None = None, limits: Limits = NO_LIMITS):
+    def __init__(self, space: Space, goal: Goal, *, fold: str | None = None, limits: Limits = NO_LIMITS,
+                 cache: int = BYTES):
         """Raises InputError for whatever is wrong with the goal or with a case."""
         if space.base is None:
             raise InputError("base", "is missing", expected="the design that the choices change")
@@ -109,8 +111,7 @@ class Evaluator:
             raise InputError("cases", "do not go with an objective that is a Python function, which sees one run",
                              expected="expressions, or one case")
         self.cases = [(case.weight, self._case(case)) for case in cases]
-        self._traces: TraceCache = {}
-        self._kept = Kept()
+        self._kept = Kept(cache)
         self._check_figures()
 
     def _check_figures(self) -> None:
@@ -191,7 +192,7 @@ class Evaluator:
         return Verdict(tuple([float(value) for value in values]), tuple(figures), tuple(slacks))
 
     def _prepared(self, design: Design) -> Callable[[], Result]:
-        return prepare(design, fold=self.fold, record=self.judge.record, cache=self._traces, kept=self._kept)
+        return prepare(design, fold=self.fold, record=self.judge.record, kept=self._kept)
 
     def run(self, design: Design) -> Result:
         """One simulation, as trials run it."""

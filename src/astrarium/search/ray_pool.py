@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from astrarium.errors import InputError
+from astrarium.errors import AstrariumError, InputError
 from astrarium.search.agents.libraries import needed
 
 __all__ = ["RETRIES", "RayPool"]
@@ -49,13 +49,18 @@ class RayPool:
         left = list(asked)
         try:
             while left:
-                yield self._ray.get(left[0])
-                del left[0]
+                found = self._ray.get(left[0])
+                del left[0]         # before the answer goes out: nobody may ask for another one
+                yield found
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, AstrariumError):
+                raise error.cause from None
+            raise
         except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
             raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
                              expected="workers that live; the same command goes on with this study") from error
         finally:
-            for each in left:       # whatever ended it here ends it there
+            for each in left:       # what ended the batch here ends its other parts there
                 self._ray.cancel(each, force=True)
 
     def close(self) -> None:

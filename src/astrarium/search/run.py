@@ -16,15 +16,16 @@ from astrarium.search.space import Space
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.study import Plan, Progress, Study, conduct
 from astrarium.search.workers import Workers
+from astrarium.units import Bytes
 
-__all__ = ["chosen_agent", "default_agent", "search"]
+__all__ = ["cache_of", "chosen_agent", "default_agent", "search"]
 
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
            cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
            trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
-           progress: Callable[[Progress], None] | None = None) -> Study:
+           cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
     """Search a space.
 
     `minimize` and `maximize`: `makespan`, another figure or name (`runtime_x_cost`), an expression, a function of
@@ -33,14 +34,26 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     evaluates so many designs at a time, in threads or in `processes`, and `ray` (`local`, `auto`, `host:port`) as many
     as a Ray cluster has CPUs; the trials are the same.
     `study`: the file that keeps them; the same call goes on where it stopped. `limit`: what one design may take, "10 s"
-    of CPU time or "8 GB" of memory, or both; one that takes more is a trial without values, which says so.
+    of CPU time or "8 GB" of memory, or both; one that takes more is a trial without values, which says so. `cache`:
+    what a process holds of workloads, traces and collectives for later designs, text or bytes; no result depends on it.
     Raises InputError before the first trial for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
     plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
-    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit)) as workers, \
-            Store(MEMORY if study is None else os.fspath(study)) as store:
+    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
+                 cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
         return conduct(plan, trials, store, workers, progress)
+
+
+def cache_of(given: str | int) -> int:
+    """Bytes of caches, as a person writes them. Raises InputError."""
+    try:
+        size = int(Bytes(given)) if isinstance(given, str) else given
+    except InputError:
+        size = 0
+    if size <= 0:
+        raise InputError("cache", f"{given!r} is no size", expected='one such as "2 GB"')
+    return size
 
 
 def default_agent(goal: Goal) -> str:

@@ -16,6 +16,8 @@ from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Options
 from astrarium.search.disk import damaged, disk_error, reading
 from astrarium.search.goal import Case, Goal, Judge, Objective
+from astrarium.search.inputs import Inputs, inputs_of
+from astrarium.search.resume import INPUTS, refuse_others
 from astrarium.search.spacefile import space_from
 from astrarium.search.store import APPLICATION, Trial, trials_in
 from astrarium.search.study import FUNCTION, Plan
@@ -24,11 +26,13 @@ __all__ = ["StoredStudy", "load_study", "study_of"]
 
 
 class StoredStudy(Struct, frozen=True):
-    """A study file. `functions`: some objective was a Python function, so that no trial can be run again."""
+    """A study file. `functions`: some objective was a Python function, so that no trial can be run again. `inputs`:
+    those of its trials, None where the file does not say."""
 
     path: str
     plan: Plan
     functions: bool
+    inputs: Inputs | None = None
 
     def trials(self) -> Iterator[Trial]:
         """Every trial, in order; a study that is at work may be read."""
@@ -38,6 +42,12 @@ class StoredStudy(Struct, frozen=True):
                 yield from trials_in(data, 0)
         finally:
             data.close()
+
+    def refuse_other_inputs(self, otherwise: str) -> None:
+        """Raise InputError where what a run would read now is not that of the trials."""
+        if self.inputs is not None:
+            now = inputs_of(self.plan.space, self.plan.goal, self.plan.agent)
+            refuse_others(self.path, self.inputs, now, otherwise)
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -83,7 +93,8 @@ def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStud
     goal = Goal(objectives, tuple(meta["requirements"]), cases)
     agent = cast(AgentOptions, decode(Options, meta["agent"]))
     functions = any(callable(each.measure) for each in objectives)
-    return StoredStudy(name, Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"])), functions)
+    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]))
+    return StoredStudy(name, plan, functions, meta.get(INPUTS))
 
 
 def _no_function(*_: object) -> float:

@@ -21,15 +21,17 @@ from astrarium.search.agents.plugin import PluginAgent
 from astrarium.search.best import Front, Top
 from astrarium.search.evaluate import Verdict
 from astrarium.search.goal import Goal
+from astrarium.search.inputs import inputs_of
+from astrarium.search.resume import resume
 from astrarium.search.space import Point, Space
 from astrarium.search.spacefile import space_plain
-from astrarium.search.store import Store, Trial
+from astrarium.search.store import MEMORY, Store, Trial
 from astrarium.search.workers import Judges
 from astrarium.units import Quantity
 
 __all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "design_keys", "jsonable"]
 
-FORMAT = "1"
+FORMAT = "2"
 FUNCTION = "a Python function"
 TICK = 1.0
 
@@ -117,21 +119,12 @@ class Study(Struct, frozen=True):
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
             progress: Callable[[Progress], None] | None = None) -> Study:
     """Search until the open `store` holds `trials` trials; what it holds already is replayed, not run again. Raises
-    InputError where the store is of another plan."""
+    InputError where the store is of another plan, or of other inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
-    _same_plan(plan, store)
+    if store.path != MEMORY:
+        resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
     return _Loop(plan, trials, store, workers, progress).run()
-
-
-def _same_plan(plan: Plan, store: Store) -> None:
-    described, known = plan.described(), store.meta()
-    if not known:
-        store.describe(described)
-    for key, value in described.items():
-        if known and known.get(key) != value:
-            raise InputError(store.path, f"holds a study with {'other' if key.endswith('s') else 'another'} {key}",
-                             expected="the same command, or another file")
 
 
 def _started(plan: Plan) -> Agent:
@@ -164,7 +157,7 @@ class _Loop:
         self.start = self.told = time.perf_counter()
         self.notes: list[str] = []
         self.problem = ""
-        self.stopped, self.key = 0, design_keys(plan)
+        self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
 
     def run(self) -> Study:
         """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
@@ -184,6 +177,9 @@ class _Loop:
             self.round += 1
             self._report()
         self.store.flush()
+        if self.stored_stops:
+            self.notes.append(f"{self.stored_stops:,} stored trials were stopped at the limit of an earlier command, "
+                              "and stay without values whatever the limit is now; another --study tries them again")
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
@@ -232,6 +228,7 @@ class _Loop:
                                   "(another version of a library?); the stored trials stand")
             found.append(trial)
             self._count(trial)
+            self.stored_stops += trial.verdict.stopped
         return found
 
     def _evaluated(self, points: Sequence[Point]) -> list[Trial]:

@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -15,8 +16,10 @@ from types import TracebackType
 from typing import Literal
 
 from astrarium.errors import InputError
+from astrarium.lower.kept import BYTES
 from astrarium.search.evaluate import Evaluator, Verdict
 from astrarium.search.goal import Goal
+from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.limits import NO_LIMITS, Limits
 from astrarium.search.ray_pool import RayPool
 from astrarium.search.space import Point, Space
@@ -32,17 +35,18 @@ Judges = Callable[[Sequence[Point]], Iterator[Verdict]]
 
 class Workers:
     """`jobs` of them, or those of the Ray cluster at `ray`; to be used with `with`, which an exception leaves within a
-    design. `limits` are those of each design. Raises InputError for whatever is wrong with the goal."""
+    design. `limits` are those of each design, `cache` the bytes that a process holds for later designs. Raises
+    InputError for whatever is wrong with the goal."""
 
     def __init__(self, space: Space, goal: Goal, jobs: int = 1, kind: Kind = "threads", ray: str | None = None,
-                 limits: Limits = NO_LIMITS):
+                 limits: Limits = NO_LIMITS, cache: int = BYTES):
         if jobs < 1:
             raise InputError("jobs", f"{jobs} is impossible", expected="1 or more")
         if limits.memory is not None and jobs > 1 and kind == "threads":
             raise InputError("limit", "threads share their memory, so that of one design cannot be limited",
                              expected=f"processes (--processes beside -j {jobs}), or -j 1")
-        self.evaluator = Evaluator(space, goal, limits=limits)
-        self._space, self._goal, self.jobs, self.kind, self.ray = space, goal, jobs, kind, ray
+        self.evaluator = Evaluator(space, goal, limits=limits, cache=cache)
+        self._space, self._goal, self.jobs, self.kind, self.ray, self._cache = space, goal, jobs, kind, ray, cache
         self._pool: Executor | None = None
         self._cluster: RayPool | None = None
         self._alive: Connection | None = None       # the end that processes watch: they end when it is closed
@@ -50,7 +54,7 @@ class Workers:
 
     def __enter__(self) -> Workers:
         if self.ray is not None:
-            self._shipped = self._as_bytes()
+            self._shipped = self._as_bytes(inputs_of(self._space, self._goal))
             self._cluster = RayPool(self.ray)
             self.jobs = self._cluster.cpus
         elif self.jobs > 1 and self.kind == "threads":
@@ -95,10 +99,10 @@ class Workers:
             self._pace = max(FASTEST, taken / count)
             yield verdict
 
-    def _as_bytes(self) -> bytes:
-        """Space, goal and limits for another process."""
+    def _as_bytes(self, inputs: Inputs | None = None) -> bytes:
+        """Space, goal, limits and cache for another process; `inputs`: what another machine must have."""
         try:
-            return pickle.dumps((self._space, self._goal, self.evaluator.guard.limits))
+            return pickle.dumps((self._space, self._goal, self.evaluator.guard.limits, self._cache, inputs))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
                              expected="threads, or functions that stand in a module") from None
@@ -117,9 +121,12 @@ def _end_with(watched: Connection) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _evaluator(shipped: bytes) -> Evaluator:
-    """What a worker process makes once."""
-    space, goal, limits = pickle.loads(shipped)
-    return Evaluator(space, goal, limits=limits)
+    """What a worker process makes once. Raises InputError where its machine has other inputs."""
+    space, goal, limits, cache, inputs = pickle.loads(shipped)
+    if inputs is not None and (said := differing(inputs, inputs_of(space, goal))):
+        raise InputError(f"worker on {platform.node()}", f"has other inputs: {said}",
+                         expected="one Astrarium, catalog and set of files on every machine")
+    return Evaluator(space, goal, limits=limits, cache=cache)
 
 
 def _evaluate(shipped: bytes, points: Sequence[Point]) -> list[Verdict]:

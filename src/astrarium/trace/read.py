@@ -16,7 +16,7 @@ from astrarium.trace._wire import VARINT, Cursor
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.node import decode_metadata
 
-__all__ = ["find_traces", "rank_of_file", "read_traces", "refuse_leftovers", "refuse_more", "trace_of_rank",
+__all__ = ["find_traces", "rank_of_file", "ranks_of", "read_traces", "refuse_leftovers", "refuse_more", "trace_of_rank",
            "traces_of_bytes"]
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -68,7 +68,7 @@ def trace_of_rank(workload: str, rank: int) -> str:
         return workload
     prefix = workload.removesuffix(".*.et")
     if not os.path.isfile(path := f"{prefix}.{rank}.et"):
-        raise _missing(prefix, path, _existing(prefix))
+        raise _missing(prefix, path, ranks_of(prefix))
     return path
 
 
@@ -84,7 +84,7 @@ def _single(workload: str) -> bool:
 
 def refuse_more(workload: str, ranks: int) -> None:
     """InputError where there are traces of further ranks than 0 .. ranks - 1: work that nobody would do."""
-    more = [rank for rank in _existing(workload.removesuffix(".*.et")) if rank >= ranks]
+    more = [rank for rank in ranks_of(workload.removesuffix(".*.et")) if rank >= ranks]
     if more:
         raise InputError("workload.path", f"{workload} has traces of ranks {spans(more)} too",
                          expected=f"ranks 0 to {ranks - 1}: one per NPU, or per entry of system.placement")
@@ -92,13 +92,13 @@ def refuse_more(workload: str, ranks: int) -> None:
 
 def refuse_leftovers(prefix: str, ranks: int) -> None:
     """InputError where a prefix to be written has traces of further ranks already: they would seem to belong to it."""
-    more = [rank for rank in _existing(prefix) if rank >= ranks]
+    more = [rank for rank in ranks_of(prefix) if rank >= ranks]
     if more:
         raise InputError(prefix, f"has traces of ranks {spans(more)} already, and ranks 0 to {ranks - 1} are to "
                          "be written", expected="another prefix, or those files removed")
 
 
-def _existing(prefix: str) -> list[int]:
+def ranks_of(prefix: str) -> list[int]:
     """Ranks that have a file, ascending."""
     folder, stem = os.path.split(prefix)
     pattern = re.compile(re.escape(stem) + r"\.(0|[1-9][0-9]*)\.et")
@@ -110,7 +110,7 @@ def _existing(prefix: str) -> list[int]:
 
 
 def _count(prefix: str) -> int:
-    found = _existing(prefix)
+    found = ranks_of(prefix)
     if not found:
         raise _missing(prefix, f"{prefix}.0.et", found)
     for rank, seen in enumerate(found):
@@ -150,7 +150,7 @@ def _load(path: str, rank: int) -> bytes:
     except FileNotFoundError:
         matched = re.fullmatch(r"(.*)\.(\d+)\.et", path, re.DOTALL)
         prefix = matched[1] if matched else path
-        raise _missing(prefix, path, _existing(prefix)) from None
+        raise _missing(prefix, path, ranks_of(prefix)) from None
     except ValueError as error:      # a NUL or a lone surrogate
         raise InputError("", f"workload file: {path[:80]!r} is not a file name ({error})") from None
     except PermissionError:

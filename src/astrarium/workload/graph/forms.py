@@ -78,10 +78,11 @@ def _step(step: Step, numbers: Iterator[float]) -> Step:
 
 
 class Forms:
-    """Forms of blocks by all that they depend on. Bounded; for several threads at once."""
+    """Forms of blocks by all that they depend on, in `cache` where there is one. Bounded; for several threads at
+    once."""
 
-    def __init__(self) -> None:
-        self._known: Cache[Form] = Cache(MOST)
+    def __init__(self, cache: Cache[Form] | None = None) -> None:
+        self._known: Cache[Form] = Cache(MOST) if cache is None else cache
 
     def __len__(self) -> int:
         return len(self._known)

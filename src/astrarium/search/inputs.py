@@ -1,0 +1,188 @@
+"""What the values of a study depend on beside its plan: the version, the catalog, files, plug-ins, Python functions.
+
+A study file records them as entry -> digest, and nothing is added to trials of other inputs.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from astrarium import catalog
+from astrarium.catalog.files import VARIABLE
+from astrarium.config import Config, replace_all, to_plain
+from astrarium.config.spec import specs
+from astrarium.search.agents.base import Options
+from astrarium.search.code import digest_of, plugin_digests, text_of_class, text_of_function, version_of
+from astrarium.search.expression import Const, Op
+from astrarium.search.goal import Goal
+from astrarium.search.space import Space
+from astrarium.search.spacefile import space_plain
+from astrarium.search.typed import field_at
+
+__all__ = ["Inputs", "differing", "file_fields", "files_of", "inputs_of", "of_values"]
+
+Inputs = Mapping[str, str]
+"""Entry, in words -> a version, or a digest."""
+
+BLOCK = 1 << 18         # bytes of a file read at a time
+NAMED = 3               # entries that a message names
+MISSING = "missing"
+OURS = "astrarium"
+CATALOG = os.path.dirname(catalog.__file__)
+AGENT = "agent "        # of entries that say who searched, on which no value depends
+
+
+def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
+    """What the values of a study depend on beside its plan, now and on this machine."""
+    configs = list(_configs(space, goal))
+    found = {"Astrarium": _version(), **_catalog(), **_code(space, goal, (*configs, agent))}
+    paths = {path for config in configs for _, path in _own_files(config)}
+    for path in sorted({*paths, *_chosen_paths(space)}):
+        for name in files_of(path) or [path]:
+            found[f"file {name}"] = _file(name)
+    for axis in space.axes:
+        if whole := [value for value in axis.values if isinstance(value, Config)]:      # what names stand for
+            found[f"values of {axis.name}"] = digest_of(map(to_plain, whole))
+    for name, config in _cases(space, goal):
+        found[f"case {name}"] = digest_of([to_plain(config)])
+    return dict(sorted(found.items()))
+
+
+def _code(space: Space, goal: Goal, configs: Iterable[object]) -> dict[str, str]:
+    """Code that is not ours: classes of configurations and agents, installed plug-ins, functions of the goal."""
+    kinds = {type(each) for each in configs if isinstance(each, Config)}
+    agents = [each.tag for each in configs if isinstance(each, Options)]
+    text = repr((space_plain(space), goal.requirements, [each.measure for each in goal.objectives], agents))
+    return {
+        **{f"{AGENT if issubclass(kind, Options) else 'class '}{kind.__module__}.{kind.__qualname__}":
+           digest_of([text_of_class(kind)]) for kind in kinds if kind.__module__.partition(".")[0] != OURS},
+        **{(AGENT if kind == "agent" else f"plug-in {kind}.") + name: digest
+           for kind, name, digest in plugin_digests(text)},
+        **{f"objective {each.name}": digest_of(text_of_function(each.measure))
+           for each in goal.objectives if not isinstance(each.measure, str)}}
+
+
+def differing(known: Inputs, now: Inputs) -> str:
+    """In words, the entries in which two records differ; empty where they are equal."""
+    names = [name for name in sorted({*known, *now}) if known.get(name) != now.get(name)]
+    said = [_difference(name, known.get(name), now.get(name)) for name in names]
+    more = len(said) - NAMED
+    return ", ".join(said[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def of_values(inputs: Inputs) -> Inputs:
+    """The entries on which values depend: all but those of the agent."""
+    return {name: digest for name, digest in inputs.items() if not name.startswith(AGENT)}
+
+
+def _difference(name: str, known: str | None, now: str | None) -> str:
+    if known is None or now is None:
+        return f"{name} is {'new' if known is None else 'gone'}"
+    if now == MISSING:
+        return f"{name} is missing"
+    return f"{name} was {known}, is {now}" if name == "Astrarium" else f"{name} has changed"
+
+
+def files_of(path: str) -> list[str]:
+    """The files that a file field names: a pattern's, the file itself, the ranks' of a prefix."""
+    from astrarium.trace.read import ranks_of  # generated workloads do without it: 12 ms
+
+    if "*" in path:
+        return sorted(glob.glob(path))
+    ranks = [f"{path}.{rank}.et" for rank in ranks_of(path)]
+    return [path, *ranks] if os.path.isfile(path) else ranks
+
+
+def file_fields(config: Config) -> Iterator[tuple[str, str]]:
+    """(dotted path, value) of every file field."""
+    for where, each in _within(config, ""):
+        for name, value in _own_files(each):
+            yield f"{where}.{name}" if where else name, value
+
+
+def _own_files(config: Config) -> Iterator[tuple[str, str]]:
+    """(name, value) of the file fields of one configuration."""
+    for spec in specs(type(config)):
+        value = getattr(config, spec.name)
+        if spec.knob.file and isinstance(value, str) and value:
+            yield spec.name, value
+
+
+def _within(value: object, path: str) -> Iterator[tuple[str, Config]]:
+    """(dotted path, configuration) of a value and of all that it holds."""
+    if isinstance(value, Config):
+        yield path, value
+        for spec in specs(type(value)):
+            yield from _within(getattr(value, spec.name), f"{path}.{spec.name}" if path else spec.name)
+    elif isinstance(value, tuple):
+        for index, each in enumerate(value):
+            yield from _within(each, f"{path}[{index}]")
+
+
+def _configs(space: Space, goal: Goal) -> Iterator[Config]:
+    """Every configuration in base, cases and choices."""
+    roots = [space.base, *(design for _, design in _cases(space, goal)),
+             *(value for axis in space.axes for value in axis.values if isinstance(value, (Config, tuple)))]
+    for root in roots:
+        for _, config in _within(root, ""):
+            yield config
+
+
+def _cases(space: Space, goal: Goal) -> Iterator[tuple[str, Config]]:
+    if space.base is not None:
+        for case in goal.cases:
+            yield case.name, replace_all(space.base, case.changes)
+
+
+def _chosen_paths(space: Space) -> Iterator[str]:
+    """Paths among the values of choices, and in the expressions of derived values."""
+    for axis in space.axes:
+        if any(each.knob.file for each in axis.fields):
+            yield from (value for value in axis.values if isinstance(value, str) and value)
+    for path in space.scope.derived:
+        if space.base is not None and field_at(space.base, path, {}).knob.file:
+            yield from _words(space.scope.meaning(path)[0])
+
+
+def _words(node: object) -> Iterator[str]:
+    if isinstance(node, Const) and isinstance(node.value, str):
+        yield node.value
+    for each in node.args if isinstance(node, Op) else ():
+        yield from _words(each)
+
+
+def _file(path: str) -> str:
+    """SHA-256 of a file's content, shortened."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            while block := stream.read(BLOCK):
+                digest.update(block)
+    except (OSError, ValueError):       # ValueError: no file can have such a name
+        return MISSING
+    return digest.hexdigest()[:32]
+
+
+def _version() -> str:
+    """The version; of one between releases, with a digest of the code."""
+    version = version_of(OURS)
+    if version and "dev" not in version:
+        return version
+    return f"{version} (code {_folder(os.path.dirname(CATALOG), ('.py', '.so', '.pyd'))[:8]})".lstrip()
+
+
+def _catalog() -> dict[str, str]:
+    """The catalog that came with the package, and the files beside it."""
+    beside = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return {"the catalog": _folder(CATALOG, (".toml", ".npz")),
+            **{f"catalog {path}": _file(path) for path in beside if path}}
+
+
+def _folder(folder: str, ends: tuple[str, ...]) -> str:
+    """The digest of the files in a folder and below whose names have one of these ends."""
+    names = sorted(os.path.join(where, name) for where, _, found in os.walk(folder) for name in found
+                   if name.endswith(ends))
+    return digest_of((os.path.relpath(name, folder), _file(name)) for name in names)

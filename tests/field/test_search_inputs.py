@@ -1,0 +1,61 @@
+"""Studies that go on after a file of theirs has changed. Source: users' report, issue 35 line 12b."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.commands import Run
+
+MICRO = """workload: {source: micro, pattern: collectives, count: 4, payload: %s}
+network: {dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 1 us}]}
+"""
+SPACE = """base:
+  workload: {source: trace, path: tr/m, groups: tr/m.groups.json}
+  network: {dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 1 us}]}
+  collective: {choice: none, all_reduce: [ring], all_gather: [ring], reduce_scatter: [ring], all_to_all: [direct]}
+choices:
+  network.dims[0].bandwidth: {from: 10 GB/s, to: 500 GB/s, step: 10 GB/s}
+  collective.chunks: [1, 2, 4, 8]
+minimize: makespan
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
+    """A folder with a search over a trace, and ten trials of it in s.study."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(SPACE)
+    (tmp_path / "tr").mkdir()
+    trace(tmp_path, run, "1 MB")
+    assert searched(run, 10).code == 0
+    return tmp_path
+
+
+def trace(folder: Path, run: Run, payload: str) -> None:
+    (folder / "w.yaml").write_text(MICRO % payload)
+    assert run("trace", "write", "w.yaml", "-o", "tr/m").code == 0
+
+
+def searched(run: Run, trials: int, study: str = "s.study"):      # type: ignore[no-untyped-def]
+    return run("search", "s.yaml", "--agent", "random", "--trials", trials, "--study", study)
+
+
+def test_a_trace_16_times_as_large_is_refused(here: Path, run: Run) -> None:
+    trace(here, run, "16 MB")
+    said = searched(run, 20)
+    assert said.code == 1
+    assert "holds trials of other inputs: file tr/m.0.et has changed" in said.err
+    assert "--study s.2.study" in said.err
+
+
+def test_both_ways_on(here: Path, run: Run) -> None:
+    """The new study takes no trial of the old one; with the old trace back, the old study goes on."""
+    trace(here, run, "16 MB")
+    new = searched(run, 20, "s.2.study")
+    assert "20 trials in" in new.out
+    assert "makespan       102.9 us" not in new.out
+    trace(here, run, "1 MB")
+    old = searched(run, 20)
+    assert "10 trials in" in old.out
+    assert "makespan       102.9 us" in old.out
