@@ -70,7 +70,7 @@ def test_columns_are_shared_by_networks_under_which_groups_lie_alike() -> None:
 def _trained(number: int) -> Design:
     """One of many designs whose workloads take 4 MB each and more."""
     work = ar.Transformer("llama3-8b", tp=2, pp=4, dp=2, global_batch=64 + 2 * number, micro_batch=1, seq=512)
-    return ar.Design(workload=work, compute="h100_sxm", memory=ar.Memory(bandwidth="3 TB/s"),
+    return ar.Design(workload=work, compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3 TB/s"),
                      network=ar.Network([ar.Switch(16, bandwidth="50 GB/s", latency="1 us")]))
 
 
