@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.search.designs import small_space
 from tests.search.dying import DEATHS, makespan
 from tests.search.test_study import rows
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, install_line
 from astrarium.search import search
 
 exam = pytest.mark.exam
@@ -53,5 +54,5 @@ def test_no_cluster_at_an_address(root: Path) -> None:
 
 def test_without_ray_the_pip_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install 'astrarium\[ray\]'"):
+    with pytest.raises(InputError, match=re.escape(install_line("ray"))):
         search(small_space(), "makespan", trials=1, ray="local")
