@@ -24,12 +24,11 @@ def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
     from astrarium.cluster.serving import load_serving, serve
-    from astrarium.config import assignment, replace_all
+    from astrarium.config import assignments
 
-    serving = read_as("serving file", load_serving, options.serving)
+    changes = assignments(options.set)
+    serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
     say_imports(serving)
-    if options.set:
-        serving = replace_all(serving, dict(map(assignment, options.set)))
     served = serve(serving.design, serving.requests, serving.policy, serving.buckets)
     if options.json:
         print(json.dumps(dict(served.summary(serving.objective)), indent=1))

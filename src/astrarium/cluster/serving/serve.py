@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 from astrarium import config
@@ -28,9 +30,10 @@ class Serving(Config, frozen=True, kw_only=True):
     objective: Annotated[Objective, Knob("What was promised (SLO).")] = Objective()
 
 
-def load_serving(path: str | os.PathLike[str]) -> Serving:
-    """Read a serving file (YAML). Raises InputError with every problem, its line, and what was expected."""
-    return config.load(Serving, path)
+def load_serving(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> Serving:
+    """Read a serving file (YAML), with `changes` (path -> value) made. Raises InputError with every problem, its line,
+    and what was expected."""
+    return config.load(Serving, path, changes)
 
 
 def serve(design: Design | str | os.PathLike[str], requests: Arrivals, policy: Policy | None = None,
