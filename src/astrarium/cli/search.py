@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
@@ -66,6 +67,8 @@ def run(options: argparse.Namespace) -> int:
     file = read_as("space", load_search, options.space)
     say_imports(file.space.base)
     if options.count:
+        _nothing_but(options, ("best", "processes", "ray"), "no --count beside it: nothing is evaluated")
+        idle("-j", options.jobs > 1, "no --count beside it: nothing is evaluated")
         return _count(file, options)
     study = _searched(file, options)
     for text in study.notes:
@@ -80,10 +83,7 @@ def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
     from astrarium.search.rerun import rerun
 
-    given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count",
-             "limit")
-    idle(next((f"--{name.replace('_', '-')}" for name in given if getattr(options, name) not in (None, [], False)), ""),
-         any(getattr(options, name) not in (None, [], False) for name in given), "a bundle as it is, or a space")
+    _nothing_but(options, ("count",), "a bundle as it is, or a space")
     with _Line(sys.stderr) as line:
         found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,
                       progress=line.show)
@@ -98,6 +98,13 @@ def _again(options: argparse.Namespace) -> int:
     note(f"trial {found.differs} is not that of the bundle, which was made by "
          + ", ".join(f"{name} {version}" for name, version in found.versions.items()))
     return 1
+
+
+def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) -> None:
+    """InputError for a flag that says what a search is, and for those of `more`."""
+    for name in ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "limit",
+                 *more):
+        idle(f"--{name.replace('_', '-')}", getattr(options, name) not in (None, [], False), beside)
 
 
 def _count(file: SearchFile, options: argparse.Namespace) -> int:
