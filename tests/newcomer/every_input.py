@@ -30,12 +30,13 @@ FILES = {
     "space.yaml": "base: one.yaml\nchoices:\n  collective.chunks: [1, 2, 4]\n  network.dims[0].shape: [ring, switch]\n",
     "launch.sh": "torchrun --nnodes 1 --nproc-per-node 2 pretrain_gpt.py --num-layers 4 --hidden-size 1024 "
                  "--num-attention-heads 16 --vocab-size 32000 --seq-length 1024 --micro-batch-size 1 --bf16 "
-                 "--global-batch-size 8 --tensor-model-parallel-size 2 --position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 "
+                 "--global-batch-size 8 --tensor-model-parallel-size 2 --position-embedding-type rope "
+                 "--hidden-dropout 0 --attention-dropout 0 "
                  "--lr 1",
     "rows.csv": "source,case,gpu,n_gpus,model,tp,pp,dp,gbs,step_s\nme,a,h100_sxm,2,gpt2-small,1,1,2,8,0.1\n",
     "t.csv": "kind,m,n,k,ns\n" + "".join(f"gemm,{m},4096,4096,{m * 60}\n" for m in range(1024, 4096, 512)),
-    "all_reduce_perf.log": "".join(f"#  Rank {n:2d} Group  0 Pid 9 on node device {n} [0x{n}] NVIDIA\n" for n in range(8))
-                + "#  size count type redop root time algbw busbw #wrong\n"
+    "all_reduce_perf.log": "".join(f"#  Rank {n:2d} Group  0 Pid 9 on node device {n} [0x{n}] NVIDIA\n"
+                                   for n in range(8)) + "#  size count type redop root time algbw busbw #wrong\n"
                 + "".join(f"{2**n} {2**n // 4} float sum -1 {60 + 2**n / 40e3:.2f} 1 1 0\n" for n in range(10, 31)),
     "text.txt": "HYBRID_TRANSFORMER model_parallel_NPU_group: 2\n1\n"
                 "Q1 -1 3000 ALLREDUCE 8388608 2000 ALLREDUCE 8388608 2500 ALLREDUCE 33554432 10\n",

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.commands import Run, Said
@@ -52,37 +51,49 @@ MODES = {
 }
 
 VALUES = {
-    "--catalog": "mine.toml", "--groups": "ranks.json", "--dependencies": "data", "--limit": "1", "--trace": "et/w.*.et",
-    "--rank": "1", "--fold": "off", "--timeline": "made.json", "--timeline-ranks": "0", "--parquet": "made.tables",
-    "--html": "made.html", "--figure": "bandwidth", "--minimize": "network_bandwidth", "--maximize": "network_bandwidth",
-    "--require": "makespan <= 1", "--agent": "random", "--option": "batch=3", "--trials": "3", "--seed": "7",
-    "--jobs": "2", "--ray": "no-such-address", "--study": "made.study", "--best": "made.yaml", "--csv": "made.csv",
-    "--trajectory": "made.jsonl", "--optuna": "sqlite:///made.db", "--certificate": "made.cert", "--bundle": "made.zip",
-    "--design": "1", "--output": "made.yaml", "--device": "a100_sxm_80gb", "--gpus": "4", "--objective": "cost",
-    "--budget": "$1M", "--power": "1MW", "--cost": "pue=1.5", "--from": "launch.sh", "--launch": "megatron",
-    "--seq": "512", "--global-batch": "16", "--precision": "fp16", "--fix": "tp=1", "--network": "dgx_h100_nvswitch",
-    "--compute": "roofline", "--collectives": "simulated", "--stack": "none", "--top": "1", "--line": "2",
-    "--out": "new", "--base": "a100_sxm_80gb", "--rows": "made.rows.csv", "--peak": "1TFLOP/s", "--bandwidth": "2TB/s",
-    "--units": "20", "--fabric": "other", "--link": "400GB/s", "--host": "dgx_h100_nvswitch", "--measure": "train.yaml",
-    "--orders": "3", "--steps": "2", "--names": "made.names.json", "--durations": "1", "--sizes": "1", "--npus": "16",
-    "--passes": "2", "--inner": "4", "--unit": "ns", "--compute-scale": "2", "--comm-scale": "2", "--depth": "1",
-    "--step": "scale-durations:by=2", "--merge": "time", "--op": "all_gather", "--size": "2MB", "--pipeline": "4",
-    "--protocol": "ll", "--direction": "get", "--workgroups": "2", "--threads": "512", "--injection-scale": "2",
-    "--num-queues-per-dim": "2", "--rendezvous-protocol": "true", "--backend": "congestion_aware",
-    "--remote-memory-configuration": "memory.json", "--comm-group-configuration": "ranks.json", "--to": "et",
-    "--workload-configuration": "et/v", "--system-configuration": "none.json", "--network-configuration": "none.yml",
-    "--logging-configuration": "x", "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
+    "--catalog": "mine.toml", "--groups": "ranks.json", "--dependencies": "data", "--limit": "1",
+    "--trace": "et/w.*.et", "--rank": "1", "--fold": "off", "--timeline": "made.json", "--timeline-ranks": "0",
+    "--parquet": "made.tables", "--html": "made.html", "--figure": "bandwidth", "--minimize": "network_bandwidth",
+    "--maximize": "network_bandwidth", "--require": "makespan <= 1", "--agent": "random", "--option": "batch=3",
+    "--trials": "3", "--seed": "7", "--jobs": "2", "--ray": "no-such-address", "--study": "made.study",
+    "--best": "made.yaml", "--csv": "made.csv", "--trajectory": "made.jsonl", "--optuna": "sqlite:///made.db",
+    "--certificate": "made.cert", "--bundle": "made.zip", "--design": "1", "--output": "made.yaml",
+    "--device": "a100_sxm_80gb", "--gpus": "4", "--objective": "cost", "--budget": "$1M", "--power": "1MW",
+    "--cost": "pue=1.5", "--from": "launch.sh", "--launch": "megatron", "--seq": "512", "--global-batch": "16",
+    "--precision": "fp16", "--fix": "tp=1", "--network": "dgx_h100_nvswitch", "--compute": "roofline",
+    "--collectives": "simulated", "--stack": "none", "--top": "1", "--line": "2", "--out": "new",
+    "--base": "a100_sxm_80gb", "--rows": "made.rows.csv", "--peak": "1TFLOP/s", "--bandwidth": "2TB/s",
+    "--units": "20", "--fabric": "other", "--link": "400GB/s", "--host": "dgx_h100_nvswitch",
+    "--measure": "train.yaml", "--orders": "3", "--steps": "2", "--names": "made.names.json", "--durations": "1",
+    "--sizes": "1", "--npus": "16", "--passes": "2", "--inner": "4", "--unit": "ns", "--compute-scale": "2",
+    "--comm-scale": "2", "--depth": "1", "--step": "scale-durations:by=2", "--merge": "time", "--op": "all_gather",
+    "--size": "2MB", "--pipeline": "4", "--protocol": "ll", "--direction": "get", "--workgroups": "2",
+    "--threads": "512", "--injection-scale": "2", "--num-queues-per-dim": "2", "--rendezvous-protocol": "true",
+    "--backend": "congestion_aware", "--remote-memory-configuration": "memory.json",
+    "--comm-group-configuration": "ranks.json", "--to": "et", "--workload-configuration": "et/v",
+    "--system-configuration": "none.json", "--network-configuration": "none.yml", "--logging-configuration": "x",
+    "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
 }
 OTHERS = {("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
-          ("plan from", "--set"): "precision.gradients=fp32", ("show workload", "--set"): "workload.global_batch=8",
+          ("plan from", "--set"): "mask=skip", ("show workload", "--set"): "workload.global_batch=8",
           ("trace write", "--set"): "workload.global_batch=8", ("run traces", "--trace"): "et/w.0.et"}
 """(mode, flag) -> its value there, where that of VALUES would rightly change nothing."""
-SAME = {"--jobs": "the same trials, files and layouts", "--processes": "the same trials", "--pure": "the same integers",
-        "--fold": "the same integers", "--catalog": "rows that the command may name, or not", "--copy": "files as they are",
-        "--limit": "nothing is beyond it", "--link": "the default", "--symlink": "no two ranks have equal traces",
-        "--remote-memory-configuration": "a file that says that there is none",
-        "--dependencies": "nothing is wrong either way", "--seed": "nothing is drawn where few knobs differ", "--orders": "nothing is drawn where few knobs differ"}
+SAME = {
+    "--jobs": "the same trials, files and layouts",
+    "--processes": "the same trials",
+    "--pure": "the same integers",
+    "--fold": "the same integers",
+    "--catalog": "rows that the command may name, or not",
+    "--copy": "files as they are",
+    "--limit": "nothing is beyond it",
+    "--link": "the default",
+    "--symlink": "no two ranks have equal traces",
+    "--remote-memory-configuration": "a file that says that there is none",
+    "--dependencies": "nothing is wrong either way",
+    "--seed": "nothing is drawn where few knobs differ",
+    "--orders": "nothing is drawn where few knobs differ",
+}
 """Flags that may leave the answer as it is, and why."""
 
 

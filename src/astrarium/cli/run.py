@@ -54,7 +54,6 @@ def run(options: argparse.Namespace) -> int:
 
         return run_overlap(options)
     from astrarium.engine import HAVE_CORE
-    from astrarium.simulate import simulate
     from astrarium.workload.config import Trace
 
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
     if (options.pure or not HAVE_CORE) and design.network.npus > MANY:
         note(f"{design.network.npus:,} NPUs, and the pure-Python engine runs every rank: minutes to hours")
-    result = simulate(design, fold=options.fold, pure=options.pure, note=note)
+    result = _simulated(design, options)
     if isinstance(design.workload, Trace):
         from astrarium.cli.trace_notes import trace_notes
 
@@ -90,6 +89,21 @@ def run(options: argparse.Namespace) -> int:
         write_parquet(result, options.parquet, nodes=options.nodes, more=more)
     _print(design, result, options, more, within)
     return 0
+
+
+def _simulated(design: Design, options: argparse.Namespace) -> Result:
+    """The run, with a line of its progress on a terminal."""
+    from astrarium.cli.progress import Line, Running
+    from astrarium.engine import Limit
+    from astrarium.simulate import simulate
+
+    limit = Limit()
+    with Line(sys.stderr, Running(limit)) as line:
+        limit.begin()
+        try:
+            return simulate(design, fold=options.fold, pure=options.pure, note=line.note)
+        finally:
+            limit.end()
 
 
 def _design(options: argparse.Namespace) -> Design:

@@ -8,6 +8,8 @@ import sys
 
 from astrarium.cli.arguments import Parser, json_flag
 from astrarium.cli.imports import say_imports
+from astrarium.cli.progress import Counted, Line
+from astrarium.units import format_time
 
 __all__ = ["arguments", "run"]
 
@@ -29,7 +31,11 @@ def run(options: argparse.Namespace) -> int:
     changes = assignments(options.set)
     serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
     say_imports(serving)
-    served = serve(serving.design, serving.requests, serving.policy, serving.buckets)
+    told = Counted()
+    with Line(sys.stderr, told):
+        served = serve(serving.design, serving.requests, serving.policy, serving.buckets,
+                       progress=lambda done, of, now: told.show(
+                           done, of, f"requests answered, {format_time(now / 1e3)} simulated"))
     if options.json:
         print(json.dumps(dict(served.summary(serving.objective)), indent=1))
         return 0
