@@ -137,7 +137,12 @@ def answer(said: Said, folder: Path, before: set[Path]) -> tuple[str, dict[str, 
     return text, made
 
 
-@pytest.mark.parametrize("mode", MODES)
+DEAR = {"plan", "plan from", "report", "report csv", "report export", "search again", "run", "run jobs", "list",
+        "check program", "explain", "explain compat", "trace convert", "trace anonymise", "trace collective kernel"}
+"""Modes that only the exam tries: a second of CPU and more, or like another."""
+
+
+@pytest.mark.parametrize("mode", [pytest.param(mode, marks=[pytest.mark.exam] * (mode in DEAR)) for mode in MODES])
 def test_every_flag_takes_effect_or_is_refused(mode: str, inputs: Path, run: Run, tmp_path: Path,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     answers, wrong = {}, []

@@ -47,7 +47,8 @@ void bind_limit(nb::module_& m) {
         .def(nb::init<>())
         .def(
             "stop", [](astrarium::Limit& self) { self.stopped.store(true); }, "End all runs under this limit, now and later.")
-        .def_prop_ro("stopped", [](const astrarium::Limit& self) { return self.stopped.load(); }, "Whether they are to end.")
+        .def_prop_ro(
+            "stopped", [](const astrarium::Limit& self) { return self.stopped.load(); }, "Whether they are to end.")
         .def_prop_ro(
             "progress", [](const astrarium::Limit& self) { return std::make_pair(self.now.load(), self.events.load()); },
             "How far the runs are: simulated time in ps, events of all so far.");

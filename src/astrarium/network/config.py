@@ -97,7 +97,7 @@ class Network(Config, frozen=True):
     ns3: Annotated[Ns3, Knob("What ns-3 simulates, and how its program is run (backend: ns3).")] = Ns3()
     fabric: Annotated[Fabric | None, Knob("Graph of XPUs, NICs, switches and links, in place of dims.")] = None
     ecmp: Annotated[int | None, Knob("Seed of the hash that chooses among equally short ways of a fabric; left out: "
-                                     "always the link that comes first.", ge=0)] = None
+                                     "always the link that comes first.", ge=0, lt=2**63)] = None
     changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
     routes: Annotated[Sequence[Route], Knob("Ways between NPUs of a fabric that are not the shortest, or not those of "
                                             "ecmp.")] = ()
