@@ -108,7 +108,7 @@ def _fits(design: Design) -> None:
 def _too_large(design: Design, error: Exception) -> UnsupportedError:
     """What to say of a workload whose numbers go beyond those of the engine, or whose nodes beyond the memory: its
     largest number is the likely one."""
-    from astrarium.config.reflect import numbers
+    from astrarium.config import numbers  # rarely needed
 
     path, most = max(numbers(design.workload, "workload"), key=lambda each: each[1], default=("workload", 0))
     what = "more than fits into the memory of this machine" if isinstance(error, MemoryError) else \

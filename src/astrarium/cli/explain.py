@@ -48,12 +48,12 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.search.rule_books import explain_rules, rule_books
 
     first = read_design(options.first)
-    drawn = {"orders": 64 if options.orders is None else options.orders, "seed": options.seed or 0}
+    orders, seed = 64 if options.orders is None else options.orders, options.seed or 0
     if options.reread:
-        found = explain_rules(first, **drawn)
+        found = explain_rules(first, orders=orders, seed=seed)
         name = f"the same with compat: {rule_books(first)[1].compat}"
     else:
-        found = explain(first, read_design(options.second), **drawn)
+        found = explain(first, read_design(options.second), orders=orders, seed=seed)
         name = options.second
     if options.json:
         print(json.dumps(explanation_plain(found), indent=1))

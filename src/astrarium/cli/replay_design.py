@@ -63,9 +63,10 @@ def assumed(design: Design) -> str:
     """What such a design takes times from."""
     if replays_all(design.compute):
         return "every node takes its recorded time"
-    dims = " x ".join(f"{dim.tag} of {dim.npus}" for dim in design.network.dims) or "a fabric"
+    network = design.network
+    dims = " x ".join(f"{dim.tag} of {dim.npus}" for dim in network.flat) if network.dims else "a fabric"
     return (f"compute takes its time from compute.model {design.compute.tag}, communication from network.backend "
-            f"{design.network.backend} ({dims})")
+            f"{network.backend} ({dims})")
 
 
 def _refuse_untimed(columns: Columns, source: str, simulated: bool) -> None:

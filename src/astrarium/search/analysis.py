@@ -88,7 +88,7 @@ def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[tu
 def sensitivities(study: StoredStudy, trial: Trial, progress: Told | None = None) -> list[Sensitivity]:
     """Every knob at every other value (a continuum at its ends), one at a time around a trial; each is simulated."""
     judge, wanted = Evaluator(study.plan.space, study.plan.goal), list(_around(study.plan.space, trial))
-    found = []
+    found = list[Sensitivity]()
     for knob, value, moved, point in wanted:
         if progress is not None:
             progress("sensitivities", len(found), len(wanted))
@@ -122,7 +122,7 @@ def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "conte
     other = Space(replace(space.base, "network.backend", backend), space.choices, space.where, space.derived,
                   space.variables)
     judge = Evaluator(other, study.plan.goal)
-    found = []
+    found = list[Recheck]()
     for trial in trials:
         if progress is not None:
             progress(f"designs on {backend}", len(found), len(trials))
