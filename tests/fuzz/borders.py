@@ -89,9 +89,8 @@ class Ended(NamedTuple):
         """What is wrong with that; empty where nothing is."""
         if not {*self.codes} <= {0, 1} or "Traceback" in self.said:
             return f"ended with {self.codes}: {self.said[-300:]}"
-        section, field = case.path.partition(".")[0], re.sub(r"\[\d+\]", "", case.path).split(".")[-1]
-        named = field in self.said or any(f"{word}: " in self.said for word in (section, "workload", "compute")) or \
-            f"{section}." in self.said
+        field = re.sub(r"\[\d+\]", "", case.path).split(".")[-1]      # or the section that cannot do with it
+        named = field in self.said or re.search(r"\b(workload|network|compute|memory|collective)[.:]", self.said)
         return "" if named or self.codes == (0, 0) else f"does not name the field: {self.said[-300:]}"
 
 
