@@ -71,7 +71,8 @@ def test_what_it_says_of_a_run() -> None:
 def test_a_run_on_packets_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "design.yaml"
     path.write_text("workload: {source: collective, op: all_to_all, payload: 2 GB}\nnetwork:\n  backend: packets\n"
-                    "  packets: {transport: roce}\n  dims: [{shape: switch, npus: 8, bandwidth: 50 GB/s, latency: 500 ns}]\n")
+                    "  packets: {transport: roce}\n"
+                    "  dims: [{shape: switch, npus: 8, bandwidth: 50 GB/s, latency: 500 ns}]\n")
     screen = Screen()
     monkeypatch.setattr(progress, "SOON", 0.01)
     monkeypatch.setattr(sys, "stderr", screen)
