@@ -7,7 +7,8 @@
 
 namespace astrarium {
 
-void stop_if_interrupted() {}  // no interpreter here
+void stop_if_interrupted() {}
+void count_progress(std::int64_t, std::uint64_t) {}  // no interpreter here
 
 namespace tests {
 namespace {

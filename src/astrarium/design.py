@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -384,9 +385,10 @@ def npu_types(design: Design) -> tuple[npt.NDArray[np.int32], tuple[tuple[Comput
     return index, tuple(kinds)
 
 
-def load_design(path: str | os.PathLike[str]) -> Design:
-    """Read a design file (YAML). Raises InputError with every problem, its line, and what was expected."""
-    return config.load(Design, path)
+def load_design(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> Design:
+    """Read a design file (YAML) and make `changes` (path -> value). Raises InputError with every problem, its line, and
+    what was expected."""
+    return config.load(Design, path, changes)
 
 
 def dump_design(design: Design, path: str | os.PathLike[str], *, defaults: bool = False) -> None:

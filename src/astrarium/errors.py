@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "StoppedError",
-           "TraceError", "UnsupportedError", "nearest", "short_name"]
+           "TraceError", "UnsupportedError", "install_line", "nearest", "short_name"]
 
 LONGEST_NAME = 64
 
@@ -29,6 +29,40 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     longer = [each for each in words if len(word) >= 3 and each.startswith(word)]
     close = difflib.get_close_matches(word, longer or words, n=1, cutoff=0.0 if longer else 0.6)
     return close[0] if close else None
+
+
+def install_line(extra: str) -> str:
+    """The command that installs an extra, from where this Astrarium came: an index, a source tree, a file or a URL."""
+    import shlex  # rarely needed, as all below
+    import sys
+
+    words = _wanted(f"[{extra}]")
+    return f"{shlex.quote(sys.executable or 'python')} -m pip install {shlex.join(words)}" if words else \
+        f"pip install 'astrarium[{extra}]'"
+
+
+def _wanted(extra: str) -> list[str]:
+    """What pip is asked for; nothing for an index, which a folder or a file that is gone counts as. Where a source tree
+    runs, it is the tree, whatever else is installed."""
+    import json
+    import os
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        said = json.loads(distribution("astrarium").read_text("direct_url.json") or "{}")      # PEP 610
+    except PackageNotFoundError:
+        said = {}
+    url = said.get("url", "")
+    path = unquote(urlsplit(url).path) if url.startswith("file://") else ""
+    tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.path.isfile(os.path.join(tree, "pyproject.toml")):
+        editable = said.get("dir_info", {}).get("editable") and os.path.realpath(path) == os.path.realpath(tree)
+        return ["-e"] * bool(editable) + [tree + extra]
+    if path or not url:
+        return [path + extra] if path and os.path.exists(path) else []
+    vcs = said.get("vcs_info")
+    return [f"astrarium{extra} @ " + (f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url)]
 
 
 def short_name(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from astrarium import engine
 from astrarium.design import Design
-from astrarium.errors import EXPLAINED, InputError
+from astrarium.errors import EXPLAINED, InputError, UnsupportedError
 from astrarium.lower import (
     Kept,
     TraceCache,
@@ -25,6 +25,7 @@ from astrarium.lower import (
     work_of,
 )
 from astrarium.result import JobRanks, Result
+from astrarium.units import format_bytes
 from astrarium.workload import Jobs, Live
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
 FOLD = {"auto": True, "off": False}
+NPU_BYTES = 300     # an NPU takes at least, where equal ones are simulated once
 
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
@@ -64,9 +66,13 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
         return partial(_live, design, pure, traces, plugins, caches)
     if isinstance(design.workload, Jobs) and traces is not None:
         raise InputError("traces", "jobs have traces of their own", expected="no traces")
-    work = read_work(design, cache, caches) if traces is None else work_of(design, traces)
-    given, source = plugins_of(design, plugins), work.source
-    plan = lower(design, work, given, kept=caches)
+    _fits(design)
+    try:
+        work = read_work(design, cache, caches) if traces is None else work_of(design, traces)
+        given, source = plugins_of(design, plugins), work.source
+        plan = lower(design, work, given, kept=caches)
+    except (OverflowError, MemoryError) as error:
+        raise _too_large(design, error) from error
     first = _first_ranks(design)
 
     def run() -> Result:
@@ -89,6 +95,26 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
                                        kept=None if kept is None else kept.measurements,
                                        jobs=(0, job.npu_of.size))[1]
     return run
+
+
+def _fits(design: Design) -> None:
+    """Refuse more NPUs than this machine has memory for."""
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if design.network.npus * NPU_BYTES > have:
+        raise UnsupportedError("network.npus", f"{design.network.npus:,} NPUs take {format_bytes(NPU_BYTES)} each or "
+                               f"more, and this machine has {format_bytes(have)}", expected="fewer NPUs")
+
+
+def _too_large(design: Design, error: Exception) -> UnsupportedError:
+    """What to say of a workload whose numbers go beyond those of the engine, or whose nodes beyond the memory: its
+    largest number is the likely one."""
+    from astrarium.config import numbers  # rarely needed
+
+    path, most = max(numbers(design.workload, "workload"), key=lambda each: each[1], default=("workload", 0))
+    what = "more than fits into the memory of this machine" if isinstance(error, MemoryError) else \
+        "a size or a time beyond 2^63"
+    return UnsupportedError(path, f"{most:,.6g} makes {what}",
+                            expected="a smaller workload: this is its largest number")
 
 
 def _first_ranks(design: Design) -> Sequence[int]:

@@ -54,6 +54,7 @@ class Quantity(float):
     dimension: ClassVar[str] = ""
     example: ClassVar[str] = ""
     units: ClassVar[Units] = {}
+    most: ClassVar[tuple[float, str, str]] = (math.inf, "", "")     # a field's value is below it; what to say else
 
     if TYPE_CHECKING:
         def __get__(self, obj: object, owner: object = None) -> float: ...
@@ -111,6 +112,7 @@ class Time(Quantity):
 
     __slots__ = ()
     dimension, example = "time", "500 ns"
+    most = (2.0**63 / 1e3, "is more than 2^63 ps", "at most 106 days")      # the clock counts ps
     units: ClassVar[Units] = {"ns": (1.0, 1.0), "ps": (1.0, 1e3), "us": (1e3, 1.0), "ms": (1e6, 1.0), "s": (1e9, 1.0)}
 
 
@@ -119,6 +121,7 @@ class Bytes(Quantity):
 
     __slots__ = ()
     dimension, example = "size", "80 GiB"
+    most = (2.0**63, "is more than 2^63 bytes", "at most 9.22 EB")
     units: ClassVar[Units] = _prefixed("B", 1.0, binary=True)
 
 

@@ -15,6 +15,7 @@ from tests.commands import Run, write_design
 
 import astrarium as ar
 from astrarium.cli import main
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.stored import load_study
 
 from .conftest import write_traces
@@ -82,7 +83,7 @@ class _Page(HTMLParser):
 
 
 def test_tables_and_page(studies: list[str], run: Run) -> None:
-    said = run("report", *studies, "--html", "page.html")
+    said = run("report", *studies, "--html", "page.html", "--recheck")
     assert said.code == 0, said.err
     for words in ("best designs", "contention", "importance of knobs", "collective.chunks", "closed_form"):
         assert words in said.out
@@ -106,12 +107,12 @@ def test_tables_and_page(studies: list[str], run: Run) -> None:
 
 def test_the_same_page_twice(studies: list[str], run: Run) -> None:
     for name in ("a.html", "b.html"):
-        run("report", *studies, "--html", name, "--no-run")
+        run("report", *studies, "--html", name)
     assert Path("a.html").read_bytes() == Path("b.html").read_bytes()
 
 
 def test_json_and_csv(studies: list[str], run: Run) -> None:
-    found = json.loads(run("report", *studies, "--json").out)
+    found = json.loads(run("report", *studies, "--json", "--recheck").out)
     assert [each["seed"] for each in found["studies"]] == [0, 1]
     assert sum(each["trials"] for each in found["studies"]) == 120
     assert found["best"][0]["contention"] > 0
@@ -123,6 +124,37 @@ def test_json_and_csv(studies: list[str], run: Run) -> None:
     assert len(rows) == 120
     assert {row["seed"] for row in rows} == {"0", "1"}
     assert run("report", *studies, "--csv", "-").out == Path("trials.csv").read_text()
+
+
+def test_a_report_starts_from_what_is_stored(studies: list[str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users' report, issue 35 line 14: it simulated for 3 to 12 minutes. Memory, which no trial was judged by, is that
+    which the search found of its best designs."""
+    again = json.loads(run("report", studies[0], "--json", "--recheck").out)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a report has simulated")
+
+    monkeypatch.setattr(Evaluator, "all", refuse)
+    said = run("report", studies[0], "--html", "page.html", "--json")
+    assert said.code == 0, said.err
+    found = json.loads(said.out)
+    assert (found["sensitivities"], found["best"][0]["contention"]) == ([], None)
+    assert again["sensitivities"]
+    kept = {each["trial"]: each["peak_memory"] for each in found["best"] if each["peak_memory"] is not None}
+    assert kept.items() <= {each["trial"]: each["peak_memory"] for each in again["best"]}.items()
+    assert "those that the search simulated and stored; --recheck" in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_memory_of_the_best_designs_is_kept(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("base.yaml").write_text("workload: {source: transformer, model: gpt2-small, global_batch: 8, dp: 4}\nnetwork: "
+                                 "{dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 500 ns}]}\ncompute: "
+                                 "{model: roofline, peak: 100 TFLOP/s}\nmemory: {bandwidth: 1 TB/s}\n")
+    Path("space.yaml").write_text("base: base.yaml\nchoices: {workload.zero: [0, 1, 3]}\n")
+    found = json.loads(run("search", "space.yaml", "--agent", "random", "--trials", "3", "--json").out)["ten_best"]
+    assert all(each["peak_memory"] > 1e8 for each in found)
+    report = json.loads(run("report", "space.random-0.study", "--json").out)["best"]
+    assert [each["peak_memory"] for each in report] == [each["peak_memory"] for each in found]
 
 
 def test_exports(studies: list[str], run: Run) -> None:
@@ -169,9 +201,9 @@ def test_a_trial_as_a_design_file(studies: list[str], run: Run) -> None:
 
 
 def test_knobs_memory_and_cost_of_the_best(studies: list[str], run: Run) -> None:
-    said = run("report", *studies, "--no-run")
+    said = run("report", *studies)
     table = said.out[said.out.index("the 10 best designs"):].split("\n\n")[0]
     for words in ("trial", "makespan", "network_bandwidth", "network cost", "network.dims[0].bandwidth"):
         assert words in table
-    found = json.loads(run("report", *studies, "--no-run", "--json").out)["best"]
+    found = json.loads(run("report", *studies, "--json").out)["best"]
     assert all(each["network_cost"] > 0 and "peak_memory" in each for each in found)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.commands import Run
 
+from astrarium.errors import install_line
+
 from .conftest import RANKS
 
 
@@ -143,7 +145,7 @@ def test_parquet_without_its_extra_names_it(design: Path, run: Run, tmp_path: Pa
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     said = run("run", design, "--parquet", tmp_path / "tables")
     assert (said.code, said.out) == (1, "")
-    assert "astrarium[parquet]" in said.err
+    assert install_line("parquet") in said.err
 
 
 def test_a_large_pure_run_is_announced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

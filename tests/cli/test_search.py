@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.commands import Run
@@ -161,33 +158,15 @@ def test_two_objectives_without_an_agent(space: Path, run: Run) -> None:
     assert "annealing, seed 0" in run("search", space).out
 
 
-class Screen(io.StringIO):
-    """A terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_what_a_line_of_progress_says() -> None:
-    state = Progress(20, 1000, 12.5, 1.0, 20, 3)
-    assert verb._progress(state, 1.0) == "20/1,000  best 12.5  10 trials/s  3 refused  1:38 left"
-    assert verb._progress(Progress(0, 5000, None, 0.0, 0), 3.0) == (
-        "0/5,000  best none yet  0 trials/s  0 refused  time left unknown")
-    assert verb._progress(Progress(10, 5000, 1.0, 20.0, 10), 0.0).endswith("2:46:20 left")
-
-
-@pytest.mark.parametrize("stream", [Screen(), io.StringIO()], ids=["terminal", "file"])
-def test_lines_come_while_a_design_runs(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every 2 s (here: 0.05) on a terminal, ever more rarely elsewhere, without any news."""
-    monkeypatch.setattr(verb, "EVERY", 0.05)
-    with verb._Line(stream) as line:
-        line.show(Progress(1, 2, None, 1.0, 1))
-        time.sleep(1)
-        said = stream.getvalue()
-    lines = said.count("trials/s")
-    assert lines > 8 if stream.isatty() else 2 <= lines <= 4      # after 0.05, 0.15, 0.35 and 0.75 s
-    assert ("\r" in said) == stream.isatty()
-    assert stream.getvalue().endswith(" \r" if stream.isatty() else "\n")
+    """In units that people use (users' report, issue 35 line 14)."""
+    state = Progress(20, 1000, 12.3e6, 1.0, 20, 3)
+    assert verb._progress(state, "makespan", 1.0) == (
+        "20 of 1,000 trials, best makespan 12.3 ms, 10 designs/s, 3 refused, 1:38 left")
+    assert verb._progress(Progress(0, 5000, None, 0.0, 0), "makespan", 3.0) == (
+        "0 of 5,000 trials, best makespan none yet, 0 designs/s, 0 refused, time left unknown")
+    assert verb._progress(Progress(10, 5000, 1.5, 20.0, 10), "runtime_x_cost", 0.0) == (
+        "10 of 5,000 trials, best runtime_x_cost 1.5, 2 s a design, 0 refused, 2:46:20 left")
 
 
 def test_progress_within_a_batch(space: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import astrarium as ar
@@ -126,3 +128,48 @@ def test_every_knob_has_help_and_says_what_it_takes() -> None:
     assert (peak.when, peak.required) == ("compute.model=roofline", True)
     assert next(info for info in found if info.path == "compat").legal == ("none", "astra_sim")
     assert "ring" in next(info for info in found if info.path == "collective.all_reduce").legal
+
+
+MENDED = """workload: {source: collective, op: all_reduce, payload: 1 MB}
+network:
+  dims: [{shape: switch, npus: 4, latency: 500 ns}]
+  backend: packet
+"""
+
+
+def test_changes_mend_a_file_that_alone_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "design.yaml"
+    path.write_text(MENDED)
+    changes = {"network.dims[0].bandwidth": "50 GB/s", "network.backend": "packets"}
+    design = config.load(Design, path, changes)
+    assert (design.network.dims[0].bandwidth, design.network.backend) == (50.0, "packets")
+    with pytest.raises(ConfigError, match=r"design.yaml:4: network.backend: 'packet' is not known"):
+        config.load(Design, path, {"network.dims[0].bandwidth": "50 GB/s"})
+    with pytest.raises(InputError, match=r"network.dims\[1\]: there is no entry 1; expected 0 to 0"):
+        config.load(Design, path, {**changes, "network.dims[1].bandwidth": "50 GB/s"})
+
+
+def test_files_in_changes_are_those_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "design.yaml").write_text(
+        "workload: {source: trace, path: w}\nnetwork: {dims: [{shape: ring, npus: 4, latency: 1 us}]}\n")
+    monkeypatch.chdir(tmp_path)
+    bandwidth = {"network.dims[0].bandwidth": "1 GB/s"}
+    assert config.load(Design, "sub/design.yaml", bandwidth).workload == ar.Trace("sub/w")
+    assert config.load(Design, "sub/design.yaml", {**bandwidth, "workload.path": "v"}).workload == ar.Trace("v")
+
+
+def test_changes_of_plain_data() -> None:
+    plain = {"compute": "h100_sxm", "network": {"dims": [{"npus": 2}]}}
+    changes = {"compute.missing": "1 ns", "network.dims[0].npus": 4, "system.comm_streams": 2,
+               "network": {"dims": [{}]}}
+    assert config.put(plain, changes) == {"compute": {"like": "h100_sxm", "missing": "1 ns"},
+                                          "network": {"dims": [{"npus": 4}]}, "system": {"comm_streams": 2}}
+    assert plain == {"compute": "h100_sxm", "network": {"dims": [{"npus": 2}]}}
+    assert config.put(plain, {"network.dims": []})["network"] == {"dims": []}
+
+
+def test_a_path_assigned_twice() -> None:
+    assert config.assignments(["a=1", "b=x"]) == {"a": 1, "b": "x"}
+    with pytest.raises(InputError, match="--set a: is there twice"):
+        config.assignments(["a=1", "a=2"])

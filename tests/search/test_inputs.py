@@ -91,14 +91,14 @@ def test_a_changed_file_is_named(tmp_path: Path) -> None:
                                          r"were, or a new study, without these trials: --study .*s\.2\.study"):
         search(space, "makespan", trials=3, study=study)
     assert rows(study) == found
-    with pytest.raises(InputError, match=r"w\.0\.et has changed.*--no-run"):
-        study_report([load_study(study)])
-    assert study_report([load_study(study)], simulate=False).summaries[0].trials == 2
+    with pytest.raises(InputError, match=r"w\.0\.et has changed.*no --recheck"):
+        study_report([load_study(study)], recheck=True)
+    assert study_report([load_study(study)]).summaries[0].trials == 2
     with pytest.raises(InputError, match=r"w\.0\.et has changed"):
         write_bundle(load_study(study), str(tmp_path / "s.zip"))
     search(space, "makespan", trials=3, study=tmp_path / "other.study")
     with pytest.raises(InputError, match=r"other\.study: holds trials of other inputs.*a report for each"):
-        study_report([load_study(study), load_study(tmp_path / "other.study")], simulate=False)
+        study_report([load_study(study), load_study(tmp_path / "other.study")])
     traces(tmp_path / "t", 1 << 20)
     assert search(space, "makespan", trials=3, study=study).fresh == 1
     (tmp_path / "t" / "w.1.et").unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.search.designs import small_space
 from tests.search.dying import DEATHS, makespan
 from tests.search.test_study import rows
 
-from astrarium.errors import AstrariumError, InputError, PluginError, StallError, TraceError
+from astrarium.errors import AstrariumError, InputError, PluginError, StallError, TraceError, install_line
 from astrarium.search import search
 from astrarium.search.ray_pool import RayPool
 
@@ -120,5 +121,5 @@ def test_batches_of_many_parts(cluster: Path, tmp_path: Path) -> None:
 
 def test_without_ray_the_pip_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install 'astrarium\[ray\]'"):
+    with pytest.raises(InputError, match=re.escape(install_line("ray"))):
         search(small_space(), "makespan", trials=1, ray="local")

@@ -1,6 +1,9 @@
 #include "bindings.hpp"
 
+#include <nanobind/stl/pair.h>
 #include <time.h>
+
+#include <utility>
 
 #include "clock/interrupt.hpp"
 
@@ -8,7 +11,7 @@ namespace nb = nanobind;
 
 namespace {
 
-thread_local const astrarium::Limit* limit = nullptr;
+thread_local astrarium::Limit* limit = nullptr;
 thread_local std::int64_t until = 0;
 
 std::int64_t thread_cpu_ns() {
@@ -19,9 +22,15 @@ std::int64_t thread_cpu_ns() {
 
 }  // namespace
 
-void astrarium::limit_thread(const Limit* chosen, std::int64_t end) {
+void astrarium::limit_thread(Limit* chosen, std::int64_t end) {
     limit = chosen;
     until = end;
+}
+
+void astrarium::count_progress(std::int64_t now, std::uint64_t more) {
+    if (limit == nullptr) return;
+    limit->now.store(now, std::memory_order_relaxed);
+    limit->events.fetch_add(more, std::memory_order_relaxed);
 }
 
 void astrarium::stop_if_interrupted() {
@@ -38,7 +47,11 @@ void bind_limit(nb::module_& m) {
         .def(nb::init<>())
         .def(
             "stop", [](astrarium::Limit& self) { self.stopped.store(true); }, "End all runs under this limit, now and later.")
-        .def_prop_ro("stopped", [](const astrarium::Limit& self) { return self.stopped.load(); }, "Whether they are to end.");
+        .def_prop_ro(
+            "stopped", [](const astrarium::Limit& self) { return self.stopped.load(); }, "Whether they are to end.")
+        .def_prop_ro(
+            "progress", [](const astrarium::Limit& self) { return std::make_pair(self.now.load(), self.events.load()); },
+            "How far the runs are: simulated time in ps, events of all so far.");
     m.def("limit_thread", &astrarium::limit_thread, nb::arg("limit").none(), nb::arg("until"),
           "Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).");
 }

@@ -75,7 +75,7 @@ public:
     void instant(const To& to) {
         if (idle()) {
             if (const std::uint32_t lone = advance(); lone != nothing) {
-                if ((++handled & 0xffff) == 0) stop_if_interrupted();
+                if ((++handled & 0xffff) == 0) ask(1);
                 if (lone & bare) to.arrival(lone & ~bare);
                 else to.event(free(lone));
             }
@@ -86,7 +86,7 @@ public:
             if (batch_.size() > 1 && (c != done || strict)) sort(c);
             const std::uint64_t before = handled;
             handled += batch_.size();
-            if ((before ^ handled) >> 16) stop_if_interrupted();
+            if (const std::uint64_t more = (handled >> 16) - (before >> 16)) ask(more);
             for (std::size_t i = 0; i < batch_.size(); ++i) {
                 if ((i & 0xffff) == 0xffff) stop_if_interrupted();
                 if (i + ahead < batch_.size()) to.soon(batch_[i + ahead]);
@@ -133,6 +133,10 @@ private:
     std::uint32_t scheduled_ = 0;
 
     bool idle() const { return waiting_ == 0; }
+    void ask(std::uint64_t more) const {  // 2^16 events each
+        count_progress(instant_, more << 16);
+        stop_if_interrupted();
+    }
     void count() {
         if ((++scheduled_ & 0xffff) == 0) stop_if_interrupted();  // one event may schedule many
     }

@@ -39,7 +39,10 @@ public:
             }
             const std::uint64_t before = handled;
             handled += buckets_[slot.bucket].size();
-            if ((before ^ handled) >> 16) stop_if_interrupted();
+            if (const std::uint64_t more = (handled >> 16) - (before >> 16)) {
+                count_progress(now, more << 16);
+                stop_if_interrupted();
+            }
             buckets_[slot.bucket].clear();
             free_.push_back(slot.bucket);
             pending_.pop_back();

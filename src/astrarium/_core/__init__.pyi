@@ -50,6 +50,10 @@ class Limit:
     def stopped(self) -> bool:
         """Whether they are to end."""
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How far the runs are: simulated time in ps, events of all so far."""
+
 def limit_thread(limit: Limit | None, until: int) -> None:
     """
     Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).

@@ -11,7 +11,7 @@ from astrarium.cli.arguments import Parser, truth, whole
 if TYPE_CHECKING:
     from astrarium.lower.astra_files import AstraInputs
 
-__all__ = ["astra_flags", "astra_inputs", "astra_notes"]
+__all__ = ["astra_defaults", "astra_flags", "astra_inputs", "astra_notes"]
 
 FILES = (
     ("workload", "PREFIX", True, "the traces: PREFIX.<rank>.et"),
@@ -40,6 +40,13 @@ def astra_flags(parser: Parser, *, required: bool = True) -> None:
                         default=False, help="a request from the receiver precedes every message (false)")
     parser.add_argument("--backend", choices=("congestion_unaware", "congestion_aware"), default="congestion_unaware",
                         help="which of ASTRA-sim's analytical networks (congestion_unaware)")
+
+
+def astra_defaults() -> dict[str, object]:
+    """The flags of `astra_flags` and their defaults."""
+    parser = Parser(prog="", description="")
+    astra_flags(parser, required=False)
+    return {action.option_strings[-1]: action.default for action in parser._actions if action.dest != "help"}
 
 
 def _scale(text: str) -> float:

@@ -45,12 +45,14 @@ def run(options: argparse.Namespace) -> int:
     place("--rows", options.rows)
     if options.measure is not None:
         idle("FILE", options.file, "one of FILE and --measure")
-        idle("--rows", options.rows, "with a recording")
+        for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host", "json"):
+            idle(f"--{name}", getattr(options, name), "no --measure beside it")
         return _measure(options)
     if not options.file:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure DESIGN")
     if options.fabric is not None:
-        idle("--rows", options.rows, "with a recording")
+        for name in ("base", "rows", "peak", "bandwidth", "units"):
+            idle(f"--{name}", getattr(options, name), "no --fabric beside it")
         return _fabric(options)
     idle("--link", options.link, "with --fabric")
     idle("--host", options.host, "with --fabric")

@@ -26,7 +26,7 @@ def arguments(parser: Parser) -> None:
                         help="a design file (.yaml), traces (the prefix of prefix.RANK.et, or prefix.*.et), an MSCCL++ "
                         "plan (.json) or an MSCCL program (.xml), which is proved")
     parser.add_argument("--groups", metavar="FILE", help="JSON of communicator groups (left out: the traces' own)")
-    parser.add_argument("--dependencies", choices=("data+ctrl", "data"), default="data+ctrl",
+    parser.add_argument("--dependencies", choices=("data+ctrl", "data"),
                         help="which dependencies a node waits for (data+ctrl); a design file says it itself")
     parser.add_argument("--limit", metavar="N", type=whole, default=1000, help="findings of one code (1000)")
     json_flag(parser)
@@ -34,7 +34,9 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print findings; 1 when one of them is an error."""
-    idle("--groups", options.groups and all(map(is_design, options.paths)), "traces; a design file names its groups")
+    traces = any(not is_design(path) and not is_program(path) for path in options.paths)
+    idle("--groups", options.groups and not traces, "traces; a design file names its groups")
+    idle("--dependencies", options.dependencies and not traces, "traces; a design file says it itself")
     found: list[dict[str, Any]] = []
     for path in options.paths:
         try:
@@ -85,7 +87,7 @@ def _traces(path: str, workload: str, options: argparse.Namespace) -> list[dict[
     from astrarium.trace import read_groups
 
     groups = read_groups(options.groups) if options.groups else None
-    return _findings(path, workload, groups, options.dependencies, options.limit)
+    return _findings(path, workload, groups, options.dependencies or "data+ctrl", options.limit)
 
 
 def _findings(path: str, workload: str, groups: Mapping[str, Sequence[int]] | None, dependencies: Dependencies,

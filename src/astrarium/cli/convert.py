@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from astrarium.cli.arguments import Parser, idle, note
-from astrarium.cli.astra_flags import astra_flags, astra_inputs, astra_notes
+from astrarium.cli.astra_flags import astra_defaults, astra_flags, astra_inputs, astra_notes
 from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
@@ -26,6 +26,9 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Convert; 0."""
     idle("--gzip", options.gzip and options.to != "et", "--to et")
+    if options.to != "design":
+        for flag, default in astra_defaults().items():
+            idle(flag, getattr(options, flag[2:].replace("-", "_")) != default, "--to design")
     return _TARGETS[options.to](options)
 
 

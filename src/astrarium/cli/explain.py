@@ -25,9 +25,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--rank", type=rank_number, metavar="R", help="with --trace: this rank alone was recorded")
     parser.add_argument("--steps", type=whole, default=1, metavar="N",
                         help="with --trace: steps in the recording (1)")
-    parser.add_argument("--orders", type=whole, default=64, metavar="N",
+    parser.add_argument("--orders", type=whole, metavar="N",
                         help="orders of changes to draw where more than 8 knobs differ (64)")
-    parser.add_argument("--seed", type=int, default=0, help="of that drawing (0)")
+    parser.add_argument("--seed", type=int, help="of that drawing (0)")
     json_flag(parser)
 
 
@@ -36,6 +36,8 @@ def run(options: argparse.Namespace) -> int:
     if (options.second is not None) + options.reread + (options.trace is not None) != 1:
         options.usage.error("expected two designs, or one and --compat or --trace")
     if options.trace is not None:
+        for name in ("orders", "seed"):
+            idle(f"--{name}", getattr(options, name) is not None, "two designs, or --compat")
         return _against_trace(options)
     idle("--rank", options.rank is not None, "--trace")
     idle("--steps", options.steps != 1, "--trace")
@@ -46,11 +48,12 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.search.rule_books import explain_rules, rule_books
 
     first = read_design(options.first)
+    orders, seed = 64 if options.orders is None else options.orders, options.seed or 0
     if options.reread:
-        found = explain_rules(first, orders=options.orders, seed=options.seed)
+        found = explain_rules(first, orders=orders, seed=seed)
         name = f"the same with compat: {rule_books(first)[1].compat}"
     else:
-        found = explain(first, read_design(options.second), orders=options.orders, seed=options.seed)
+        found = explain(first, read_design(options.second), orders=orders, seed=seed)
         name = options.second
     if options.json:
         print(json.dumps(explanation_plain(found), indent=1))

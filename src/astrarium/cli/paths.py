@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from astrarium.errors import InputError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["is_design", "is_fabric", "is_overlap", "is_program", "read_as", "read_design"]
 
 Found = TypeVar("Found")
+NONE: Mapping[str, object] = MappingProxyType({})
 KINDS = {"serving file": ({"requests"}, "serve"), "space": ({"choices"}, "search"), "design": ({"network"}, "run"),
          "fabric": ({"instances", "infrastructure"}, "show"), "GPU overlap": ({"gemm"}, "run")}
 """Kind of a YAML file -> (keys that no other kind has, the verb that takes it)."""
@@ -47,11 +49,12 @@ def is_program(path: str) -> bool:
         return path.lower().endswith(".xml") or b'"collective"' in file.read(1 << 16)
 
 
-def read_design(path: str) -> Design:
-    """The design in a file. Raises InputError, which names the verb where the file is of another kind."""
+def read_design(path: str, changes: Mapping[str, object] = NONE) -> Design:
+    """The design in a file, with `changes` (path -> value). Raises InputError, which names the verb for a file of
+    another kind."""
     from astrarium.design import load_design
 
-    return read_as("design", load_design, path)
+    return read_as("design", lambda name: load_design(name, changes), path)
 
 
 def read_as(kind: str, load: Callable[[str], Found], path: str) -> Found:

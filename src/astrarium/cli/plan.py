@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, json_flag, note, place, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def arguments(parser: Parser) -> None:
                         help="CPU time that the simulation of one layout may take; default 10")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="layouts simulated at a time")
     parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a line as a design, for astrarium run")
-    parser.add_argument("--line", metavar="K", type=whole, default=1,
+    parser.add_argument("--line", metavar="K", type=whole,
                         help="the line that -o and --launch write; default 1")
     parser.add_argument("--html", metavar="FILE", help="write one page: layouts, where time goes, pipeline, memory")
     json_flag(parser)
@@ -86,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
     """Plan, print, write."""
     place("-o", options.output)
     place("--html", options.html)
+    idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch beside it")
+    options.line = options.line or 1
     from astrarium.planner import plan, plan_from
 
     if not options.limit > 0:

@@ -33,7 +33,8 @@ def arguments(parser: Parser) -> None:
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")
     parser.add_argument("-o", "--output", metavar="FILE", help="the design file of --design")
-    parser.add_argument("--no-run", action="store_true", help="no simulation: neither re-checks nor sensitivities")
+    parser.add_argument("--recheck", action="store_true", help="simulate again: the best designs on contention, and "
+                        "one knob at a time around the best (else: what is stored)")
     json_flag(parser)
 
 
@@ -50,24 +51,35 @@ def run(options: argparse.Namespace) -> int:
     single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle", "output")
               if getattr(options, flag)]
     idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
+    idle("--json", options.json and options.csv == "-", "--csv FILE, or no --csv: one thing on standard output")
+    printed = options.json or (options.csv != "-" and not single)
+    idle("--recheck", options.recheck and not options.html and not printed, "--html, --json or tables")
     _exports(studies[0], options)
     if options.csv:
         _csv(studies, options.csv)
-        if options.csv == "-":
-            return 0
-    if single and not options.html and not options.json:
+    if not options.html and not printed:
         return 0
-    from astrarium.report.study_data import study_report
-
-    report = study_report(studies, simulate=not options.no_run)
+    report = _report(studies, options)
     if options.html:
         from astrarium.report.files import write_whole
         from astrarium.report.study_html import study_page
 
         with write_whole(options.html) as stream:
             stream.write(study_page(report).encode())
-    _print(report, options)
+    if printed:
+        _print(report, options)
     return 0
+
+
+def _report(studies: list[StoredStudy], options: argparse.Namespace) -> StudyReport:
+    """What the studies say, with a line of progress on a terminal."""
+    from astrarium.cli.progress import Counted, Line
+    from astrarium.report.study_data import study_report
+
+    told = Counted()
+    with Line(sys.stderr, told):
+        return study_report(studies, recheck=options.recheck,
+                            progress=lambda what, done, total: told.show(done, total, what))
 
 
 def _exports(study: StoredStudy, options: argparse.Namespace) -> None:

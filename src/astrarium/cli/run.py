@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.imports import say_imports
-from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
@@ -55,20 +54,19 @@ def run(options: argparse.Namespace) -> int:
 
         return run_overlap(options)
     from astrarium.engine import HAVE_CORE
-    from astrarium.simulate import simulate
     from astrarium.workload.config import Trace
 
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
     idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
     place("--timeline", options.timeline)
     place("--html", options.html)
-    design = _changed(options)
+    design = _design(options)
     say_imports(design)
     if not HAVE_CORE and not options.pure:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
     if (options.pure or not HAVE_CORE) and design.network.npus > MANY:
         note(f"{design.network.npus:,} NPUs, and the pure-Python engine runs every rank: minutes to hours")
-    result = simulate(design, fold=options.fold, pure=options.pure, note=note)
+    result = _simulated(design, options)
     if isinstance(design.workload, Trace):
         from astrarium.cli.trace_notes import trace_notes
 
@@ -93,37 +91,43 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _changed(options: argparse.Namespace) -> Design:
-    """The design of the file with every `--set`, checked together."""
-    from astrarium.config import assignment, replace_all
+def _simulated(design: Design, options: argparse.Namespace) -> Result:
+    """The run, with a line of its progress on a terminal."""
+    from astrarium.cli.progress import Line, Running
+    from astrarium.engine import Limit
+    from astrarium.simulate import simulate
 
-    design = _design(options)
-    if not options.set:
-        return design
-    changes: dict[str, object] = {}
-    for text in options.set:
-        path, value = assignment(text)
-        if path in changes:
-            raise InputError(f"--set {path}", "is there twice", expected="one value")
-        changes[path] = value
-    return replace_all(design, changes)
+    limit = Limit()
+    with Line(sys.stderr, Running(limit)) as line:
+        limit.begin()
+        try:
+            return simulate(design, fold=options.fold, pure=options.pure, note=line.note)
+        finally:
+            limit.end()
 
 
 def _design(options: argparse.Namespace) -> Design:
-    """The file's design, with the traces of `--trace` in it; without a file the traces replay what they recorded."""
+    """The file's design with the traces of `--trace` and every `--set` in it, checked together; without a file the
+    traces replay what they recorded."""
+    from astrarium.config import assignments, replace, replace_all
+
+    changes = assignments(options.set)
     if options.design is None and options.trace is None:
         options.usage.error("the following arguments are required: DESIGN.yaml or --trace PATTERN")
     if options.design is None:
-        from astrarium.cli.replay_design import replay_design
+        from astrarium.cli.replay_design import assumed, replay_design
 
-        note("no design: every node takes its recorded time")
-        return replay_design(options.trace, options.rank)
+        made = replay_design(options.trace, options.rank, changes)
+        note(f"no design: {assumed(made)}")
+        return made
     from astrarium.cli.paths import read_design
-    from astrarium.config import replace
     from astrarium.workload.config import Trace
 
-    design = read_design(options.design)
-    design = design if options.trace is None else replace(design, "workload", Trace(options.trace))
+    late: dict[str, object] = {}
+    if options.trace is not None:       # parts of the workload are those of the traces
+        late = {path: changes.pop(path) for path in [*changes] if path.startswith("workload.")}
+        changes.setdefault("workload", Trace(options.trace))
+    design = replace_all(read_design(options.design, changes), late)
     idle("--rank", options.rank is not None and not isinstance(design.workload, Trace), "a workload of traces")
     return design if options.rank is None else replace(design, "workload.rank", options.rank)
 

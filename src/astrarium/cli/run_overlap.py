@@ -25,7 +25,7 @@ def run_overlap(options: argparse.Namespace) -> int:
     """Simulate every case of the file and print one line each."""
     from astrarium.cli.paths import read_as
     from astrarium.collective.kernels import GpuOverlap, gpu_overlap
-    from astrarium.config import assignment, load, replace_all
+    from astrarium.config import assignments, load
     from astrarium.engine import HAVE_CORE
     from astrarium.report.overlap import overlap_rows, overlap_table
     from astrarium.report.tables import print_tables
@@ -34,8 +34,8 @@ def run_overlap(options: argparse.Namespace) -> int:
         idle("--" + flag.replace("_", "-"), bool(getattr(options, flag)), "a design")
     idle("--rank", options.rank is not None, "a design")
     place("--timeline", options.timeline)
-    asked = read_as("GPU overlap", lambda path: load(GpuOverlap, path), options.design)
-    asked = replace_all(asked, dict(map(assignment, options.set))) if options.set else asked
+    changes = assignments(options.set)
+    asked = read_as("GPU overlap", lambda path: load(GpuOverlap, path, changes), options.design)
     if not HAVE_CORE and not options.pure:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
     cases = gpu_overlap(asked, pure=options.pure)

@@ -6,12 +6,13 @@ import argparse
 import json
 import os
 import sys
-import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
 from astrarium.cli.imports import say_imports
+from astrarium.cli.progress import Counted, Line, clock
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["arguments", "run"]
 
 TRIALS, SEED, CACHE = 200, 0, "512 MiB"
-EVERY, RARELY = 2.0, 60.0      # seconds between two states of the progress line; at most, where each is a line
 
 
 def arguments(parser: Parser) -> None:
@@ -68,13 +68,15 @@ def run(options: argparse.Namespace) -> int:
     file = read_as("space", load_search, options.space)
     say_imports(file.space.base)
     if options.count:
+        _nothing_but(options, ("best", "processes", "ray"), "no --count beside it: nothing is evaluated")
+        idle("-j", options.jobs > 1, "no --count beside it: nothing is evaluated")
         return _count(file, options)
-    study = _searched(file, options)
+    study, path = _searched(file, options)
     for text in study.notes:
         note(text)
     if options.best:
         _write_best(study, options.best)
-    _print(study, options)
+    _print(study, options, path)
     return 0
 
 
@@ -82,13 +84,11 @@ def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
     from astrarium.search.rerun import rerun
 
-    given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count",
-             "limit", "cache")
-    idle(next((f"--{name.replace('_', '-')}" for name in given if getattr(options, name) not in (None, [], False)), ""),
-         any(getattr(options, name) not in (None, [], False) for name in given), "a bundle as it is, or a space")
-    with _Line(sys.stderr) as line:
+    _nothing_but(options, ("count",), "a bundle as it is, or a space")
+    told = _Trials("objective")
+    with Line(sys.stderr, told, everywhere=True):
         found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,
-                      progress=line.show)
+                      progress=told.show)
     if options.best:
         _write_best(found.study, options.best)
     _print(found.study, options)
@@ -102,6 +102,13 @@ def _again(options: argparse.Namespace) -> int:
     return 1
 
 
+def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) -> None:
+    """InputError for a flag that says what a search is, and for those of `more`."""
+    for name in ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "limit",
+                 "cache", *more):
+        idle(f"--{name.replace('_', '-')}", getattr(options, name) not in (None, [], False), beside)
+
+
 def _count(file: SearchFile, options: argparse.Namespace) -> int:
     space = file.space
     if options.json:
@@ -111,7 +118,8 @@ def _count(file: SearchFile, options: argparse.Namespace) -> int:
     return 0
 
 
-def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
+def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str | None]:
+    """What was found, and the file that keeps it."""
     from astrarium.search.goal import goal_of
     from astrarium.search.run import default_agent, search
 
@@ -125,12 +133,15 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
         settings = {**file.options, **settings}
     seed = next(each for each in (options.seed, file.seed, SEED) if each is not None)
     study = None if options.no_study else options.study or _default_study(options.space, agent, seed)
-    with _Line(sys.stderr, study if options.study is None else None) as line:
-        return search(file.space, minimize, maximize=maximize,
-                      require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
-                      trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
-                      processes=options.processes, ray=options.ray, study=study, limit=options.limit or file.limit,
-                      cache=options.cache or CACHE, progress=line.show)
+    told = _Trials(goal_of(minimize, maximize).objectives[0].name, study if options.study is None else None)
+    with Line(sys.stderr, told, everywhere=True) as line:
+        told.say = line.note
+        found = search(file.space, minimize, maximize=maximize,
+                       require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
+                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
+                       processes=options.processes, ray=options.ray, study=study, limit=options.limit or file.limit,
+                       cache=options.cache or CACHE, progress=told.show)
+    return found, study
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:
@@ -157,71 +168,50 @@ def _write_best(study: Study, path: str) -> None:
     dump_design(study.plan.space.design(study.best.point), path)
 
 
-def _print(study: Study, options: argparse.Namespace) -> None:
-    from astrarium.report.study import study_plain, study_tables
+def _print(study: Study, options: argparse.Namespace, path: str | None = None) -> None:
+    """`path`: the study's file, which keeps what is found of its best designs."""
+    from astrarium.report.study import study_best, study_plain, study_tables
 
+    told = Counted()
+    with Line(sys.stderr, told):
+        best = study_best(study, path, lambda done, total: told.show(done, total, "best designs with their memory"))
     if options.json:
-        print(json.dumps(study_plain(study), indent=1))
+        print(json.dumps(study_plain(study, best), indent=1))
         return
     from astrarium.report.tables import print_tables
 
-    print_tables(study_tables(study, options.space), sys.stdout)
+    print_tables(study_tables(study, options.space, best), sys.stdout)
 
 
-class _Line:
-    """A line of progress, drawn by a thread of its own, however long a design takes: on a terminal it overwrites itself
-    every 2 s, elsewhere lines follow each other, ever more rarely. And, once there are trials, the name of the file
-    that keeps them, where nobody gave one."""
+class _Trials:
+    """How far a search is. And, once there are trials, the name of the file that keeps them, where none was given."""
 
-    def __init__(self, stream: Any, study: str | None = None):
-        self.stream, self.study = stream, study
-        self._over, self._width, self._pause = bool(stream.isatty()), 0, EVERY
+    def __init__(self, objective: str, study: str | None = None):
+        self.objective, self.study = objective, study
+        self.say = note
         self._state: Progress | None = None
-        self._since, self._end = time.monotonic(), threading.Event()
-        self._thread = threading.Thread(target=self._draw, daemon=True)
-
-    def __enter__(self) -> _Line:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-        if self._width:
-            self.stream.write("\r" + " " * self._width + "\r")
-            self.stream.flush()
+        self._since = time.monotonic()
 
     def show(self, state: Progress) -> None:
         """The state of a study, to be drawn at the next turn."""
         if self.study is not None and state.trials:
-            note(f"trials are kept in {self.study}; the same command goes on there")
+            self.say(f"trials are kept in {self.study}; the same command goes on there")
             self.study = None
         self._state, self._since = state, time.monotonic()
 
-    def _draw(self) -> None:
-        while not self._end.wait(self._pause):
-            if self._state is None:
-                continue
-            text = _progress(self._state, time.monotonic() - self._since)
-            if self._over:
-                self.stream.write("\r" + text.ljust(self._width))
-                self._width = len(text)
-            else:
-                self.stream.write(f"astrarium: {text}\n")
-                self._pause = min(2 * self._pause, RARELY)
-            self.stream.flush()
+    def __call__(self) -> str | None:
+        state = self._state
+        return None if state is None else _progress(state, self.objective, time.monotonic() - self._since)
 
 
-def _progress(state: Progress, since: float) -> str:
+def _progress(state: Progress, objective: str, since: float) -> str:
     """Trials, best so far, rate, refused trials, time left; `since`: seconds since that was the state."""
+    from astrarium.report.study import shown
+
     seconds = state.seconds + since
     rate = state.fresh / seconds if seconds and state.fresh else 0.0
-    left = f"{_clock((state.planned - state.trials) / rate)} left" if rate else "time left unknown"
-    best = "none yet" if state.best is None else f"{state.best:.6g}"
-    return f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.3g} trials/s  {state.refused:,} refused  {left}"
-
-
-def _clock(seconds: float) -> str:
-    """1:02:03, or 2:03."""
-    hours, rest = divmod(int(seconds), 3600)
-    return (f"{hours}:{rest // 60:02d}" if hours else f"{rest // 60}") + f":{rest % 60:02d}"
+    left = f"{clock((state.planned - state.trials) / rate)} left" if rate else "time left unknown"
+    best = "none yet" if state.best is None else shown(objective, state.best)
+    speed = f"{rate:,.3g} designs/s" if rate >= 1 or not rate else f"{1 / rate:,.3g} s a design"
+    return (f"{state.trials:,} of {state.planned:,} trials, best {objective} {best}, {speed}, "
+            f"{state.refused:,} refused, {left}")

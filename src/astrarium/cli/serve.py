@@ -8,6 +8,8 @@ import sys
 
 from astrarium.cli.arguments import Parser, json_flag
 from astrarium.cli.imports import say_imports
+from astrarium.cli.progress import Counted, Line
+from astrarium.units import format_time
 
 __all__ = ["arguments", "run"]
 
@@ -24,15 +26,18 @@ def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
     from astrarium.cluster.serving import load_serving, serve
-    from astrarium.config import assignment, replace_all
+    from astrarium.config import assignments
     from astrarium.design import load_design
 
-    serving = read_as("serving file", load_serving, options.serving)
-    if options.set:
-        serving = replace_all(serving, dict(map(assignment, options.set)))
+    changes = assignments(options.set)
+    serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
     design = load_design(serving.design)
     say_imports(design)
-    served = serve(design, serving.requests, serving.policy, serving.buckets)
+    told = Counted()
+    with Line(sys.stderr, told):
+        served = serve(design, serving.requests, serving.policy, serving.buckets,
+                       progress=lambda done, of, now: told.show(
+                           done, of, f"requests answered, {format_time(now / 1e3)} simulated"))
     if options.json:
         print(json.dumps(dict(served.summary(serving.objective)), indent=1))
         return 0

@@ -85,13 +85,12 @@ def _read(path: str) -> Traces:
 
 
 def _design(options: argparse.Namespace) -> int:
-    from astrarium.config import assignment, dumps, replace_all, to_plain
+    from astrarium.config import assignments, dumps, to_plain
     from astrarium.report.show_design import network_rows, network_table, with_units
     from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_dims, shown_fabric
     from astrarium.report.tables import print_tables
 
-    design = read_design(options.path)
-    design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
+    design = read_design(options.path, assignments(options.set))
     say_imports(design)
     if options.workload:
         idle("--out", options.out, "no --workload beside it")
@@ -110,12 +109,12 @@ def _design(options: argparse.Namespace) -> int:
 
 
 def _fabric(options: argparse.Namespace) -> int:
-    from astrarium.config import assignment, replace_all
+    from astrarium.config import assignments, decode, put
     from astrarium.network.fabric.config import FabricFile
     from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_fabric
     from astrarium.report.tables import print_tables
 
-    fabric = replace_all(FabricFile(file=options.path), dict(map(assignment, options.set)))
+    fabric = decode(FabricFile, put({"file": options.path}, assignments(options.set)))
     say_imports(fabric)
     shown = shown_fabric(fabric)
     if options.out:

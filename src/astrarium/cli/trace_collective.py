@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, json_flag, note, place, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
 from astrarium.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--npus", required=True, type=whole, metavar="N", help="participants")
     parser.add_argument("--size", metavar="SIZE", help="bytes as a trace counts them (all_gather: the shard); traces "
                         "need it, MSCCL does not")
-    parser.add_argument("--pipeline", type=whole, default=8, metavar="B", help="blocks of chains and trees (8)")
+    parser.add_argument("--pipeline", type=whole, metavar="B", help="blocks of chains and trees (8)")
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help="NAME.xml: MSCCL; NAME.json: MSCCL++ (of "
                         "kernels); else a prefix: OUT.POSITION.et, as custom collectives are read")
     kernel = parser.add_argument_group("kernels")
@@ -66,10 +66,14 @@ def _schedule(op: CommOp, options: argparse.Namespace) -> list[str]:
     if options.out.endswith(".json"):
         raise InputError("--out", options.out, expected="NAME.xml or a prefix: MSCCL++ plans are kernels, such as "
                          "kernel:all_pairs")
-    schedule = schedule_of(options.algorithm, op, options.npus, Options(pipeline=options.pipeline))
+    schedule = schedule_of(options.algorithm, op, options.npus, Options(pipeline=options.pipeline or 8))
+    if options.pipeline is not None:
+        other = schedule_of(options.algorithm, op, options.npus, Options(pipeline=options.pipeline + 1))
+        idle("--pipeline", other.blocks == schedule.blocks, "an algorithm of chains or trees")
     if options.out.endswith(".xml"):
         from astrarium.collective.msccl_write import msccl_xml
 
+        idle("--size", options.size, "a prefix as --out: MSCCL programs are for any payload")
         return _written(options.out, msccl_xml(schedule))
     if options.size is None:
         raise InputError("--size", "is missing", expected="bytes such as '1 MB'")
@@ -85,6 +89,7 @@ def _kernel(op: CommOp, options: argparse.Namespace) -> tuple[list[str], tuple[s
     from astrarium.collective.kernels import Kernels, kernel_algo, mscclpp_plan
     from astrarium.collective.msccl_text import algo_xml
 
+    idle("--pipeline", options.pipeline, "an algorithm of chains or trees")
     if options.size is not None:
         raise InputError("--size", options.size, expected="none: plans and programs of kernels are for any payload")
     given = {name: getattr(options, name) for name in ("protocol", "direction", "workgroups")}

@@ -44,14 +44,13 @@ def files_flags(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Generate and write."""
-    from astrarium.config import assignment, replace_all
-    from astrarium.design import load_design
+    from astrarium.cli.paths import read_design
+    from astrarium.config import assignments
     from astrarium.lower.placement import generated
     from astrarium.trace.export import write_generated
 
-    design = load_design(options.design)
+    design = read_design(options.design, assignments(options.set))
     say_imports(design)
-    design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
     made = generated(design)
     report(options, write_generated(made, options.out, jobs=options.jobs, link=how(options), compress=options.gzip,
                                     tensors=options.tensors, progress=progress()))

@@ -11,7 +11,7 @@ import numpy as np
 
 from astrarium.compute.kernels.predict import STREAMS
 from astrarium.compute.timings import Timing
-from astrarium.errors import InputError
+from astrarium.errors import InputError, install_line
 from astrarium.vocab import Kernel
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def measured(kernels: Sequence[Kernel]) -> tuple[list[Timing], list[str], str]:
         torch: Any = importlib.import_module("torch")
     except ImportError:
         raise InputError("calibrate --measure", "PyTorch is not installed",
-                         expected="pip install 'astrarium[torch]'") from None
+                         expected=install_line("torch")) from None
     device = "cuda" if torch.cuda.is_available() else "cpu"
     timings, skipped = [], []
     with torch.no_grad():

@@ -23,6 +23,7 @@ from astrarium.units import Quantity
 __all__ = ["coerce", "describe", "members", "shown"]
 
 LONGEST_RANGE = 1 << 24
+LARGEST = 1 << 40       # whole numbers of which a knob does not say more are below it: nothing counts so many
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
 
 
@@ -196,6 +197,12 @@ def _limit(knob: Knob) -> str:
 
 
 def _limits(value: float, knob: Knob, path: str, problems: list[Problem]) -> None:
+    if isinstance(value, int) and knob.lt is None and abs(value) >= LARGEST:
+        problems.append(Problem(path, f"{shown(value)} is impossible", f"a whole number below {LARGEST:,}"))
+        return
+    if isinstance(value, Quantity) and value >= value.most[0]:
+        problems.append(Problem(path, *value.most[1:]))
+        return
     low = (knob.gt is not None and not value > knob.gt) or (knob.ge is not None and not value >= knob.ge)
     if low or not math.isfinite(value) or (knob.lt is not None and value >= knob.lt):
         problems.append(Problem(path, f"{shown(value)} is impossible", _limit(knob) or "a finite number"))

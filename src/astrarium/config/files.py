@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,6 +14,7 @@ import msgspec
 from astrarium.config.base import Config, ConfigError, concrete, decode, to_plain
 from astrarium.config.coerce import members
 from astrarium.config.named import LIKE, is_named, spelled_out
+from astrarium.config.paths import put, replace_all
 from astrarium.config.spec import Problem, specs
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
@@ -20,17 +23,24 @@ __all__ = ["decode_at", "dump", "dumps", "load", "loads", "plain_beside", "plain
            "with_files"]
 
 C = TypeVar("C", bound=Config)
+NONE: Mapping[str, object] = MappingProxyType({})
 
 
 def loads(cls: type[C], text: str, name: str = "") -> C:
     """YAML text as a `cls`; `name` (a file name) stands in messages. File fields stay as written."""
-    return _decoded(cls, text, name, lambda file: file)
+    return _decoded(cls, text, name, lambda file: file, NONE)
 
 
-def _decoded(cls: type[C], text: str, name: str, change: Callable[[str], str]) -> C:
+def _decoded(cls: type[C], text: str, name: str, change: Callable[[str], str], changes: Mapping[str, object]) -> C:
+    """The text alone as a `cls`, or where it is none the text with `changes` in it."""
     document = parse_yaml(text, name)
+    plain = _shorthands(cls, document.data, change)
+    if changes:
+        with contextlib.suppress(InputError):
+            return decode(cls, plain)
+        plain = put(plain, changes)
     try:
-        return decode(cls, _shorthands(cls, document.data, change))
+        return decode(cls, plain)
     except ConfigError as error:
         raise ConfigError([_located(problem, document, name) for problem in error.problems]) from None
 
@@ -42,12 +52,14 @@ def _located(problem: Problem, document: Document, name: str) -> Problem:
     return Problem(text, problem.message, problem.expected, problem.did_you_mean)
 
 
-def load(cls: type[C], path: str | os.PathLike[str]) -> C:
-    """A YAML file as a `cls`. Relative file fields are taken from the file's own folder. Raises InputError."""
+def load(cls: type[C], path: str | os.PathLike[str], changes: Mapping[str, object] = NONE) -> C:
+    """A YAML file as a `cls`, with `changes` (path -> value) made, which may give what the file lacks or mend what is
+    wrong in it. Relative file fields are taken from the file's own folder, those of `changes` from the current one.
+    Raises InputError."""
     name = os.fspath(path)
     beside = _beside(os.path.dirname(name))
-    found: C = _files(_decoded(cls, read_text(name), name, beside), beside, late=True)
-    return found
+    found: C = _files(_decoded(cls, read_text(name), name, beside, changes), beside, late=True)
+    return replace_all(found, changes) if changes else found
 
 
 def decode_at(cls: type[C], plain: object, folder: str) -> C:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from astrarium.config.base import Config, ConfigError, decode, decode_into, to_plain, unknown_key
 from astrarium.config.mapping import NameMap
-from astrarium.config.named import excluded, is_named
+from astrarium.config.named import LIKE, excluded, is_named
 from astrarium.config.spec import Problem, join, specs
 from astrarium.config.yamlfile import parse_yaml
 from astrarium.errors import InputError, nearest
 
-__all__ = ["assignment", "get", "parse_path", "replace", "replace_all"]
+__all__ = ["assignment", "assignments", "get", "parse_path", "put", "replace", "replace_all"]
 
 C = TypeVar("C", bound=Config)
 Step = str | int
@@ -123,6 +123,32 @@ def _implied(config: C, names: Mapping[str, object]) -> C:
     return decode(type(config), {**to_plain(config), **new}) if new else config
 
 
+def put(plain: Any, changes: Mapping[str, object]) -> Any:
+    """Plain data with `changes` (path -> value) written into it, a whole before its parts: what is not there is made,
+    and a name that stands for a mapping becomes `like` in it. Raises InputError for an entry of a list that is not
+    there."""
+    for path, value in sorted(changes.items(), key=lambda change: len(parse_path(change[0]))):
+        plain = _put(plain, parse_path(path), value, "")
+    return plain
+
+
+def _put(plain: Any, steps: tuple[Step, ...], value: object, seen: str) -> Any:
+    if not steps:
+        return value
+    step, *rest = steps
+    where = join(seen, f"[{step}]" if isinstance(step, int) else step)
+    if isinstance(step, int):
+        entries = list(plain) if isinstance(plain, list) else []
+        if step >= len(entries):
+            raise InputError(where, f"there is no entry {step}",
+                             expected=f"0 to {len(entries) - 1}" if entries else f"{seen} as a list of entries")
+        entries[step] = _put(entries[step], tuple(rest), value, where)
+        return entries
+    inner = dict(plain) if isinstance(plain, Mapping) else {LIKE: plain} if isinstance(plain, str) else {}
+    inner[step] = _put(inner.get(step), tuple(rest), value, where)
+    return inner
+
+
 def _part(plain: Any, step: Step) -> Any:
     """What stands at `step` of plain data; None where nothing does."""
     if isinstance(step, int):
@@ -149,3 +175,14 @@ def assignment(text: str) -> tuple[str, Any]:
         raise InputError(text[:200], "is not an assignment", expected="path=value")
     parse_path(path.strip())
     return path.strip(), parse_yaml(value, f"--set {path.strip()}").data
+
+
+def assignments(texts: Sequence[str]) -> dict[str, Any]:
+    """Path -> value of every text. Raises InputError for a path that is there twice."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        path, value = assignment(text)
+        if path in found:
+            raise InputError(f"--set {path}", "is there twice", expected="one value")
+        found[path] = value
+    return found

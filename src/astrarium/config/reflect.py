@@ -14,7 +14,7 @@ from astrarium.config.coerce import describe, members, shown
 from astrarium.config.spec import FieldSpec, join, specs
 from astrarium.errors import InputError
 
-__all__ = ["FieldInfo", "fields"]
+__all__ = ["FieldInfo", "fields", "numbers"]
 
 
 class FieldInfo(Struct, frozen=True):
@@ -38,6 +38,21 @@ def fields(config: type[Config] | Config, prefix: str = "", when: str = "") -> I
     if not issubclass(cls, Config):
         raise InputError("fields", f"{shown(config)} has no fields", expected="a config class, such as Design")
     return _fields(cls, prefix, when, ())
+
+
+def numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """(path, number) of every number that is set under a configuration, quantities in base units."""
+    if isinstance(value, Config):
+        for spec in specs(type(value)):
+            yield from numbers(getattr(value, spec.name), join(path, spec.name))
+    elif isinstance(value, tuple):
+        for place, each in enumerate(value):
+            yield from numbers(each, f"{path}[{place}]")
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from numbers(each, join(path, name))
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield path, value
 
 
 def _fields(cls: type[Config], prefix: str, when: str, within: tuple[type[Config], ...]) -> Iterator[FieldInfo]:

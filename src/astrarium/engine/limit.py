@@ -23,6 +23,13 @@ class Limit:
         if self._core is not None:
             self._core.stop()
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How far the compiled core's runs between a `begin` and its `end` are: simulated time in ps (of one that is
+        running), events of all so far, both about; (0, 0) without a core."""
+        now, events = (0, 0) if self._core is None else self._core.progress
+        return int(now), int(events)
+
     def begin(self, seconds: float | None = None) -> None:
         """From here on, runs of this thread raise StoppedError once it took `seconds` of CPU time (None: never)."""
         if self.stopped:

@@ -36,7 +36,7 @@ class Roce(Config, frozen=True):
     """
 
     rules: ClassVar[Rules] = (_roce_rules,)
-    buffer: Annotated[Bytes, Knob("Buffer of a node, shared by its links; their headroom is taken from it.", gt=0)
+    buffer: Annotated[Bytes, Knob("Buffer of a node, shared by its links; their headroom is taken from it.", ge=1)
                       ] = default("12 MB")     # [1]: a Trident II
     alpha: Annotated[float, Knob("PFC pauses a link that has more than this share of the buffer's free bytes.", gt=0)
                      ] = 1.0                    # [1]: beta of the dynamic threshold is a choice
@@ -97,9 +97,11 @@ class Packets(Config, frozen=True):
     """Packets, links' buffers and transport of `backend: packets`."""
 
     rules: ClassVar[Rules] = (_packet_rules,)
-    size: Annotated[Bytes, Knob("Payload of a packet (4,096 B: the largest MTU of InfiniBand and RoCE).", ge=1)
+    size: Annotated[Bytes, Knob("Payload of a packet (4,096 B: the largest MTU of InfiniBand and RoCE).", ge=1,
+                                lt=2**31)
                     ] = default("4096 B")
-    header: Annotated[Bytes, Knob("Bytes that each packet has beside its payload; 0 B where efficiency has them.")
+    header: Annotated[Bytes, Knob("Bytes that each packet has beside its payload; 0 B where efficiency has them.",
+                                  lt=2**31)
                       ] = default("0 B")
     transport: Annotated[Literal["credits", "roce"], Knob("Lossless by credits (InfiniBand, NVLink), or RoCE: PFC, ECN "
                                                           "and DCQCN.")] = "credits"
@@ -107,7 +109,8 @@ class Packets(Config, frozen=True):
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
                                                          "in a circle (credits with buffers).")] = "refuse"
     spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False
-    seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
+    seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0,
+                              lt=2**63)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
     queues: Annotated[bool, Knob("Record the queue of each link, and its pauses, over time.")] = False
     threads: Annotated[int, Knob("Threads that run the packets of one design (without spray); results are the "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
@@ -14,6 +14,7 @@ from astrarium.report.tables import Table
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import value_of
 from astrarium.search.best import Ranked, differing, ranked
+from astrarium.search.memory import store_memory, stored_memory
 from astrarium.units import Quantity, format_bytes, format_time
 
 __all__ = ["best_table", "report_plain", "report_tables", "shown", "study_best", "study_plain", "study_tables"]
@@ -23,8 +24,9 @@ LONGEST = 100   # characters of a reason
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
 
 
-def study_plain(study: Study) -> dict[str, Any]:
-    """What `astrarium search --json` prints. `best` is null where no trial is feasible."""
+def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str, Any]:
+    """What `astrarium search --json` prints. `best` is null where no trial is feasible. `best`: those of `study_best`,
+    where they are known."""
     space, base = study.plan.space, study.plan.space.base
     found: dict[str, Any] = {
         "trials": study.trials, "distinct": study.distinct, "refused": study.refused,
@@ -41,7 +43,7 @@ def study_plain(study: Study) -> dict[str, Any]:
                   "proved": study.proof.complete}
     if len(study.plan.goal.objectives) > 1:
         found["front"] = [_trial(study, trial) for trial in study.front]
-    ten = study_best(study)
+    ten = study_best(study) if best is None else best
     within = study_intervals(space, study.plan.goal, [each.trial for each in ten])
     found["ten_best"] = [_trial(study, each.trial) | _extras(each) | within.plain(place)
                          for place, each in enumerate(ten)]
@@ -70,8 +72,8 @@ def shown(name: str, value: float) -> str:
     return format_bytes(value) if name in SIZES else f"{value:.6g}"
 
 
-def study_tables(study: Study, title: str) -> Iterator[Table]:
-    """How the search went, the best design, and the front where there are several objectives."""
+def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None) -> Iterator[Table]:
+    """How the search went, the best design, and the front where there are several objectives. `best`: as above."""
     yield Table(title, "<<", _course(study))
     if study.best is not None:
         rows = [(name, str(_value(value))) for name, value in study.values().items()]
@@ -83,13 +85,20 @@ def study_tables(study: Study, title: str) -> Iterator[Table]:
         more = f", the first {SHOWN} of {len(study.front)}" if len(study.front) > SHOWN else ""
         yield Table(f"Pareto front{more}", ">" * (len(names) + 1), found, ["trial", *names])
     if study.best is not None:
-        yield from best_table(study_best(study), study.plan.space, study.plan.goal)
+        yield from best_table(study_best(study) if best is None else best, study.plan.space, study.plan.goal)
 
 
-def study_best(study: Study) -> list[Ranked]:
-    """The ten best designs; of several objectives the first of the front."""
+def study_best(study: Study, path: str | None = None, progress: Callable[[int, int], None] | None = None
+               ) -> list[Ranked]:
+    """The ten best designs; of several objectives the first of the front. `path`: the study's file, where memory of
+    designs that no trial was judged by is looked up and kept."""
     shown = study.top if len(study.plan.goal.objectives) == 1 else study.front[:SHOWN]
-    return ranked(study.plan.space, study.plan.goal, shown)
+    known = {} if path is None else stored_memory(path)
+    found = ranked(study.plan.space, study.plan.goal, shown, memory_of=known, progress=progress)
+    new = {each.trial.design: each.memory for each in found if each.memory is not None}
+    if path is not None and new.keys() - known.keys():
+        store_memory(path, new)
+    return found
 
 
 def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Table]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from astrarium.search.analysis import (
     Convergence,
     Recheck,
     Sensitivity,
+    Told,
     best_trials,
     convergence,
     knob_importances,
@@ -25,6 +26,7 @@ from astrarium.search.analysis import (
 )
 from astrarium.search.best import Front, Ranked, ranked
 from astrarium.search.inputs import of_values
+from astrarium.search.memory import stored_memory
 from astrarium.search.resume import refuse_others
 from astrarium.search.stored import StoredStudy
 from astrarium.search.surrogate import Surrogate
@@ -85,9 +87,10 @@ class StudyReport(Struct, frozen=True, dict=True):
         return "none" if self.space.base is None else self.space.base.network.backend
 
 
-def study_report(studies: Sequence[StoredStudy], *, simulate: bool = True) -> StudyReport:
-    """Look at studies of one space and goal. `simulate`: run the re-checks on `contention` and the sensitivities too.
-    Raises InputError where they are of different ones."""
+def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progress: Told | None = None) -> StudyReport:
+    """Look at what studies of one space and goal have stored. `recheck`: also simulate the best designs on
+    `contention`, their memory where it is not stored, and the sensitivities. Raises InputError where they are of
+    different ones."""
     _comparable(studies)
     best = _merged(studies, TOP)
     front = Front([-1.0 if each.maximize else 1.0 for each in studies[0].plan.goal.objectives])
@@ -98,16 +101,21 @@ def study_report(studies: Sequence[StoredStudy], *, simulate: bool = True) -> St
             if trial.verdict.values is not None and trial.verdict.feasible and len(cloud) < CLOUD:
                 cloud.append(trial.verdict.values)
     model, shares, problem = _model(studies)
-    run = simulate and best and not studies[0].functions
+    if recheck and studies[0].functions:
+        raise InputError("--recheck", "some objective was a Python function, which a study file does not hold",
+                         expected="a report without it")
+    run = recheck and best
     if run:
-        studies[0].refuse_other_inputs("--no-run: nothing is simulated then")
+        studies[0].refuse_other_inputs("no --recheck: nothing is simulated then")
     return StudyReport(
         tuple(studies), tuple(map(_summary, studies)), tuple(best[:BEST]), tuple(trial for _, trial in best),
         front.trials, tuple(cloud), tuple(convergence(studies)), model, problem, shares,
-        tuple(sensitivities(*best[0])) if run else (),
-        tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]])) if run else (),
+        tuple(sensitivities(*best[0], progress)) if run else (),
+        tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]], progress=progress)) if run else (),
         tuple(ranked(studies[0].plan.space, studies[0].plan.goal, [trial for _, trial in best[:BEST]],
-                     simulate=bool(run))))
+                     simulate=bool(run), memory_of={design: memory for study in studies
+                                                    for design, memory in stored_memory(study.path).items()},
+                     progress=None if progress is None else partial(progress, "designs with their memory"))))
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:

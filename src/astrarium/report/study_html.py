@@ -24,7 +24,9 @@ def study_page(report: StudyReport) -> str:
     space = report.space
     title = f"Search: {', '.join(each.name for each in report.goal.objectives)}"
     lead = (f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs. Network model: "
-            f"{report.network_model}. All figures are simulated.")
+            f"{report.network_model}. Figures are those that the search simulated and stored"
+            + ("; the re-checks and sensitivities were simulated for this page." if report.rechecks else "; --recheck "
+               "simulates the best designs on another network model, and one knob at a time around the best."))
     return page(title, lead, (*_summary(report), *_best(report), *_why(report), *_front(report),
                               *_convergence(report), *_coordinates(report)))
 

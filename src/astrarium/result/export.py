@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, install_line
 from astrarium.result.nodes import Work
 from astrarium.result.queues import Queues
 from astrarium.result.result import Result
@@ -194,7 +194,7 @@ def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise InputError("parquet", "pyarrow is not installed", expected="pip install 'astrarium[parquet]'") from error
+        raise InputError("parquet", "pyarrow is not installed", expected=install_line("parquet")) from error
     into = FilePath(folder)
     into.mkdir(parents=True, exist_ok=True)
     written = []

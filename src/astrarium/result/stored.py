@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, install_line
 from astrarium.units import Bytes, Time
 
 __all__ = ["ABOUT", "Stored", "load"]
@@ -122,7 +122,7 @@ def _of_parquet(folder: Path) -> Stored:
     try:
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise InputError("parquet", "pyarrow is not installed", expected="pip install 'astrarium[parquet]'") from error
+        raise InputError("parquet", "pyarrow is not installed", expected=install_line("parquet")) from error
     files = sorted(folder.glob("*.parquet"))
     read = {file.stem: parquet.read_table(file) for file in files}
     about = (read["ranks"].schema.metadata or {}).get(b"astrarium") if "ranks" in read else None

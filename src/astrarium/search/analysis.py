@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = ["Convergence", "Recheck", "Sensitivity", "best_trials", "convergence"
            "sensitivities"]
 
 F64 = npt.NDArray[np.float64]
+Told = Callable[[str, int, int], None]      # what is simulated, how many are done, of how many
 CHECKS = 80      # instants at which convergence is shown
 
 
@@ -84,11 +85,19 @@ def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[tu
     return model, sorted(found, key=lambda each: -each[1])
 
 
-def sensitivities(study: StoredStudy, trial: Trial) -> list[Sensitivity]:
+def sensitivities(study: StoredStudy, trial: Trial, progress: Told | None = None) -> list[Sensitivity]:
     """Every knob at every other value (a continuum at its ends), one at a time around a trial; each is simulated."""
-    space = study.plan.space
-    judge = Evaluator(space, study.plan.goal)
-    found = []
+    judge, wanted = Evaluator(study.plan.space, study.plan.goal), list(_around(study.plan.space, trial))
+    found = list[Sensitivity]()
+    for knob, value, moved, point in wanted:
+        if progress is not None:
+            progress("sensitivities", len(found), len(wanted))
+        found.append(Sensitivity(knob, value, moved, judge(point)))
+    return found
+
+
+def _around(space: Space, trial: Trial) -> Iterator[tuple[str, Any, tuple[str, ...], Point]]:
+    """(knob, its value, the knobs that move with it, the point) of every knob's other values around a trial."""
     for place, axis in enumerate(space.axes):
         ends = range(axis.size) if axis.size else (axis.domain.low, axis.domain.high)
         for wanted in ends:
@@ -101,12 +110,11 @@ def sensitivities(study: StoredStudy, trial: Trial) -> list[Sensitivity]:
                 continue
             moved = tuple(other.name for index, other in enumerate(space.axes)
                           if index != place and point[index] != trial.point[index])
-            value = space.values(point)[axis.name]
-            found.append(Sensitivity(axis.name, value, moved, judge(point)))
-    return found
+            yield axis.name, space.values(point)[axis.name], moved, point
 
 
-def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "contention") -> list[Recheck]:
+def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "contention",
+              progress: Told | None = None) -> list[Recheck]:
     """The same designs with another network model."""
     space = study.plan.space
     if space.base is None:
@@ -114,8 +122,10 @@ def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "conte
     other = Space(replace(space.base, "network.backend", backend), space.choices, space.where, space.derived,
                   space.variables)
     judge = Evaluator(other, study.plan.goal)
-    found = []
+    found = list[Recheck]()
     for trial in trials:
+        if progress is not None:
+            progress(f"designs on {backend}", len(found), len(trials))
         verdict = judge(trial.point)
         found.append(Recheck(trial, verdict.values[0] if verdict.values else None, verdict.problem))
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from astrarium.search.store import Trial
 __all__ = ["COSTS", "RUNS", "Front", "Ranked", "Top", "differing", "dominated_area", "ranked"]
 
 BEST = 10
+NONE: Mapping[bytes, float] = MappingProxyType({})
 RUNS = 30.0         # seconds that trials took which run again for their memory
 COSTS = ("system_cost", "network_cost")     # the first that a design says enough for
 
@@ -98,14 +100,18 @@ class Ranked(Struct, frozen=True):
     cost_of: str
 
 
-def ranked(space: Space, goal: Goal, trials: Iterable[Trial], *, simulate: bool = True) -> list[Ranked]:
-    """Memory and cost of trials: what they were judged by, else what their designs say, else (`simulate`) another run
-    that records memory, for as many as took `RUNS` seconds together."""
+def ranked(space: Space, goal: Goal, trials: Sequence[Trial], *, simulate: bool = True,
+           memory_of: Mapping[bytes, float] = NONE, progress: Callable[[int, int], None] | None = None) -> list[Ranked]:
+    """Memory and cost of trials: what they were judged by, else what their designs say, else `memory_of` a design, else
+    (`simulate`) another run that records memory, for as many as took `RUNS` seconds together. `progress` is told how
+    many are looked at, of how many."""
     figures = Judge(space, goal).figures if not any(callable(each.measure) for each in goal.objectives) else ()
-    left, judge, found = RUNS if simulate else 0.0, None, []
+    left, judge, found = RUNS if simulate else 0.0, None, list[Ranked]()
     for trial in trials:
+        if progress is not None:
+            progress(len(found), len(trials))
         known = dict(zip(figures, trial.verdict.figures))
-        memory = known.get("peak_memory")
+        memory = known.get("peak_memory", memory_of.get(trial.design))
         if memory is None and trial.verdict.seconds < left:
             left -= trial.verdict.seconds
             judge = judge or Evaluator(space, Goal((Objective("peak_memory", "peak_memory"),), (), goal.cases),

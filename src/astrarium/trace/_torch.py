@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, install_line
 
 __all__ = ["torch_module"]
 
@@ -16,4 +16,4 @@ def torch_module(name: str = "torch") -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise InputError(name, f"cannot be imported ({error})",
-                         expected='PyTorch: pip install "astrarium[torch]"') from None
+                         expected=f"PyTorch: {install_line('torch')}") from None

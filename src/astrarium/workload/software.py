@@ -29,5 +29,5 @@ class Software(Config, frozen=True, kw_only=True):
                                       "these (the products are cut into pieces); the rest is waited for.", ge=0,
                                       lt=1.0000001)] = 0.0
     host: Annotated[Time, Knob("Host time to issue one layer's kernels in one pass (forward, recomputation or "
-                               "backward): the pass takes at least as long.")] = default("0 ns")
-    host_tp: Annotated[Time, Knob("More of it for every rank of tp.")] = default("0 ns")
+                               "backward): the pass takes at least as long.", lt=2**42)] = default("0 ns")
+    host_tp: Annotated[Time, Knob("More of it for every rank of tp.", lt=2**42)] = default("0 ns")

@@ -128,7 +128,8 @@ def test_the_command_line_of_main_py() -> None:
     ({"output_name": "w"}, "--output_dir: is missing"), ({"model_type": "debug"}, "'debug' is not reproduced"),
     ({"mixed_precision": "true"}, "mixed_precision"), ({"output_name": "w.%d"}, "ends in"), ({"dp": "x"}, "--dp"),
     ({"dp": "0"}, "above 0"), ({"dp": "9999999"}, "9999999 ranks"),
-    ({"dmodel": "9" * 18}, "2.60 elements"), ({"pp": "81"}, "at most 80"),
+    ({"dmodel": "9" * 12}, "2.60 elements"), ({"dmodel": "9" * 18}, "dmodel: 9+ is impossible"),
+    ({"pp": "81"}, "at most 80"),
     ({"micro_batch": "7"}, "does not divide 64")])
 def test_what_is_not_reproduced_is_refused(flags: dict[str, str], words: str) -> None:
     given = {"output_dir": "out", "output_name": "w", **flags}

@@ -31,7 +31,10 @@ public:
             const Tick until = windows_.end(window), begin = until - width_;
             if (until > now) return wake_at(until);
             transport_->run(windows_.take(window), begin, until);
-            if (((net_.hops ^ hops_) >> 16) != 0) stop_if_interrupted();
+            if (const std::uint64_t more = (net_.hops >> 16) - (hops_ >> 16)) {
+                count_progress(now, more << 16);
+                stop_if_interrupted();
+            }
             hops_ = net_.hops;
         }
     }

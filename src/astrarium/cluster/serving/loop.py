@@ -18,9 +18,10 @@ from astrarium.cluster.serving.requests import Requests
 from astrarium.cluster.serving.scheduler import Job, Scheduler, Step
 from astrarium.errors import InputError, InternalError
 
-__all__ = ["Fleet", "Server", "run"]
+__all__ = ["Fleet", "Server", "Told", "run"]
 
 I64 = npt.NDArray[np.int64]
+Told = Callable[[int, int, int], None]      # requests answered, of how many, simulated time in ps
 CLOCK = 2**62       # ps
 STEP, HANDED = 0, 1
 
@@ -164,8 +165,9 @@ def _least(servers: Sequence[Server]) -> Server:
     return min(servers, key=lambda server: server.load)
 
 
-def run(requests: Requests, fleet: Fleet) -> Served:
-    """Answer every request. Raises InputError for one that cannot run at all, and beyond the clock's range."""
+def run(requests: Requests, fleet: Fleet, progress: Told | None = None) -> Served:
+    """Answer every request; `progress`: see `serve`. Raises InputError for one that cannot run at all, and beyond the
+    clock's range."""
     names = ("arrival", "first", "finish", "last", "preempted")
     state = _Run(requests, fleet, {name: np.zeros(len(requests), np.int64) for name in names})
     now = 0
@@ -173,6 +175,8 @@ def run(requests: Requests, fleet: Fleet) -> Served:
         state.end(now)
         state.arrive(now)
         state.begin(now)
+        if progress is not None:
+            progress(state.answered, len(requests), now)
         if state.answered < len(requests):
             now = state.next_time()
             if now == CLOCK:

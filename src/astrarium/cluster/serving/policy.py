@@ -29,7 +29,8 @@ class Policy(Config, frozen=True, kw_only=True):
     block: Annotated[int, Knob("Tokens of a cache block (vLLM: 16).", ge=1, lt=65_537)] = 16
     memory_share: Annotated[float, Knob("Share of memory.capacity that weights, cache and working memory may fill "
                                         "(vLLM's gpu_memory_utilization: 0.9).", gt=0, lt=1.0000001)] = 0.9
-    seed: Annotated[int, Knob("Seed of which guesses are accepted, with speculation (NumPy's PCG64).", ge=0)] = 0
+    seed: Annotated[int, Knob("Seed of which guesses are accepted, with speculation (NumPy's PCG64).", ge=0,
+                                lt=2**63)] = 0
     overhead: Annotated[Time, Knob("Host time between two steps: scheduling, sampling, launch. None is assumed.")
                         ] = default("0 ns")
 

@@ -70,7 +70,7 @@ class Poisson(Arrivals, frozen=True, kw_only=True):
     rules: ClassVar[Rules] = (_lengths_rule,)
     rate: Annotated[float, Knob("Requests per second.", gt=0)]
     count: Annotated[int, Knob("Requests.", ge=1, lt=MOST + 1)]
-    seed: Annotated[int, Knob("Seed of the generator (NumPy's PCG64).", ge=0)]
+    seed: Annotated[int, Knob("Seed of the generator (NumPy's PCG64).", ge=0, lt=2**63)]
     use_case: Annotated[str | None, Knob("Named lengths, in place of prompt and output.", choices=tuple(USE_CASES))
                         ] = None
     prompt: Annotated[int | None, Knob("Tokens of a prompt.", ge=1, lt=LONGEST)] = None

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.compute.kernels.table import F64
-from astrarium.errors import InputError, nearest
+from astrarium.errors import InputError, install_line, nearest
 
 __all__ = ["PRECISIONS", "Rows", "devices", "read", "streams", "tables"]
 
@@ -45,7 +45,7 @@ def _folder() -> Path:
     spec = importlib.util.find_spec("aiconfigurator_core")
     if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("pyarrow") is None:
         raise InputError("compute.rows", "the measured rows are not installed",
-                         expected="pip install 'astrarium[measured]', or `rows: fitted`")
+                         expected=f"{install_line('measured')}, or `rows: fitted`")
     return Path(spec.submodule_search_locations[0]) / "systems" / "data"
 
 

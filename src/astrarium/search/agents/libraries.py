@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, install_line
 
 __all__ = ["needed"]
 
@@ -16,5 +16,5 @@ def needed(agent: str, extra: str, *modules: str) -> ModuleType:
         found = [importlib.import_module(module) for module in modules]
     except ImportError as error:
         raise InputError("agent", f"{agent} needs {error.name or 'a library'}, which is not installed here",
-                         expected=f"pip install 'astrarium[{extra}]'") from None
+                         expected=install_line(extra)) from None
     return found[0]

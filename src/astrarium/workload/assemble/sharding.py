@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
+from astrarium.errors import InputError
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import Builder
 from astrarium.workload.assemble.pool import Pool
@@ -24,6 +25,7 @@ from astrarium.workload.assemble.recipe import Recipe
 __all__ = ["Pending", "gathers", "loads", "reduction"]
 
 Axes = tuple[str, ...]
+MOST_BUCKETS = 1 << 20
 
 
 def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: float, after: Iterable[int],
@@ -34,6 +36,9 @@ def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: 
     if size <= 0 or not (axes or among):
         return last
     pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
+    if pieces > MOST_BUCKETS:
+        raise InputError("workload.bucket", f"makes {pieces:,} collectives of {size:.3g} bytes of gradients",
+                         expected=f"at most {MOST_BUCKETS:,}: a larger bucket, or a smaller model")
     rows, part = list[int](), size / pieces
     if shard:
         rows.append(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard, stream="gradients"))

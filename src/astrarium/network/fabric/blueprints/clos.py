@@ -17,7 +17,7 @@ from astrarium.network.fabric.schema import Document, Edge
 __all__ = ["Clos", "Sizes", "climb", "sizes_of"]
 
 TIERS = {"scale_up": "scale_up", "access": "scale_out", "spine": "scale_out", "core": "scale_out"}
-Ports = Annotated[int, Knob("Ports of a switch.", ge=2)]
+Ports = Annotated[int, Knob("Ports of a switch.", ge=2, lt=2**16)]
 Oversubscription = Annotated[int, Knob("Ports towards hosts per port upwards, of a leaf switch.", ge=1)]
 
 

@@ -37,7 +37,7 @@ class HostRail(Fabric, frozen=True, kw_only=True):
     free: ClassVar[tuple[str, ...]] = ("inside",)
     host: Annotated[str, Knob("File of one host.", file=True, early=True)]
     hosts: Annotated[int, Knob("Hosts.", ge=1)]
-    ports: Annotated[int, Knob("Ports of a switch: half of a leaf's go to hosts, half to spines.", ge=2)]
+    ports: Annotated[int, Knob("Ports of a switch: half of a leaf's go to hosts, half to spines.", ge=2, lt=2**16)]
     nics: Annotated[Sequence[int] | None, Knob("Numbers of the cards on rails; left out: all.", ge=0)] = None
 
     @property

@@ -43,7 +43,7 @@ class Rails(Fabric, frozen=True, kw_only=True):
     free: ClassVar[tuple[str, ...]] = ("inside",)
     hosts: Annotated[int, Knob("Hosts of eight XPUs.", ge=1)]
     ports: Annotated[int | None, Knob("Ports of a switch; left out: those of the switch that NVIDIA builds it with.",
-                                      ge=2)] = None
+                                      ge=2, lt=2**16)] = None
 
     @property
     def switch_ports(self) -> int:
