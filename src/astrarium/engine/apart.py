@@ -266,7 +266,8 @@ def _merged(plan: Plan, parts: Sequence[Part]) -> Outcome:
                    counted=sum(outcome.counted for outcome in outcomes),
                    in_program_order=any(outcome.in_program_order for outcome in outcomes),
                    unfolded_because="" if folded else outcomes[0].unfolded_because,
-                   how=(f"{len(parts)} sets of jobs without a common link were simulated apart, equal sets once",
+                   how=(f"{sum(copies for _, _, copies in parts)} sets of jobs without a common link were simulated "
+                        "apart, equal sets once",
                         *dict.fromkeys(attempt for outcome in outcomes for attempt in outcome.how)))
 
 
