@@ -61,6 +61,16 @@ def test_json_carries_units(design: Path, run: Run) -> None:
     assert len(nodes) == RANKS * 4
 
 
+def test_how_the_answer_was_found(design: Path, run: Run) -> None:
+    """-v says it on stderr, and `--json` has it: attempts that ended, then the one that gave the answer."""
+    said, plain = run("run", design, "-v", "--fold", "off"), run("run", design, "--fold", "off")
+    assert said.out == plain.out
+    assert "every rank and every message were simulated" in said.err
+    assert "every message" not in plain.err
+    how = json.loads(run("run", design, "--json").out)["summary"]["how"]
+    assert how == ["one rank of each of 2 classes of equal ranks was simulated"]
+
+
 def test_set_changes_the_answer(design: Path, run: Run) -> None:
     def makespan(*more: str) -> float:
         found: float = json.loads(run("run", design, "--json", *more).out)["summary"]["makespan_ns"]

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nodes/describe.hpp"
+#include "plan/how.hpp"
 
 namespace astrarium {
 
@@ -116,7 +117,7 @@ inline void AstraEngine::handle_npu(const NpuEvent& event) {
 
 Outcome AstraEngine::outcome() {
     Outcome out;
-    out.events = clock_.handled;
+    out.events = clock_.handled, out.how = {every_message};
     ranks_.report(out);
     if (record_) network_.report(out);
     return out;

@@ -316,6 +316,7 @@ Outcome AstraFold::outcome() {
     out.events = events_, out.counted = counted_;
     out.events += timers_.events();
     out.folded = true;
+    out.how = {with_periods(one_of_each(class_.size()), counted_)};
     if (!record_) return out;
     out.node_ptr.push_back(0);
     for (const Class& k : class_) out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(k.program->nodes()));

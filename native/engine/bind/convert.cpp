@@ -6,6 +6,7 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <unordered_map>
 
@@ -390,10 +391,8 @@ nb::dict write_outcome(const Outcome& o) {
     d["use_width"] = o.use_width;
     d["use_busy"] = arrays.of(o.use_busy);
     d["packets"] = o.packets.hops > 0 ? nb::object(packet_counts(o.packets, arrays)) : nb::none();
-    d["events"] = o.events;
-    d["counted"] = o.counted;
-    d["folded"] = o.folded;
-    d["unfolded_because"] = o.unfolded_because;
+    d["events"] = o.events, d["counted"] = o.counted;
+    d["folded"] = o.folded, d["unfolded_because"] = o.unfolded_because, d["how"] = o.how;
     return d;
 }
 

@@ -5,6 +5,7 @@
 
 #include "fold/memo/facts.hpp"
 #include "fold/quotient/classes.hpp"
+#include "plan/how.hpp"
 #include "plan/run.hpp"
 
 namespace astrarium {
@@ -13,15 +14,21 @@ namespace astrarium {
 template <class WithClasses, class EveryRank>
 Outcome fold(const Plan& plan, const FoldOptions& options, WithClasses&& with_classes, EveryRank&& every_rank) {
     std::set<Labels> split;
+    const auto restarted = [&](Outcome out) {
+        if (split.empty()) return out;
+        return after({"one rank per class of equal ranks: begun again " + std::to_string(split.size()) +
+                      " times with more classes, as ranks of one differed"},
+                     std::move(out));
+    };
     const auto give_up = [&](const Unfoldable& reason) {
         if (options.given_up) options.given_up(reason.why, weigh(plan, options.record));
-        Outcome out = every_rank();
+        Outcome out = restarted(after({"one rank per class of equal ranks: given up because of " + reason.why}, every_rank()));
         out.unfolded_because = reason.why;
         return out;
     };
     for (;;) {
         try {
-            return with_classes(split);
+            return restarted(with_classes(split));
         } catch (const Asymmetric& reason) {
             if (reason.apart.of.empty() || !split.insert(reason.apart).second) return give_up(reason);
         } catch (const Endless& reason) {

@@ -308,6 +308,7 @@ struct Outcome {
     std::uint64_t events = 0, counted = 0;  // counted: of them, those of periods that recur, which did not run
     bool folded = false;
     std::string unfolded_because;
+    std::vector<std::string> how;  // plan/how.hpp
     PacketCounts packets;
 };
 

@@ -12,8 +12,8 @@ namespace astrarium {
 Outcome run_astra(const Plan& plan, bool record);   // every rank, every message, ASTRA-sim's rule book
 Outcome run_native(const Plan& plan, bool record);  // every rank, every message, the native rule book
 class Beats;
-Outcome run_native_periods(const Plan& plan, bool record, Beats& beats);  // the same, but periods that recur are counted
-Outcome run_native_undisturbed(const Plan& plan, Beats& beats);           // the same, recorded; collectives that nothing disturbs are timed
+// The same, but periods that recur are counted, and collectives that nothing disturbs are timed where that pays.
+Outcome run_native_every_rank(const Plan& plan, bool record, Beats& beats);
 // What running every rank takes, about.
 struct Weight {
     double events = 0, bytes = 0;

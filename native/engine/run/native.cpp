@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "clock/interrupt.hpp"
+#include "plan/how.hpp"
 
 namespace astrarium {
 namespace {
+
+constexpr const char* did_not_end = "collectives timed alone: the run did not end";
 
 // Before anything is made.
 const Plan& that_fits(const Plan& plan, bool record, bool alone) {
@@ -20,7 +23,7 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
 
 Native::Native(const Plan& plan, bool record, Beats& beats) : Native(plan, record) { count_periods(beats); }
 
-Native::Native(const Plan& plan, Undisturbed& undisturbed, Beats& beats) : Native(plan, true, beats) {
+Native::Native(const Plan& plan, bool record, Undisturbed& undisturbed, Beats& beats) : Native(plan, record, beats) {
     undisturbed_ = &undisturbed;
     undisturbed.begin(clock_, *messages_.traffic());
     messages_.watch(undisturbed.holds());
@@ -50,7 +53,11 @@ Outcome Native::run() {
     if (folded_) history_.emplace(*this), history_->keep();
     all_instants();
     explain_stall();
-    return outcome();
+    Outcome out = outcome();
+    std::string how = quotient_ ? one_of_each(out.finish.size()) : every_message;
+    if (undisturbed_) how = "every rank was simulated; collectives that share no link with other traffic were timed alone";
+    out.how = {with_periods(std::move(how), counted_)};
+    return out;
 }
 
 void Native::all_instants() {
@@ -250,26 +257,27 @@ AloneOnLinks Native::run_on_links(const std::vector<Coming>& comings) {
 }
 
 Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
-Outcome run_native_periods(const Plan& plan, bool record, Beats& beats) {
-    return plan.changes.time.size > 0 ? run_native(plan, record) : Native(plan, record, beats).run();
-}
 AloneOnLinks run_alone_on_links(const Plan& plan, const std::vector<Coming>& comings) { return Native(plan, true).run_on_links(comings); }
 
 // A run whose collectives met others counts for nothing. What goes wrong in it, a run of messages says as it is.
-Outcome run_native_undisturbed(const Plan& plan, Beats& beats) {
+Outcome run_native_every_rank(const Plan& plan, bool record, Beats& beats) {
+    std::vector<std::string> how;
     try {
         Undisturbed undisturbed(plan);
         for (bool again = true; again;) {
-            Outcome out = Native(plan, undisturbed, beats).run();
+            Outcome out = Native(plan, record, undisturbed, beats).run();
             out.events += undisturbed.measured();
-            if (undisturbed.exact()) return out;
+            if (undisturbed.exact()) return after(how, std::move(out));
+            how.push_back(undisturbed.found());
             again = undisturbed.worth_another(out.events);
+            if (!again) how.back() += ", too much of it for another run";
         }
-    } catch (const Undisturbed::Disturbed&) {
-    } catch (const Stall&) {
-    } catch (const BadTrace&) {
-    } catch (const Unsupported&) {}
-    return run_native_periods(plan, true, beats);
+    } catch (const Undisturbed::Disturbed& reason) {
+        how.push_back(std::string("collectives timed alone: given up, as ") + reason.why);
+    } catch (const Stall&) { how.push_back(did_not_end); } catch (const BadTrace&) {
+        how.push_back(did_not_end);
+    } catch (const Unsupported&) { how.push_back(did_not_end); }
+    return after(how, plan.changes.time.size > 0 ? run_native(plan, record) : Native(plan, record, beats).run());
 }
 
 Alone run_native_alone(const Plan& plan, bool record) { return Native(plan, record, true).run_alone(); }

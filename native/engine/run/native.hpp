@@ -17,8 +17,8 @@ namespace astrarium {
 class Native final : Nodes::Tasks, Messages::Ends {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
-    Native(const Plan& plan, bool record, Beats& beats);               // periods that recur are counted
-    Native(const Plan& plan, Undisturbed& undisturbed, Beats& beats);  // the same, recorded; what nothing disturbs is timed
+    Native(const Plan& plan, bool record, Beats& beats);                            // periods that recur are counted
+    Native(const Plan& plan, bool record, Undisturbed& undisturbed, Beats& beats);  // and what nothing disturbs is timed
     // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
     Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record);
     Outcome run();

@@ -58,7 +58,7 @@ Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool recor
     try {
         return run(&folded);
     } catch (const Endless&) {}
-    return run(nullptr);
+    return after({"one rank per class of equal ranks, collectives timed alone: the run did not end"}, run(nullptr));
 }
 
 Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
@@ -84,9 +84,7 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
             throw;
         }
     };
-    return fold(plan, options, with_classes, [&] {
-        return options.record ? run_native_undisturbed(plan, facts.beats()) : run_native_periods(plan, false, facts.beats());
-    });
+    return fold(plan, options, with_classes, [&] { return run_native_every_rank(plan, options.record, facts.beats()); });
 }
 
 // One collective of the classes in `participants`, which come at `offsets`; the results are by class.

@@ -37,7 +37,7 @@ Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), membership_(plan), tim
     const bool known = (medium.on_ports || (medium.on_links && medium.queues)) && !plan.network.graph && plan.changes.time.size == 0 &&
                        plan.reduce_bandwidth.size == 0 && takes_time(plan.network);
     for (const Collective& c : plan.collectives) able_.push_back(known && able(c));
-    if (!known) throw Disturbed{};
+    if (!known) throw Disturbed{"they cannot be on this network"};
     std::vector<std::uint8_t> used(groups_.size(), 0);
     const std::vector<std::uint32_t> party = parties(used);
     for (std::uint32_t g = 0; g < groups_.size(); ++g) {
@@ -47,7 +47,7 @@ Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), membership_(plan), tim
         for (std::uint32_t p = 0; p < size; ++p) members.push_back({membership_.rank(g, p), 0});
         groups_[g].place = times_.place({members}), groups_[g].placed = true, groups_[g].party = party[membership_.rank(g, 0)];
     }
-    if (std::none_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.placed; })) throw Disturbed{};
+    if (std::none_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.placed; })) throw Disturbed{"none can be"};
     all_ = static_cast<std::uint64_t>(weigh(plan, true).events);
 }
 
@@ -104,7 +104,7 @@ void Undisturbed::gather(const Member& member, std::uint32_t collective, std::ui
     if (it == open.end())
         it = open.insert(open.end(),
                          {{member.group, serial}, collective, 0, std::vector<Coming>(size), std::vector<std::uint32_t>(size, nothing)});
-    if (it->collective != collective) throw Disturbed{};  // a run of messages says what is wrong
+    if (it->collective != collective) throw Disturbed{"members of a group issue different ones"};  // a run of messages says so
     it->at[member.position] = {clock_->now, member.late}, it->node[member.position] = member.node;
     if (++it->arrived < size) return;
     Gathering all = std::move(*it);
@@ -172,7 +172,7 @@ void Undisturbed::over(const std::vector<Gathering>& all, const AloneTimes::Plac
     const bool early = std::any_of(comings.begin(), comings.end(), [first](const Coming& c) { return c.at == first && !c.late; });
     for (Coming& c : comings) c = {c.at - first, c.late && (early || c.at > first)};  // nobody is late if all are
     const AloneTimes::Timed* const t = times_.timed(place, collectives, comings);
-    if (!t) throw Disturbed{};
+    if (!t) throw Disturbed{"one does not end"};
     const std::uint32_t holder = holds_.add_holder();
     held_.push_back({std::move(numbers), t->events, add(first, *std::min_element(t->done.begin(), t->done.end()))});
     for (const AloneTimes::LinkUse& use : t->links) {
@@ -218,12 +218,12 @@ void Undisturbed::meet_holders() {
 // many are timed.
 void Undisturbed::check_gain() {
     const std::uint64_t measured = this->measured() - before_, run = events_ + clock_->handled;
-    if (measured > std::max(first_gain, all_ / 8) && 2 * measured > events_) throw Disturbed{};
+    if (measured > std::max(first_gain, all_ / 8) && 2 * measured > events_) throw Disturbed{"hardly any comes twice"};
     const bool early =
         runs_ > 1 ? clock_->handled < expected_ + expected_ / 2 : measured < first_look && run < std::max(first_look, all_ / 32);
     if (held_.size() < next_look_ || early) return;
     next_look_ = 2 * held_.size();
-    if (4 * left_out() < run) throw Disturbed{};
+    if (4 * left_out() < run) throw Disturbed{"most of what is simulated meets other traffic"};
 }
 
 // Events of what was timed and met no messages.
@@ -244,6 +244,14 @@ void Undisturbed::set_mode(const std::vector<Number>& collectives, std::uint32_t
 
 bool Undisturbed::exact() const {
     return pairs_.empty() && std::none_of(holds_.met().begin(), holds_.met().end(), [](std::uint8_t met) { return met != 0; });
+}
+
+std::string Undisturbed::found() const {
+    std::vector<std::uint8_t> met = holds_.met();
+    for (const auto& [one, other] : pairs_) met[one] = met[other] = 1;
+    return "collectives timed alone, run " + std::to_string(runs_) + ": " +
+           std::to_string(std::count_if(met.begin(), met.end(), [](std::uint8_t each) { return each != 0; })) + " of " +
+           std::to_string(met.size()) + " met other traffic";
 }
 
 // What met messages, and what met that, are messages; of the others those that met each other are a bundle.

@@ -1,10 +1,11 @@
-// Runs of every rank with a record: collectives that nothing disturbs are timed. One whose links (or ports) carry nothing else while it
+// Runs of every rank: collectives that nothing disturbs are timed. One whose links (or ports) carry nothing else while it
 // uses them takes what it takes by itself, and so do several that share links with each other only: a bundle. It runs once by itself
 // (run/alone_times), and all that stand and come like it end as it did, without messages. Those that meet others are noted: the run counts
 // for nothing then, and another one has them as bundles or as messages.
 #pragma once
 #include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "clock/batches.hpp"
@@ -21,7 +22,9 @@ class Recurrence;
 class Undisturbed {
 public:
     // Thrown where no collective of the plan can be timed, or hardly any: every message is cheaper then.
-    struct Disturbed {};
+    struct Disturbed {
+        const char* why;
+    };
     struct Member {
         std::uint32_t group, position, node;
         bool late;  // it comes after messages that arrive in this instant
@@ -50,6 +53,7 @@ public:
     // After a run. Whether it was exact; else collectives that met others are bundles, or are not timed any more, and whether it is worth
     // another run: most events are still left out.
     bool exact() const;
+    std::string found() const;  // how many met others, in words
     bool worth_another(std::uint64_t handled);
     std::uint64_t measured() const { return times_.measured(); }  // events of the runs by themselves
 

@@ -42,6 +42,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
     parser.add_argument("--figure", metavar="NAME", action="append", default=[],
                         help="print this figure too (`astrarium list figure`), or say what it needs; may be repeated")
+    parser.add_argument("-v", "--verbose", action="store_true",
+                        help="say what was simulated, and which attempts ended before it and why")
     parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
 
 
@@ -74,6 +76,9 @@ def run(options: argparse.Namespace) -> int:
             note(line)
     if result.outcome.unfolded_because and options.fold != "off":
         note(f"every rank was simulated: {result.outcome.unfolded_because}")
+    if options.verbose:
+        for attempt in result.outcome.how:
+            note(attempt)
     if result.outcome.in_program_order:
         note("collectives were issued in program order: by collective.scheduling "
              f"{design.collective.scheduling} ranks would wait for each other")

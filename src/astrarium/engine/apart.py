@@ -265,7 +265,10 @@ def _merged(plan: Plan, parts: Sequence[Part]) -> Outcome:
                    events=sum(outcome.events for outcome in outcomes), folded=folded,
                    counted=sum(outcome.counted for outcome in outcomes),
                    in_program_order=any(outcome.in_program_order for outcome in outcomes),
-                   unfolded_because="" if folded else outcomes[0].unfolded_because)
+                   unfolded_because="" if folded else outcomes[0].unfolded_because,
+                   how=(f"{sum(copies for _, _, copies in parts)} sets of jobs without a common link were simulated "
+                        "apart, equal sets once",
+                        *dict.fromkeys(attempt for outcome in outcomes for attempt in outcome.how)))
 
 
 def _wider(outcome: Outcome, width: int) -> I64:

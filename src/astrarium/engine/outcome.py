@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-__all__ = ["Outcome", "PacketCounts", "link_counts", "outcome_of"]
+__all__ = ["EVERY_MESSAGE", "Outcome", "PacketCounts", "link_counts", "outcome_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+EVERY_MESSAGE = "every rank and every message were simulated"      # as the core says it
 
 
 def _no_numbers() -> I64:
@@ -62,6 +63,7 @@ class Outcome(Struct, frozen=True, eq=False):
     makespan): those of all NPUs, also where the run was folded. 0 and empty unless traffic was recorded.
     `in_program_order`: the ranks would have waited for each other, and each issued its collectives in program order.
     `counted` of the `events` did not run, as they belong to periods (equal layers) after one that recurred.
+    `how` has a sentence for each attempt in turn: why it ended without an answer; the last one gave the answer.
     """
 
     row: I32
@@ -80,6 +82,7 @@ class Outcome(Struct, frozen=True, eq=False):
     events: int
     folded: bool
     unfolded_because: str = ""
+    how: tuple[str, ...] = ()
     counted: int = 0
     in_program_order: bool = False
     link_number: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -95,7 +98,8 @@ class Outcome(Struct, frozen=True, eq=False):
 def outcome_of(columns: Mapping[str, Any]) -> Outcome:
     """The Outcome that the core wrote as a dict."""
     packets = columns.get("packets")
-    return Outcome(**{**columns, "packets": None if packets is None else PacketCounts(**packets)})
+    return Outcome(**{**columns, "how": tuple(columns["how"]),
+                      "packets": None if packets is None else PacketCounts(**packets)})
 
 
 def link_counts(outcome: Outcome, npu_of: I32) -> I64:

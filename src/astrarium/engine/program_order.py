@@ -42,13 +42,22 @@ def run_in_order(plan: Plan, run: Callable[[Plan, bool], Outcome]) -> tuple[I64,
     ranks = np.arange(party.size) if one else none
     while (ordered := in_program_order(plan, ranks)) is not None:
         try:
-            return ranks, replace(run(ordered, one), in_program_order=ranks.size > 0)
+            return ranks, _after_waiting(run(ordered, one), ranks)
         except (StallError, TraceError) as error:
             more = np.flatnonzero(np.isin(party, party[_ranks_of(error)]))
         if np.isin(more, ranks).all():
             break
         ranks = np.union1d(ranks, more)
     return none, run(plan, False)
+
+
+def _after_waiting(outcome: Outcome, ranks: I64) -> Outcome:
+    """The outcome of a run with these ranks in program order."""
+    if not ranks.size:
+        return outcome
+    return replace(outcome, in_program_order=True, how=(
+        f"collectives as they become ready: ranks waited for each other, so {ranks.size} ranks issued theirs in "
+        "program order", *outcome.how))
 
 
 def _ranks_of(error: StallError | TraceError) -> list[int]:

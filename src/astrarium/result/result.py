@@ -229,6 +229,6 @@ class Result(Struct, frozen=True, eq=False, dict=True):
                 name = "ttft_ns" if phase.name == "prefill" else "tpot_ns"
                 found[name] = phase.per_token / 1000
         found |= {"events": self.outcome.events, "classes": len(self.outcome.finish), "folded": self.outcome.folded,
-                  "unfolded_because": self.outcome.unfolded_because,
+                  "unfolded_because": self.outcome.unfolded_because, "how": list(self.outcome.how),
                   "in_program_order": self.outcome.in_program_order}
         return found

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from astrarium.engine.attached import run_attached
-from astrarium.engine.outcome import Outcome
+from astrarium.engine.outcome import EVERY_MESSAGE, Outcome
 from astrarium.engine.plan import Order, Plan
 from astrarium.engine.plugins.given import Team
 from astrarium.engine.reference.astra_engine import AstraEngine
@@ -52,5 +52,6 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     return Outcome(row=np.arange(len(ranks), dtype=np.int32), finish=finish,
                    busy=np.array([r.nodes.busy for r in ranks], dtype=np.int64),
                    events=engine.clock.events, folded=False, packets=packets,
+                   how=(EVERY_MESSAGE,),
                    **(kept.columns() if kept else no_record()),
                    **(engine.traffic.columns(int(finish.max(initial=0))) if engine.traffic else no_traffic()))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from astrarium.engine.outcome import EVERY_MESSAGE
 from astrarium.engine.plan import Kind, Lane, Plan
 from astrarium.engine.plugins.feeder import Feeder
 from astrarium.engine.plugins.given import Team
@@ -58,7 +59,7 @@ class _Feed:
         finish = np.array([r.nodes.finish for r in engine.ranks], np.int64)
         traffic = engine.traffic.columns(int(finish.max(initial=0))) if engine.traffic else no_traffic()
         return {"finish": finish, "busy": np.array([r.nodes.busy for r in engine.ranks], np.int64), "start": start,
-                "end": end, "events": engine.clock.events, **traffic}
+                "end": end, "events": engine.clock.events, "how": (EVERY_MESSAGE,), **traffic}
 
     def _take(self, works: Sequence[Work]) -> None:
         for work in works:
