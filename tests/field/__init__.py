@@ -1,0 +1,1 @@
+"""Jobs that users reported, each with its source and the right value."""
