@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium import catalog
 from astrarium.errors import InputError
@@ -28,6 +28,12 @@ class Reserve(Struct, frozen=True):
         """Bytes that tensors may need on an NPU with so much memory."""
         return max(0.0, capacity - self.bytes) / (1.0 + self.share)
 
+    @property
+    def words(self) -> str:
+        """How much, for a person."""
+        return f"{format_bytes(self.bytes)} of every NPU" if self.bytes else \
+            f"{100 * self.share:.3g} % of what a layout needs"
+
 
 NO_RESERVE = Reserve()
 
@@ -35,28 +41,24 @@ NO_RESERVE = Reserve()
 def reserve_of(given: str | float | None, stack: str | None) -> Reserve:
     """What the caller says (`5 %` of what the tensors need, `2 GB`, or 0); left out, that of the stack. Raises
     InputError."""
-    if given is None:
-        return _usual(stack)
-    text = str(given).strip()
-    if text == "0":
-        return Reserve(text="no memory is left free for the allocator")
-    expected = "a share such as '5 %', bytes such as '2 GB', or 0"
-    if found := SHARE.fullmatch(text):
-        return Reserve(float(found[1]) / 100, text=f"{text} of what a layout needs is left free in memory")
-    try:
-        size = float(Bytes(text))
-    except InputError as error:
-        raise InputError("reserve", f"{text[:60]!r} {error.message}" if text not in error.message else error.message,
-                         expected=expected) from None
-    if not math.isfinite(size):
-        raise InputError("reserve", f"{text[:60]!r}", expected=expected)
-    return Reserve(bytes=size, text=f"{format_bytes(size)} of every NPU is left free")
-
-
-def _usual(stack: str | None) -> Reserve:
+    if given is not None:
+        found = _parsed("reserve", str(given).strip())
+        return replace(found, text=f"{found.words} is left free in memory (--reserve)")
     rows = catalog.load("stacks")
     name = stack if stack is not None and "reserve" in rows.get(stack, {}) else USUAL
-    share = float(rows[name]["reserve"].rstrip("% ")) / 100
     said = "" if name == stack else f"; {f'stack {stack}' if stack else 'no stack'} has no rows of it"
-    return Reserve(share, text=f"{100 * share:g} % of what a layout needs is left free for the allocator (measured "
-                   f"with {name}{said}; to change: --reserve)")
+    found = _parsed(f"stack {name}: reserve", str(rows[name]["reserve"]))
+    return replace(found, text=f"{found.words} is left free for the allocator (measured with {name}{said}; to change: "
+                   "--reserve)")
+
+
+def _parsed(path: str, text: str) -> Reserve:
+    if text == "0":
+        return NO_RESERVE
+    if share := SHARE.fullmatch(text):
+        return Reserve(float(share[1]) / 100)
+    try:
+        return Reserve(bytes=float(Bytes(text)))
+    except InputError as error:
+        raise InputError(path, f"{text[:60]!r} is neither a share nor a size ({error.message})",
+                         expected="a share such as '5 %', bytes such as '2 GB', or 0") from None
