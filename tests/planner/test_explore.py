@@ -27,7 +27,7 @@ def compare(case: Case) -> int:
     for layout in list(every):      # the same work under another name
         if layout.recompute == "selective" and every.get(replace(layout, recompute="none")) == every[layout]:
             del every[layout]
-    found = explore(case.job, case.machine, top=3, fixed=case.fixed)
+    found = explore(case.job, case.machine, top=3, every=layouts(case.job, case.npus, case.machine.host, case.fixed))
     best = sorted(every.values())[:3]
     assert [trial.time for trial in found.found] == best
     assert not found.unknown
@@ -64,7 +64,7 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
         fit = (each for layout in group if (each := search.candidate(layout)) is not None
                and each.floor.memory <= machine.capacity)
         for candidate in islice(fit, draws(4).max_examples):
-            trial = search.trial(candidate)
+            trial, _ = search.trial(candidate)
             assert not trial.problem
             if math.isnan(trial.time):
                 assert trial.memory > machine.capacity
@@ -95,7 +95,8 @@ def test_every_layout_is_one_that_the_rules_allow() -> None:
 
 
 def test_what_takes_too_long_is_named() -> None:
-    found = explore(QUICK.job, QUICK.machine, top=2, fixed={**QUICK.fixed, "pp": [2], "tp": [1]}, limit=1e-6)
+    every = layouts(QUICK.job, QUICK.npus, QUICK.machine.host, {**QUICK.fixed, "pp": [2], "tp": [1]})
+    found = explore(QUICK.job, QUICK.machine, top=2, every=every, limit=1e-6)
     assert found.found == ()
     assert found.unknown
     assert all("stopped at its limit" in trial.problem for trial in found.unknown)

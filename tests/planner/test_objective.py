@@ -42,7 +42,7 @@ def test_never_worse_than_exhaustive_search(name: str) -> None:
         if memory_of(workload, kept) <= found_on.capacity:
             result = simulate(found_on.design(workload), kept=kept)
             every[layout] = goal.value(float(result.makespan), busy_of(result))
-    found = explore(job, found_on, top=3, fixed=SMALL, objective=goal)
+    found = explore(job, found_on, top=3, every=layouts(job, 16, found_on.host, SMALL), objective=goal)
     assert [trial.value for trial in found.found] == sorted(every.values())[:3]
     assert found.simulated < len(every)
     assert all(trial.least <= trial.value for trial in found.found)
@@ -56,7 +56,7 @@ def test_an_objective_is_its_figure(name: str, cost: dict[str, Any]) -> None:
         where = replace(where, cost=type(where.cost)(rental="aws_h100_2025_03"))
     goal = objective_of(name, where, QUICK.job)
     layout = next(iter(layouts(QUICK.job, 16, 8, {**SMALL, "tp": [2], "pp": [2]})))
-    line = line_of(QUICK.job, where, layout, Kept(), goal=goal)
+    line = line_of(QUICK.job, where, goal, layout, simulate(where.design(workload_of(QUICK.job, layout))))
     assert line.value == pytest.approx(line.figures[goal.figure], rel=1e-9)
     assert FIGURES[goal.figure].label
 

@@ -13,7 +13,8 @@ from tests.planner.spaces import DENSE, QUICK
 
 import astrarium as ar
 from astrarium import catalog
-from astrarium.planner.breakdown import PARTS
+from astrarium.planner.breakdown import PARTS, breakdown_of
+from astrarium.planner.machine import machine_of
 from astrarium.planner.timeline import units_of
 from astrarium.report.plan_html import plan_page
 from astrarium.report.shortlist import shortlist_tables
@@ -66,6 +67,13 @@ def test_parts_add_up_to_the_step(found: ar.Shortlist) -> None:
             assert set(stage) == set(PARTS)
             assert min(stage.values()) >= -1
             assert sum(stage.values()) == pytest.approx(line.time)
+
+
+def test_parts_of_a_folded_run_are_those_of_every_rank(found: ar.Shortlist) -> None:
+    for line in found.lines[:2]:
+        workload, machine = line.design.workload, machine_of(line.device, 16)
+        assert isinstance(workload, ar.Transformer)
+        assert breakdown_of(ar.simulate(line.design, fold="off"), machine, workload) == line.breakdown
 
 
 def test_recomputation_and_bubble_are_seen() -> None:

@@ -25,18 +25,23 @@ def test_unions(spans: list[tuple[int, int, int, bool]], scale: int) -> None:
         assert found[row] == len(covered) * scale
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 1), st.integers(0, 5)), max_size=14))
-def test_messages_meet_in_order(entries: list[tuple[bool, int, int, int]]) -> None:
-    recv, own, tag, time = (np.array([e[i] for e in entries], np.int64) for i in range(4))
+ENTRIES = st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 1), st.integers(0, 5), st.integers(7, 8))
+
+
+@given(st.lists(ENTRIES, max_size=14), st.booleans())
+def test_messages_meet_in_order(entries: list[tuple[bool, int, int, int, int]], ascending: bool) -> None:
+    recv, own, tag, time, size = (np.array([e[i] for e in entries], np.int64) for i in range(5))
+    if ascending:       # as programs are: times go with numbers, and a tag has one size
+        time, size = np.sort(time), tag + 7
     count = len(entries)
     comm = Comm(rank=own, node=np.arange(count), kind=np.where(recv, Kind.RECV, Kind.SEND).astype(np.uint8),
-                size=np.full(count, 7), a=(1 - own).astype(np.int32), b=tag.astype(np.int32), start=time, end=time,
+                size=size, a=(1 - own).astype(np.int32), b=tag.astype(np.int32), start=time, end=time,
                 place=np.arange(count))
     waiting = defaultdict(lambda: ([], []))
     for number in np.lexsort((np.arange(count), time)).tolist():
         side = bool(recv[number])
         source = 1 - int(own[number]) if side else int(own[number])
-        waiting[source, int(tag[number])][side].append(number)
+        waiting[source, int(tag[number]), int(size[number])][side].append(number)
     expected = sorted(pair for sends, recvs in waiting.values() for pair in zip(sends, recvs))
     found = messages_of(comm)
     assert sorted(zip(found.send.tolist(), found.recv.tolist())) == expected

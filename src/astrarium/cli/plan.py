@@ -56,9 +56,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[], dest="settings",
                         help="a field of the workload (astrarium help: docs/reference/knobs.md), such as "
                              "precision.gradients=fp32 or mask=skip; may be repeated")
-    parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
-                        help="a part of the layout that may only have these values: tp, cp, pp, dp, ep, zero, "
-                             "micro_batch, recompute, virtual_stages, tp_sequence; may be repeated")
+    _space(parser)
     parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
                                                        "innermost first, joined by commas; default: the usual ones")
     parser.add_argument("--compute", metavar="M",
@@ -74,12 +72,29 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
                         help="CPU time that the simulation of one layout may take; default 10")
+    parser.add_argument("--exact", action="store_true",
+                        help="simulate until no layout can be better than the last line; default: where simulations "
+                             "are large, until none can be better than the first")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="layouts simulated at a time")
     parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a line as a design, for astrarium run")
     parser.add_argument("--line", metavar="K", type=whole,
                         help="the line that -o and --launch write; default 1")
     parser.add_argument("--html", metavar="FILE", help="write one page: layouts, where time goes, pipeline, memory")
     json_flag(parser)
+
+
+def _space(parser: Parser) -> None:
+    """Which layouts are looked at."""
+    parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
+                        help="a part of the layout that may only have these values: tp, cp, pp, dp, ep, zero, "
+                             "micro_batch, recompute, virtual_stages, tp_sequence; lifts a rule that forbids one of "
+                             "them; may be repeated")
+    parser.add_argument("--lift", metavar="RULE[,RULE...]", action="append", default=[],
+                        help="rules that leave out layouts and are lifted: host, cp, micro_batch, zero, stages (the "
+                             "answer says what they are)")
+    parser.add_argument("--reserve", metavar="SHARE|BYTES",
+                        help="memory that stays free on every NPU: '5 %%' of what a layout needs, '2 GB', or 0; "
+                             "default: what allocators took beside it, by the stack")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -97,6 +112,8 @@ def run(options: argparse.Namespace) -> int:
         "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
         "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
         "fixed": _fixed(options.fix), "jobs": options.jobs, "limit": options.limit,
+        "lift": [name.strip() for text in options.lift for name in text.split(",")], "reserve": options.reserve,
+        "exact": options.exact,
         "progress": _Remarks().show, "objective": options.objective, "budget": options.budget, "power": options.power,
         "cost": _cost(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None

@@ -64,6 +64,6 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
 def _divides(job: Job, npus: int, make: Callable[[int], Machine]) -> bool:
     """Whether the rules of the workload leave a layout of so many NPUs."""
     try:
-        return next(layouts(job, npus, make(npus).host), None) is not None
+        return next(iter(layouts(job, npus, make(npus).host)), None) is not None
     except ContradictionError:
         return False

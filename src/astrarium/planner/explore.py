@@ -3,10 +3,12 @@ that is left is below the slowest of the wanted ones."""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
@@ -15,21 +17,22 @@ from msgspec.structs import replace
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
 from astrarium.planner.costs import Costs, canonical, costs_of, recipe_of_layout
-from astrarium.planner.floor import Floor, floor_of, mesh_of_layout
+from astrarium.planner.floor import Floor, Replicas, Shape, floor_of, mesh_of_layout, replicas_of, shape_of
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout, layouts, workload_fields
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import TIME, Objective
+from astrarium.planner.shortlist import Line
 from astrarium.planner.wires import Wires
 from astrarium.result import Result
 from astrarium.search.limits import Guard, Limits
 from astrarium.simulate import simulate
 from astrarium.workload.footprint import footprints
+from astrarium.workload.mesh import Mesh
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Candidate", "Explored", "Progress", "Trial", "busy_of", "candidates", "explore", "memory_of",
-           "workload_of"]
+__all__ = ["Candidate", "Explored", "Progress", "Queue", "Trial", "busy_of", "explore", "memory_of", "workload_of"]
 
 
 class Candidate(Struct, frozen=True):
@@ -39,15 +42,11 @@ class Candidate(Struct, frozen=True):
     floor: Floor
     least: float
 
-    @property
-    def order(self) -> tuple[float, Layout]:
-        """Lowest floor of the objective first."""
-        return self.least, self.layout
-
 
 class Trial(Struct, frozen=True):
     """A layout that was looked at: bytes of the fullest rank, ns of a step, and the objective (NaN: it does not fit, or
-    `problem` says why nobody knows); `least`: floor of the objective."""
+    `problem` says why nobody knows); `least`: floor of the objective. `line`: the figures of one
+    of the best."""
 
     layout: Layout
     floor: Floor
@@ -56,6 +55,12 @@ class Trial(Struct, frozen=True):
     problem: str = ""
     value: float = math.nan
     least: float = 0.0
+    line: Line | None = None
+
+    @property
+    def order(self) -> tuple[float, Layout]:
+        """Best first."""
+        return self.value, self.layout
 
 
 class Progress(Struct, frozen=True):
@@ -73,13 +78,16 @@ class Progress(Struct, frozen=True):
 class Explored(Struct, frozen=True):
     """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not
     fit, as far as they were looked at. `unknown`: layouts that were not finished within the limit, with floors below
-    the last that was found; without any, nothing in the space is better than `found`."""
+    the last that was found. `least`: the lowest floor of the layouts that were not simulated; what was found below it
+    is the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one."""
 
     found: tuple[Trial, ...]
     layouts: int
     too_large: int
     simulated: int
     unknown: tuple[Trial, ...]
+    least: float = math.inf
+    refused: str = ""
 
 
 class _Search(Struct, dict=True):
@@ -91,6 +99,10 @@ class _Search(Struct, dict=True):
     guard: Guard
     objective: Objective = TIME
     costs: dict[Layout, Costs | None] = field(default_factory=dict)
+    shapes: dict[tuple[Layout, int, int], Shape] = field(default_factory=dict)
+    replicas: dict[tuple[Mesh, int, bool], Replicas] = field(default_factory=dict)
+    selects: dict[tuple[bool, ...], bool] = field(default_factory=dict)
+    refused: str = ""       # why a size of the model does not divide, of the first layout
 
     @cached_property
     def wires(self) -> Wires:
@@ -99,44 +111,59 @@ class _Search(Struct, dict=True):
     def candidate(self, layout: Layout) -> Candidate | None:
         """A layout with its floors; None where a size of the model does not divide, or where recomputing attention's
         core changes nothing (one flash kernel keeps none of it)."""
-        costs = self._costs(canonical(layout))
+        blocks = canonical(layout)
+        if layout.recompute == "selective" and not self._selects(blocks):
+            return None
+        costs = self._costs(blocks)
         if costs is None:
             return None
-        if layout.recompute == "selective":
-            plainer = self._costs(canonical(replace(layout, recompute="none")))
-            if plainer is not None and costs.same(plainer):
-                return None
-        floor = floor_of(self.job, layout, costs, self.wires)
+        parts = blocks, layout.pp, layout.virtual_stages
+        if parts not in self.shapes:
+            self.shapes[parts] = shape_of(self.job, costs, layout.pp, layout.virtual_stages)
+        mesh = mesh_of_layout(layout.tp, layout.cp, layout.ep, layout.dp, layout.pp)
+        ranks = mesh, layout.zero, layout.tp_sequence
+        if ranks not in self.replicas:
+            self.replicas[ranks] = replicas_of(costs, mesh, layout.zero, self.wires)
+        floor = floor_of(self.job, layout, costs, self.shapes[parts], self.replicas[ranks], self.wires)
         return Candidate(layout, floor, self.objective.floor(floor))
 
-    def _costs(self, layout: Layout) -> Costs | None:
-        if layout not in self.costs:
-            try:
-                recipe = recipe_of_layout(self.job, layout, self.kept.forms)
-            except InputError:
-                recipe = None
-            mesh = mesh_of_layout(layout.tp, layout.cp, layout.ep, layout.dp, layout.pp)
-            self.costs[layout] = None if recipe is None else \
-                costs_of(self.job, self.machine, recipe, self.wires, mesh)
-        return self.costs[layout]
+    def _selects(self, blocks: Layout) -> bool:
+        """Whether recomputing attention's core changes the blocks; that depends on which axes there are alone."""
+        axes = blocks.tp > 1, blocks.cp > 1, blocks.ep > 1, blocks.tp_sequence
+        if axes not in self.selects:
+            costs, plainer = self._costs(blocks), self._costs(replace(blocks, recompute="none"))
+            if costs is None or plainer is None:
+                return True
+            self.selects[axes] = not costs.same(plainer)
+        return self.selects[axes]
 
-    def trial(self, candidate: Candidate) -> Trial:
-        """Its memory, and, if that fits, its simulated time and objective."""
+    def _costs(self, blocks: Layout) -> Costs | None:
+        if blocks not in self.costs:
+            try:
+                recipe = recipe_of_layout(self.job, blocks, self.kept.forms)
+            except InputError as error:
+                recipe, self.refused = None, self.refused or str(error)
+            mesh = mesh_of_layout(blocks.tp, blocks.cp, blocks.ep, blocks.dp, blocks.pp)
+            self.costs[blocks] = None if recipe is None else \
+                costs_of(self.job, self.machine, recipe, self.wires, mesh)
+        return self.costs[blocks]
+
+    def trial(self, candidate: Candidate) -> tuple[Trial, Result | None]:
+        """Its memory, and, if that fits, its simulated time and objective, with the recorded run."""
         layout, floor, least = candidate.layout, candidate.floor, candidate.least
-        record = self.objective.per_busy_ns > 0
         try:
             workload = workload_of(self.job, layout)
             design, memory = self.machine.design(workload), memory_of(workload, self.kept)
         except InputError as error:
-            return Trial(layout, floor, math.nan, problem=str(error), least=least)
-        if memory > self.machine.capacity:
-            return Trial(layout, floor, memory, least=least)
+            return Trial(layout, floor, math.nan, problem=str(error), least=least), None
+        if memory > self.machine.room:
+            return Trial(layout, floor, memory, least=least), None
         try:
-            result, _ = self.guard.step(lambda: simulate(design, record=record, kept=self.kept), 0.0)
+            result, _ = self.guard.step(lambda: simulate(design, kept=self.kept), 0.0)
         except (InputError, StallError, StoppedError) as error:
-            return Trial(layout, floor, memory, problem=str(error).splitlines()[0], least=least)
-        time, busy = float(result.makespan), busy_of(result) if record else 0.0
-        return Trial(layout, floor, memory, time, "", self.objective.value(time, busy), least)
+            return Trial(layout, floor, memory, problem=str(error).splitlines()[0], least=least), None
+        time, busy = float(result.makespan), busy_of(result) if self.objective.per_busy_ns > 0 else 0.0
+        return Trial(layout, floor, memory, time, "", self.objective.value(time, busy), least), result
 
 
 def busy_of(result: Result) -> float:
@@ -154,52 +181,103 @@ def memory_of(workload: Transformer, kept: Kept) -> float:
     return max(each.total for each in footprints(recipe_of(workload, kept.forms)))
 
 
-def candidates(search: _Search, every: Iterator[Layout]) -> tuple[list[Candidate], int, int]:
-    """(layouts whose floor of memory fits, lowest floor of the objective first; how many there are; how many are too
-    large)."""
-    found: list[Candidate] = []
-    total = large = 0
-    for layout in every:
-        candidate = search.candidate(layout)
-        if candidate is None:
-            continue
-        total += 1
-        if candidate.floor.memory > search.machine.capacity:
-            large += 1
+class Queue:
+    """The layouts that are left, lowest floor of the objective first. A layout that recomputes everything has no lower
+    floor than the same one that recomputes nothing, and waits with that floor until its own one is needed."""
+
+    def __init__(self, search: _Search, every: Iterable[Layout]) -> None:
+        self._search = search
+        self._left: list[tuple[float, Layout, Candidate | None]] = []
+        self.total = self.large = 0
+        full, least = list[Layout](), dict[Layout, float]()
+        for layout in every:
+            if layout.recompute == "full":
+                full.append(layout)
+            elif (found := self._add(layout)) is not None and layout.recompute == "none":
+                least[layout] = found.least
+        for layout in full:
+            bound = least.get(replace(layout, recompute="none"))
+            if bound is None:
+                self._add(layout)
+            else:
+                self.total += 1
+                self._left.append((bound, layout, None))
+        heapq.heapify(self._left)
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    @property
+    def least(self) -> float:
+        """The lowest floor; infinite where none is left."""
+        return self._left[0][0] if self._left else math.inf
+
+    def _add(self, layout: Layout) -> Candidate | None:
+        found = self._search.candidate(layout)
+        if found is not None:
+            self.total += 1
+            self._keep(found)
+        return found
+
+    def _keep(self, found: Candidate) -> None:
+        if found.floor.memory > self._search.machine.room:
+            self.large += 1
         else:
-            found.append(candidate)
-    return sorted(found, key=lambda each: each.order), total, large
+            heapq.heappush(self._left, (found.least, found.layout, found))
+
+    def pop(self, below: float) -> Candidate | None:
+        """The next layout, where its floor is below a limit."""
+        while self._left and self._left[0][0] < below:
+            _, layout, found = heapq.heappop(self._left)
+            if found is not None:
+                return found
+            found = self._search.candidate(layout)
+            if found is not None:
+                self._keep(found)
+        return None
+
+    def first(self, count: int) -> tuple[Candidate, ...]:
+        """The next ones in line."""
+        known = (each for each in self._left if each[2] is not None)
+        return tuple(found for _, _, found in heapq.nsmallest(count, known) if found is not None)
 
 
-def explore(job: Job, machine: Machine, *, top: int = 5, fixed: Mapping[str, Sequence[Any]] | None = None,
-            jobs: int = 1, limit: float | None = None, kept: Kept | None = None,
-            progress: Callable[[Progress], None] | None = None, objective: Objective = TIME,
-            below: float = math.inf) -> Explored:
-    """The `top` best layouts by an objective. `fixed` as in `layouts`; `jobs` simulations at a time; `limit`: CPU
-    seconds that one may take; `below`: layouts whose floor of the objective is not below it are left out. Raises
-    InputError where the rules leave no layout."""
+def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout] | None = None, jobs: int = 1,
+            limit: float | None = None, kept: Kept | None = None, progress: Callable[[Progress], None] | None = None,
+            objective: Objective = TIME, below: float = math.inf, effort: float = math.inf,
+            line_of: Callable[[Layout, Result], Line] | None = None) -> Explored:
+    """The `top` best of the layouts `every` (left out: all that the rules allow) by an objective. `jobs` simulations at
+    a time; `limit`: CPU seconds that one may take; `below`: layouts whose floor of the objective is not below it are
+    left out; `effort`: events of simulations after which only layouts that may be better than the best one are
+    simulated; `line_of`: what makes the lines of the best. Raises InputError where the rules leave no layout."""
     search = _Search(job, machine, kept or Kept(), Guard(Limits(seconds=limit)), objective)
-    left, total, large = candidates(search, layouts(job, machine.npus, machine.host, fixed))
+    left = Queue(search, layouts(job, machine.npus, machine.host) if every is None else every)
     done: list[Trial] = []
     best: list[Trial] = []
-    place = 0
+    spent = 0
+
+    def worst() -> float:
+        if len(best) < top:
+            return below
+        return min(below, best[-1 if spent < effort else 0].value)
 
     def tell() -> None:
         if progress is not None:
             simulated = sum(not math.isnan(trial.time) for trial in done)
-            progress(Progress(machine.device, total, len(left) - place, simulated, tuple(best),
-                              tuple(left[place:place + top])))
+            progress(Progress(machine.device, left.total, len(left), simulated, tuple(best), left.first(top)))
 
     tell()
     with ThreadPoolExecutor(jobs) as pool:
-        while place < len(left) and left[place].least < (best[-1].value if len(best) == top else below):
-            group = left[place:place + jobs]
-            place += len(group)
-            done += list(pool.map(search.trial, group) if jobs > 1 else map(search.trial, group))
-            timed = [trial for trial in done if not math.isnan(trial.time)]
-            best = sorted(timed, key=lambda trial: (trial.value, trial.layout))[:top]
+        while group := list(islice(iter(lambda: left.pop(worst()), None), jobs)):
+            for trial, result in pool.map(search.trial, group) if jobs > 1 else map(search.trial, group):
+                done.append(trial)
+                spent += 0 if result is None else result.outcome.events
+                if result is not None and (len(best) < top or trial.order < best[-1].order):
+                    line = None if line_of is None else line_of(trial.layout, result)
+                    best = sorted([*best, replace(trial, line=line)], key=lambda each: each.order)[:top]
             tell()
     last = best[-1].value if len(best) == top else math.inf
-    return Explored(tuple(best), total, large + sum(trial.memory > machine.capacity for trial in done),
+    return Explored(tuple(best), left.total, left.large + sum(trial.memory > machine.room for trial in done),
                     sum(not math.isnan(trial.time) for trial in done),
-                    tuple(trial for trial in done if trial.problem and trial.least < last))
+                    tuple(trial for trial in done if trial.problem and trial.least < last), left.least,
+                    search.refused)

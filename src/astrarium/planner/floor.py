@@ -29,7 +29,7 @@ from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh, mesh_of
 from astrarium.workload.training import even_parts
 
-__all__ = ["Floor", "floor_of", "mesh_of_layout"]
+__all__ = ["Floor", "Replicas", "Shape", "floor_of", "mesh_of_layout", "replicas_of", "shape_of"]
 
 F64 = npt.NDArray[np.float64]
 SAFE = 1 - 1e-6     # floors are floats, nodes are whole picoseconds
@@ -73,30 +73,65 @@ def ahead(pp: int, virtual: int, batches: int) -> npt.NDArray[np.float64]:
     return found
 
 
-def floor_of(job: Job, layout: Layout, costs: Costs, wires: Wires) -> Floor:
-    """The floors of a layout, from the costs of its blocks."""
-    mesh = mesh_of_layout(layout.tp, layout.cp, layout.ep, layout.dp, layout.pp)
-    pp, virtual, parts = layout.pp, layout.virtual_stages, layout.parts
+class Shape(Struct, frozen=True, eq=False):
+    """What layouts share whose blocks and parts are equal. `at`: block at which every part begins; `forward`,
+    `backward`: ns of a unit of every part, `before` and `behind`: of the parts in front of it; `work`, `busy`, `sent`:
+    ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]."""
+
+    at: npt.NDArray[np.int64]
+    forward: F64
+    backward: F64
+    before: F64
+    behind: F64
+    work: F64
+    busy: F64
+    sent: F64
+    saved: F64
+
+
+def shape_of(job: Job, costs: Costs, pp: int, virtual: int) -> Shape:
+    """The shape of `pp` stages of `virtual` parts each."""
+    parts = pp * virtual
     at = np.array(cuts(job.layers, job.with_ends(parts), parts, costs.first, costs.last))
-    batches = job.global_batch // layout.dp // layout.micro_batch
-    gradients = _gradients(layout, costs, wires, mesh)
-    forward = _parts(_steps(costs.forward), gradients.gather, at, layout.zero)
-    ahead_of = np.where(np.arange(costs.blocks) < costs.first, 0.0, gradients.gather)     # an embedding's is not needed
-    last = costs.blocks - at[::-1]
-    backward = _parts(_steps(costs.backward)[::-1], ahead_of[::-1], last, layout.zero)[::-1]
-    reduce, gather, step = (_steps(_sums(each)[at]) for each in (gradients.reduce, gradients.gather, gradients.step))
-    busy, sent, saved = (_steps(each[at]) for each in (costs.busy, costs.sent, costs.saved))
-    before, behind = np.cumsum(forward) - forward, np.cumsum(backward) - backward
-    work = np.maximum(_by_stage(forward + backward, pp), _by_stage(busy, pp)) * batches
-    gathered = gather if layout.zero == 3 else np.zeros(parts)
-    first, late = slice(0, pp), _both(wires, reduce, gathered) - backward
-    time = (before[first] + work + np.maximum(behind, late)[first]).max() + _by_stage(step, pp).max()
-    ports = [sent] if layout.zero < 2 else [sent, _both(wires, reduce, 2 * gathered)]
-    moved = max(_by_stage(each, pp).max() for each in ports) * batches
-    flight = (ahead(pp, virtual, batches) * saved.reshape(virtual, pp).T).sum(axis=1)
-    held = _steps(_sums(_held(layout, costs, mesh))[at])
-    return Floor(max(float(time), float(moved)) * SAFE, float((_by_stage(held, pp) + flight).max()),
-                 float(_by_stage(busy, pp).mean()) * batches * SAFE)
+    forward, backward, busy, sent, saved = (_steps(each[at]) for each in (
+        costs.forward, costs.backward, costs.busy, costs.sent, costs.saved))
+    return _shape(at, forward, backward, _by_stage(busy, pp), _by_stage(sent, pp), saved.reshape(virtual, pp).T)
+
+
+def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, sent: F64, saved: F64) -> Shape:
+    return Shape(at, forward, backward, np.cumsum(forward) - forward, np.cumsum(backward) - backward,
+                 np.maximum(_by_stage(forward + backward, len(busy)), busy), busy, sent, saved)
+
+
+def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
+    """The shape under ZeRO 3, whose units wait for their weights."""
+    at = shape.at
+    forward = _parts(_steps(costs.forward), gather, at)
+    ahead_of = np.where(np.arange(costs.blocks) < costs.first, 0.0, gather)     # an embedding's is not needed
+    backward = _parts(_steps(costs.backward)[::-1], ahead_of[::-1], costs.blocks - at[::-1])[::-1]
+    return _shape(at, forward, backward, shape.busy, shape.sent, shape.saved)
+
+
+def floor_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Replicas, wires: Wires) -> Floor:
+    """The floors of a layout, from the costs of its blocks, the shape of its parts, and what replicas hold and
+    reduce."""
+    pp, batches = layout.pp, job.global_batch // layout.dp // layout.micro_batch
+    if layout.zero == 3:
+        shape = _gathering(shape, costs, _steps(replicas.gather))
+    at = shape.at
+    reduce, gather = _steps(replicas.reduce[at]), _steps(replicas.gather[at])
+    gathered = gather if layout.zero == 3 else np.zeros(layout.parts)
+    late = _both(wires, reduce, gathered) - shape.backward
+    ends = shape.before[:pp] + shape.work * batches + np.maximum(shape.behind, late)[:pp]
+    time, moved = float(ends.max()), float(shape.sent.max())
+    if layout.zero in (1, 2):
+        time += float(_by_stage(gather, pp).max())
+    if layout.zero > 1:
+        moved = max(moved, float(_by_stage(_both(wires, reduce, 2 * gathered), pp).max()))
+    flight = (ahead(pp, layout.virtual_stages, batches) * shape.saved).sum(axis=1)
+    held = _by_stage(_steps(replicas.held[at]), pp)
+    return Floor(max(time, moved * batches) * SAFE, float((held + flight).max()),
+                 float(shape.busy.mean()) * batches * SAFE)
 
 
 def _both(wires: Wires, reduce: F64, gather: F64) -> F64:
@@ -116,11 +151,9 @@ def _steps(values: F64) -> F64:
     return values[1:] - values[:-1]
 
 
-def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64], zero: int) -> F64:
-    """ns of a unit of every part: the chains of its blocks. Under ZeRO 3 the weights of its first block are gathered
+def _parts(chain: F64, gather: F64, at: npt.NDArray[np.int64]) -> F64:
+    """ns of a unit of every part under ZeRO 3: the chains of its blocks. The weights of its first block are gathered
     when it starts, and those of every other one while the block before it runs."""
-    if zero < 3:
-        return _steps(_sums(chain)[at])
     ends = at[1:] - 1
     both = np.maximum(chain, np.append(gather[1:], 0.0))
     both[ends] = chain[ends]
@@ -138,35 +171,26 @@ def _shards(axes: Sequence[str], mesh: Mesh) -> tuple[tuple[str, ...], int]:
     return real, mesh.size(real) if real else 1
 
 
-class _Gradients(Struct, frozen=True):
-    """Per block: ns to reduce its gradients, to gather its weights, and of gathering weights behind the step."""
+class Replicas(Struct, frozen=True, eq=False):
+    """Sums over the blocks in front of each, [blocks + 1]: ns to reduce their gradients, ns to gather their weights
+    under ZeRO, bytes of their weights, gradients and optimizer states."""
 
     reduce: F64
     gather: F64
-    step: F64
+    held: F64
 
 
-def _gradients(layout: Layout, costs: Costs, wires: Wires, mesh: Mesh) -> _Gradients:
-    reduce, gather = np.zeros(costs.blocks), np.zeros(costs.blocks)
+def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
+    """Of ranks on a mesh, under a ZeRO stage (Rajbhandari et al., arXiv 1910.02054)."""
+    reduce, gather, held, sizes = np.zeros(costs.blocks), np.zeros(costs.blocks), np.zeros(costs.blocks), costs.sizes
     for axes, count in costs.elements.items():
         shard, ranks = _shards(axes, mesh)
         real = mesh.real(axes)
-        if not real:
-            continue
-        if layout.zero and shard:
-            reduce += wires.rate(CommOp.REDUCE_SCATTER, shard, mesh) * costs.sizes.sent * count
-            gather += wires.rate(CommOp.ALL_GATHER, shard, mesh) * costs.sizes.weights * count / ranks
-        else:
-            reduce += wires.rate(CommOp.ALL_REDUCE, real, mesh) * costs.sizes.sent * count
-    return _Gradients(reduce, gather, gather if layout.zero in (1, 2) else np.zeros(costs.blocks))
-
-
-def _held(layout: Layout, costs: Costs, mesh: Mesh) -> F64:
-    """Bytes of weights, gradients and optimizer states of every block (Rajbhandari et al., arXiv 1910.02054)."""
-    sizes, zero = costs.sizes, layout.zero
-    found = np.zeros(costs.blocks)
-    for axes, count in costs.elements.items():
-        shards = _shards(axes, mesh)[1]
-        found += count * (sizes.weights / (shards if zero >= 3 else 1) + sizes.gradients / (shards if zero >= 2 else 1)
-                          + sizes.states / (shards if zero >= 1 else 1))
-    return found
+        held += count * (sizes.weights / (ranks if zero >= 3 else 1) + sizes.gradients / (ranks if zero >= 2 else 1)
+                         + sizes.states / (ranks if zero >= 1 else 1))
+        if real and zero and shard:
+            reduce += wires.rate(CommOp.REDUCE_SCATTER, shard, mesh) * sizes.sent * count
+            gather += wires.rate(CommOp.ALL_GATHER, shard, mesh) * sizes.weights * count / ranks
+        elif real:
+            reduce += wires.rate(CommOp.ALL_REDUCE, real, mesh) * sizes.sent * count
+    return Replicas(_sums(reduce), _sums(gather), _sums(held))

@@ -9,15 +9,13 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.planner.job import Job
+from astrarium.planner.rules import Ruling, rulings
 from astrarium.search import Space
+from astrarium.search.components import ContradictionError
 
-__all__ = ["Layout", "layouts", "workload_fields"]
+__all__ = ["Allowed", "Layout", "layouts", "workload_fields"]
 
 Recompute = Literal["none", "selective", "operators", "full"]
-MICRO_BATCHES = (1, 2, 4, 8)
-SHORTEST = 1024         # tokens of a sample that a context-parallel rank has at least
-MOST_CP = 16
-LONG = 32768            # tokens of a sample beyond which cp leaves the host
 
 
 class Layout(Struct, frozen=True, order=True):
@@ -70,49 +68,72 @@ def _divisors(number: int, most: int | None = None) -> list[int]:
     return [each for each in range(1, min(number, most or number) + 1) if number % each == 0]
 
 
-def _choices(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Values of every knob, from the sizes of the job alone; `fixed` ones are as the caller says."""
+def _choices(job: Job, npus: int) -> dict[str, Sequence[Any]]:
+    """Values of every part of a layout, from the sizes of the job alone."""
     layers, experts = job.layers, job.experts
-    found: dict[str, Sequence[Any]] = {
-        "tp": _divisors(npus, host), "pp": _divisors(npus, layers),
-        "cp": _divisors(npus, max(1, min(MOST_CP, job.seq // SHORTEST))), "dp": _divisors(npus),
-        "ep": [each for each in _divisors(experts) if npus % each == 0] if experts else [1],
-        "zero": [0, 1, 2, 3], "micro_batch": [each for each in MICRO_BATCHES if each <= job.global_batch],
-        "recompute": ["none", "selective", "full"], "virtual_stages": _divisors(layers, layers // 2 or 1),
-        "tp_sequence": [False, True]}
-    for name, values in fixed.items():
-        if name not in found:
-            raise InputError(name, "is no part of a layout", expected="one of " + ", ".join(found))
-        found[name] = values
-    return found
+    return {
+        "tp": _divisors(npus), "pp": _divisors(npus, layers), "cp": _divisors(npus, job.seq),
+        "dp": _divisors(npus), "ep": [each for each in _divisors(experts) if npus % each == 0] if experts else [1],
+        "zero": [0, 1, 2, 3], "micro_batch": _divisors(job.global_batch), "recompute": ["none", "selective", "full"],
+        "virtual_stages": list(range(1, max(1, layers // 2) + 1)), "tp_sequence": [False, True]}
 
 
 RULES = (
     "workload.tp > 1 or not workload.tp_sequence",
     "workload.dp * workload.cp > 1 or workload.zero == 0",
-    "workload.pp == 1 or workload.zero <= 1",
     "(workload.schedule == 'interleaved') == (workload.virtual_stages > 1)",
 )
 
 
-def layouts(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]] | None = None) -> Iterator[Layout]:
-    """Every layout of `npus` NPUs, `host` of them in a host, that the rules of the workload allow.
+class Allowed(Struct, frozen=True):
+    """Layouts of `npus` NPUs that the rules of the workload and of the planner allow. `choices`: part of a layout ->
+    its values; `rulings`: the planner's rules that leave out some layouts, and what lifted them."""
 
-    tp stays within a host, and so does tp * cp where samples have at most 32,768 tokens. cp leaves a rank at least
-    1,024 tokens and is at most 16. ZeRO 2 and 3 go without stages: they reduce the gradients of every micro-batch
-    (DeepSpeed's pipeline engine refuses them). Parts of the model have equally
-    many layers, where the embedding and the head may count as one each (Megatron-LM's
-    --account-for-embedding-in-pipeline-split). `fixed`: knob -> its only values. Raises InputError where the rules
-    leave nothing.
-    """
-    chosen = _choices(job, npus, host, fixed or {})
-    every = f"workload.tp * workload.cp * workload.pp * workload.dp == {npus}"
-    inside = f"workload.tp * workload.cp <= {host}" if job.seq <= LONG else "true"
-    space = Space(job.unplaced, {**{f"workload.{name}": list(values) for name, values in chosen.items()},
-                                 "workload.schedule": ["1f1b", "interleaved"]}, (every, inside, *RULES))
-    names = [axis.name.removeprefix("workload.") for axis in space.axes]
-    for point in space.points():
-        values = dict(zip(names, space.numbers(point)))
-        del values["schedule"]
-        if job.even(values["pp"] * values["virtual_stages"]):
+    job: Job
+    npus: int
+    choices: Mapping[str, Sequence[Any]]
+    fixed: Mapping[str, Sequence[Any]]
+    rulings: tuple[Ruling, ...]
+
+    def __iter__(self) -> Iterator[Layout]:
+        """Every layout. Raises ContradictionError where there is none."""
+        space = self._space()
+        names = [axis.name.removeprefix("workload.") for axis in space.axes]
+        for point in space.points():
+            values = dict(zip(names, space.numbers(point)))
+            del values["schedule"]
             yield Layout(**values)
+
+    def _space(self) -> Space:
+        rules = [each.rule for each in self.rulings if not each.lifted]
+        chosen: dict[str, Sequence[Any]] = dict(self.choices)
+        for rule in rules:
+            chosen |= rule.left(chosen)
+        whole = f"workload.pp * workload.virtual_stages <= {max(1, self.job.layers)}"
+        every = f"workload.tp * workload.cp * workload.pp * workload.dp == {self.npus}"
+        where = (every, whole, *RULES, *(rule.where for rule in rules if len(rule.parts) > 1))
+        try:
+            return Space(self.job.unplaced, {**{f"workload.{name}": list(values) for name, values in chosen.items()},
+                                             "workload.schedule": ["1f1b", "interleaved"]}, where)
+        except ContradictionError as error:
+            asked = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in self.fixed.items())
+            raise ContradictionError("gpus", f"no layout of {self.npus:,} NPUs and {self.job.global_batch:,} samples "
+                                     f"{f'with {asked} ' if asked else ''}is allowed: {error.message}",
+                                     expected="other sizes, or --lift of a rule") from None
+
+
+def layouts(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]] | None = None,
+            lift: Sequence[str] = ()) -> Allowed:
+    """The layouts of a job on `npus` NPUs, `host` of them in a host. `fixed`: part of a layout -> its only values,
+    which lift the rules (see `rules`) that forbid them; `lift`: names of other rules to lift. Raises InputError for
+    names that are none."""
+    choices, fixed = _choices(job, npus), fixed or {}
+    for name in fixed:
+        if name not in choices:
+            raise InputError(name, "is no part of a layout", expected="one of " + ", ".join(choices))
+        wrong = [each for each in fixed[name] if type(each) is not type(choices[name][0])]
+        if wrong or not fixed[name]:
+            raise InputError(name, f"{str(wrong[0])[:60]!r} is no value of it" if wrong else "has no value",
+                             expected=f"values such as {choices[name][-1]}")
+    choices |= fixed
+    return Allowed(job, npus, choices, fixed, rulings(job, host, choices, fixed, lift))

@@ -24,6 +24,7 @@ from astrarium.market import Cost
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
 from astrarium.network.needs import needs_dims
+from astrarium.planner.reserve import NO_RESERVE, Reserve
 from astrarium.registry import Kind
 from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
@@ -46,6 +47,7 @@ class Machine(Struct, frozen=True):
     stack: str | None = None
     assumed: tuple[str, ...] = ()
     cost: Cost = NOWHERE
+    reserve: Reserve = NO_RESERVE
 
     @property
     def npus(self) -> int:
@@ -67,6 +69,11 @@ class Machine(Struct, frozen=True):
         """Bytes of an NPU."""
         return float(self.memory.capacity or math.inf)
 
+    @property
+    def room(self) -> float:
+        """Bytes of an NPU that the tensors of a layout may need."""
+        return self.reserve.room(self.capacity)
+
     def design(self, workload: Transformer) -> Design:
         """The design of a workload on it."""
         return Design(workload=workload, network=self.network, compute=self.compute, memory=self.memory,
@@ -75,12 +82,14 @@ class Machine(Struct, frozen=True):
 
 def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str | None = None,
                collectives: str | None = None, stack: str | None = None, *, cost: Cost | None = None,
-               powers: Mapping[str, Any] = MappingProxyType({}), assumed: Sequence[str] = ()) -> Machine:
+               powers: Mapping[str, Any] = MappingProxyType({}), assumed: Sequence[str] = (),
+               reserve: Reserve = NO_RESERVE) -> Machine:
     """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
     joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
     their times come from (`collective.model`); left out: what was measured, see `usual_model` and
     `usual_collectives`. `stack`: a software stack of the catalog. `cost`: where it is bought; `powers`: what an NPU
-    draws (fields of `compute`); `assumed`: sentences about both. Raises InputError."""
+    draws (fields of `compute`); `assumed`: sentences about both; `reserve`: memory that stays free. Raises
+    InputError."""
     if npus < 1:
         raise InputError("gpus", f"{npus}", expected="at least 1")
     row = catalog.device(device)
@@ -97,8 +106,8 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     settings = stack_settings(stack, len(found.flat) > 1)
     how = decode(Collective, {**settings["collective"], "model": collectives or usual_collectives(found)})
     return Machine(device, _compute(device, compute or usual_model(device), {**settings["compute"], **powers}),
-                   Memory(**row.memory), found, how, decode(System, settings["system"]),
-                   stack, (*said, *assumed), cost or NOWHERE)
+                   Memory(**row.memory), found, how, decode(System, settings["system"]), stack,
+                   (*said, *assumed, *([reserve.text] if reserve.text else ())), cost or NOWHERE, reserve)
 
 
 def usual_collectives(network: Network) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,14 +28,16 @@ from astrarium.planner.budget import check_budget, counts_within
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
-from astrarium.planner.layout import Layout
+from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine, machine_of, stack_settings
-from astrarium.planner.objective import TIME, Objective, objective_of
+from astrarium.planner.objective import Objective, objective_of
+from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
 from astrarium.planner.stacks import Chosen, needs_of, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
+from astrarium.workload.transformer import Transformer
 
 __all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
 
@@ -43,6 +46,7 @@ MONEY = ("cost_per_tera_tokens", "owned_cost_per_tera_tokens", "cost_per_hour", 
          "power_peak", "energy_per_tera_tokens", "carbon_per_tera_tokens")
 Maker = tuple[Callable[[int], Machine], int]
 LIMIT = 10.0        # CPU seconds of one simulation
+EFFORT = 10_000_000     # events of simulations (3 CPU s) after which only the first line is worth more of them
 
 
 def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, seq: int | None = None,
@@ -51,6 +55,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
          fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
          progress: Callable[[Progress], None] | None = None, objective: str = "time",
          cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
+         lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
          **settings: Any) -> Shortlist:
     """The best layouts of a training step of `model` on `gpus` NPUs that fit their memory.
 
@@ -59,8 +64,11 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     usual host and fabric; `Shortlist.assumed` says so. `compute`: the compute model; `collectives`: where their times
     come from; `stack`: a software stack of the catalog, or "none". Left out, these are what was measured on the device
     and on its network, and a current stack that runs the job, the best validated there (`Shortlist.assumed` says which
-    and why). `fixed`: part of a layout -> its only values. `jobs` simulations at a time, each within `limit` CPU
-    seconds (None: no limit).
+    and why). `fixed`: part of a layout -> its only values; `lift`: rules (`rules.NAMES`) that are lifted
+    (`Shortlist.rules` has them). `reserve`: memory that stays free, such as "5 %" of what a layout needs or "2 GB";
+    left out, as measured. `exact`: simulate until nothing can be better than the last line, however long that takes;
+    else (`Shortlist.beyond`) large simulations stop when nothing can be better than the first. `jobs` simulations at a
+    time, each within `limit` CPU seconds (None: no limit).
     `objective`: what layouts are ranked by: `time` of a step, or `cost`, `energy`, `carbon` of 10^12 tokens. `cost`:
     the design's `cost` section, a row of it, or fields (also `compute.power`, `compute.idle_power`); left out: the
     catalog's for the device. `budget`, such as "$6M", limits what is bought, `power`, such as "1 MW", the power of the
@@ -70,7 +78,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     """
     terms = terms_of(objective, cost, budget, power)
     needs = needs_of(job_of(model, seq=seq, global_batch=global_batch, **settings), fixed)
-    makers = _makers(device, network, compute, collectives, stack, terms, needs)
+    makers = _makers(device, network, compute, collectives, stack, terms, reserve, needs)
 
     def job_on(machine: Machine) -> Job:
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
@@ -78,7 +86,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     machines = machines_on(makers, gpus, job_on, terms)
     name = model if isinstance(model, str) else type(model).__name__
     return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
-                   limit=limit, progress=progress, terms=terms)
+                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact)
 
 
 def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
@@ -87,6 +95,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
               progress: Callable[[Progress], None] | None = None, objective: str = "time",
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
+              lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
               ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
     """The same for a job that somebody runs: `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed
     .json, torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
@@ -98,13 +107,13 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     npus = npus_of(launch, path, gpus)
     devices = [device] if isinstance(device, str) else device
     launch, stack, fixed = as_framework(launch, devices, compute, collectives, stack, fixed or {})
-    machines = [make(npus) for make, _ in _makers(device, network, compute, collectives, stack, terms)]
+    machines = [make(npus) for make, _ in _makers(device, network, compute, collectives, stack, terms, reserve)]
     launch = replace(launch, settings=settings_for(machines[0], launch.settings))
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     for machine in machines:
         check_budget(machine, now.job, terms)
     return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                   today=now, terms=terms)
+                   today=now, terms=terms, lift=lift, exact=exact)
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +123,8 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,
-            collectives: str | None, stack: str | None, terms: Terms, needs: Support | None = None) -> list[Maker]:
+            collectives: str | None, stack: str | None, terms: Terms, reserve: str | float | None,
+            needs: Support | None = None) -> list[Maker]:
     """What makes machines of every device, all with one stack, which runs what `needs` says where it is left out, and
     how many NPUs a host of it has."""
     names = [device] if isinstance(device, str) else list(device)
@@ -123,18 +133,19 @@ def _makers(device: str | Sequence[str], network: str | Network | None, compute:
     taken = Chosen(None if stack == "none" else stack)
     if stack is None:
         taken = usual_stack(names, compute, collectives, needs)
-    return [_maker(name, network, compute, collectives, taken, terms) for name in names]
+    kept_free = reserve_of(reserve, taken.stack)
+    return [_maker(name, network, compute, collectives, taken, terms, kept_free) for name in names]
 
 
 def _maker(device: str, network: str | Network | None, compute: str | None, collectives: str | None,
-           stack: Chosen, terms: Terms) -> Maker:
+           stack: Chosen, terms: Terms, reserve: Reserve) -> Maker:
     assumed = [stack.why] if stack.why else []
     cost = cost_of(terms, device, assumed) if terms.needed else Cost()
     powers = powers_of(terms, device, assumed) if terms.needed else {}
 
     def make(npus: int) -> Machine:
         return machine_of(device, npus, network, compute, collectives, stack.stack, cost=cost, powers=powers,
-                          assumed=assumed)
+                          assumed=assumed, reserve=reserve)
 
     return make, (part(cost.host).npus if cost.host is not None else 0)
 
@@ -171,25 +182,28 @@ def _counted(terms: Terms) -> str:
 
 def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
-            progress: Callable[[Progress], None] | None = None, terms: Terms | None = None) -> Shortlist:
+            progress: Callable[[Progress], None] | None = None, terms: Terms | None = None,
+            lift: Sequence[str] = (), exact: bool = False) -> Shortlist:
     """The same of a job on machines; `today`: what runs now, predicted on the first one."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     kept = Kept()
     ranked = "time" if terms is None else terms.objective
     objectives = [objective_of(ranked, machine, job) for machine in machines]
+    spaces = [layouts(job, machine.npus, machine.host, fixed, lift) for machine in machines]
     explored = list[Explored]()
     with _other_kernels(machines):
-        for machine, goal in zip(machines, objectives, strict=True):
+        for machine, goal, space in zip(machines, objectives, spaces, strict=True):
             best = sorted(trial.value for each in explored for trial in each.found)[:top]
-            explored.append(explore(job, machine, top=top, fixed=fixed, jobs=jobs, limit=limit, kept=kept,
-                                    progress=progress, objective=goal,
-                                    below=best[-1] if len(best) == top else math.inf))
+            explored.append(explore(job, machine, top=top, every=space, jobs=jobs, limit=limit, kept=kept,
+                                    progress=progress, objective=goal, line_of=partial(line_of, job, machine, goal),
+                                    below=best[-1] if len(best) == top else math.inf,
+                                    effort=math.inf if exact else EFFORT))
     _refuse_nothing(explored, machines)
-    order = sorted(((trial.value, place, trial) for place, each in enumerate(explored) for trial in each.found),
-                   key=lambda each: (each[0], each[1], each[2].layout))[:top]
-    lines = [line_of(job, machines[place], trial.layout, kept, goal=objectives[place]) for _, place, trial in order]
-    now = None if today is None else line_of(job, machines[0], today.layout, kept, today.fields, objectives[0])
+    order = sorted((trial for each in explored for trial in each.found), key=lambda trial: trial.value)[:top]
+    lines = [trial.line for trial in order if trial.line is not None]
+    rules = dict.fromkeys(each for space in spaces for each in space.rulings)
+    now = None if today is None else _today(today, machines[0], objectives[0], kept)
     return Shortlist(
         name, job.tokens, max(machine.npus for machine in machines),
         tuple([_beside(line, lines[0], objectives[0]) for line in lines]),
@@ -200,7 +214,14 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
         _conditions(lines[0].design), _models(machines),
         None if now is None else _beside(now, lines[0], objectives[0]), objectives[0],
-        tuple(dict.fromkeys(machine.npus for machine in machines)))
+        tuple(dict.fromkeys(machine.npus for machine in machines)), tuple(rules),
+        min(each.least for each in explored))
+
+
+def _today(today: Today, machine: Machine, goal: Objective, kept: Kept) -> Line:
+    """The line of what runs now."""
+    workload = workload_of(today.job, today.layout, **today.fields)
+    return line_of(today.job, machine, goal, today.layout, simulate(machine.design(workload), kept=kept), workload)
 
 
 @contextmanager
@@ -239,21 +260,23 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
         return
     problem = next((trial.problem for each in explored for trial in each.unknown), "")
     total = sum(each.layouts for each in explored)
+    if not total:
+        raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs divides the model: {explored[0].refused}",
+                         expected="other sizes, or another --fix")
     raise InputError("gpus", f"none of {total:,} layouts fits {machines[0].npus} x {machines[0].device}"
-                     + (f" ({problem})" if problem else ""), expected="more NPUs, or more memory in each")
+                     + (f" ({problem})" if problem else ""),
+                     expected="more NPUs, more memory in each, or a smaller --reserve")
 
 
-def line_of(job: Job, machine: Machine, layout: Layout, kept: Kept, fields: Mapping[str, Any] | None = None,
-            goal: Objective = TIME) -> Line:
-    """The line of one layout, simulated with every node's times; `fields` of the workload win over the layout's;
-    `goal`: what lines are ranked by. Raises InputError and what `simulate` does."""
-    workload = workload_of(job, layout, **(fields or {}))
-    design = machine.design(workload)
-    result = simulate(design, kept=kept)
-    time = float(result.makespan)
-    return Line(layout, machine.device, time, memory_of(workload, kept), machine.capacity,
+def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result: Result,
+            workload: Transformer | None = None) -> Line:
+    """The line of a layout, of which `result` is the recorded run; `workload`: where it is not the layout's; `goal`:
+    what lines are ranked by."""
+    workload = workload or workload_of(job, layout)
+    design, time = machine.design(workload), float(result.makespan)
+    return Line(layout, machine.device, time, memory_of(workload, Kept()), machine.capacity,
                 _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
-                breakdown_of(result, machine, workload), design, job,
+                breakdown_of(result, machine, workload), design, job, room=machine.room,
                 value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result))
 
 

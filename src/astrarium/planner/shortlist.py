@@ -15,6 +15,7 @@ from astrarium.planner.breakdown import PARTS, Breakdown
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.planner.objective import TIME, Objective
+from astrarium.planner.rules import Ruling
 
 __all__ = ["Line", "Shortlist", "reason"]
 
@@ -25,7 +26,8 @@ WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp c
 
 
 class Line(Struct, frozen=True, dict=True):
-    """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU; `mfu` 0 to 1; `tokens` per
+    """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU, of which a layout may need
+    `room`; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
     of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
     of cost, where prices are known."""
@@ -40,6 +42,7 @@ class Line(Struct, frozen=True, dict=True):
     breakdown: Breakdown
     design: Design
     job: Job
+    room: float
     lost: str = ""
     tie: bool | None = None
     value: float = math.nan
@@ -64,7 +67,7 @@ class Line(Struct, frozen=True, dict=True):
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
                     "validated": self.within.validated, "extrapolated": list(self.within.extrapolated)}
         return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
-                "memory_bytes": self.memory, "capacity_bytes": self.capacity, "mfu": self.mfu,
+                "memory_bytes": self.memory, "capacity_bytes": self.capacity, "room_bytes": self.room, "mfu": self.mfu,
                 "tokens_per_second_per_npu": self.tokens,
                 "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
                 "value": self.value, "figures": dict(self.figures)}
@@ -75,7 +78,8 @@ class Shortlist(Struct, frozen=True):
     were; `unknown`: those that were not simulated to the end (layout and why, floor of the objective), the only ones
     that may be better. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which
     ones say how long kernels and collectives take, and the software stack. `today`: the line of a layout that the
-    caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared."""
+    caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared. `rules`: those
+    that leave out layouts, or were lifted. `beyond`: floor of the objective of all layouts that were not simulated."""
 
     model: str
     tokens: int
@@ -91,6 +95,8 @@ class Shortlist(Struct, frozen=True):
     today: Line | None = None
     objective: Objective = TIME
     counts: tuple[int, ...] = ()
+    rules: tuple[Ruling, ...] = ()
+    beyond: float = math.inf
 
     @property
     def best(self) -> Line:
@@ -100,27 +106,40 @@ class Shortlist(Struct, frozen=True):
     @property
     def proved(self) -> bool:
         """Whether no other layout of the space can be better than the best."""
-        return bool(self.lines) and all(floor >= self.best.value for _, floor in self.unknown)
+        return self.sure > 0
+
+    @property
+    def sure(self) -> int:
+        """How many lines are the best of the space: no other layout can come before them."""
+        least = min([self.beyond, *(floor for _, floor in self.unknown)])
+        return sum(line.value <= least for line in self.lines)
+
+    def broken(self, line: Line) -> tuple[str, ...]:
+        """Names of the rules that leave out the layout of a line."""
+        kept = [each.rule for each in self.rules if not each.lifted]
+        return tuple(rule.name for rule in kept if not rule.allows(line.layout.plain))
 
     @property
     def plain(self) -> dict[str, Any]:
         """For --json."""
         floor = "floor_ns" if self.objective.name == "time" else "floor"
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts),
+                "rules": [each.plain for each in self.rules],
                 "objective": self.objective.name, "assumed": list(self.assumed),
                 "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
-                "proved": self.proved, "unknown": [{"layout": text, floor: least} for text, least in self.unknown],
+                "proved": self.proved, "sure": self.sure,
+                "unknown": [{"layout": text, floor: least} for text, least in self.unknown],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}
 
 
 def reason(line: Line, best: Line, objective: Objective = TIME) -> str:
     """What makes a line worse than the best: of time, the parts that are larger, the largest difference first."""
+    above, slower = line.value / best.value - 1, line.time / best.time - 1
     if objective.name != "time":
-        above, slower = line.value / best.value - 1, line.time / best.time - 1
-        return f"{objective.name} +{100 * above:.1f} %: step {100 * slower:+.1f} %, {line.npus:,} NPUs"
-    if line.time <= best.time:
-        return "nothing: as fast"
+        return f"{objective.name} {100 * above:+.1f} %: step {100 * slower:+.1f} %, {line.npus:,} NPUs"
+    if slower <= 0:
+        return "nothing: as fast" if slower > -SMALL else f"nothing: its step is {-100 * slower:.1f} % shorter"
     mine, theirs = line.breakdown.mean, best.breakdown.mean
     more = sorted(((mine[part] - theirs[part], part) for part in PARTS), reverse=True)
     said = [f"{WORDS[part]} +{100 * ns / best.time:.1f} %" for ns, part in more if ns > SMALL * best.time][:3]

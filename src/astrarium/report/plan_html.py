@@ -52,7 +52,7 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     yield from interval_rows(_lines(found))
     yield table(within.head, within.rows) if within.rows else ""
     if found.today is not None:
-        changed = changes(found.today, found.best)
+        changed = changes(found.today, found)
         yield f"<p>{escape(changed.title)}</p>" + (table(changed.head, changed.rows) if changed.rows else "")
     yield '<p class="note">' + "<br>".join(map(escape, remarks(found))) + "</p>"
 

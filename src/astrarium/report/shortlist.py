@@ -43,7 +43,7 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
         yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)"
                     if found.objective.name == "time" else "more than 1 by", "<<", lost)
     if found.today is not None:
-        yield changes(found.today, found.best)
+        yield changes(found.today, found)
     yield Table("\n".join(remarks(found)), "", ())
 
 
@@ -111,13 +111,15 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if not math.isnan(share) else ""
 
 
-def changes(today: Line, best: Line) -> Table:
+def changes(today: Line, found: Shortlist) -> Table:
     """What to change, and what that gives."""
-    before, after = today.layout.plain, best.layout.plain
+    before, after = today.layout.plain, found.best.layout.plain
     rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
-    gain = today.time / best.time
+    gain, broken = today.time / found.best.time, found.broken(today)
     if not rows or gain <= 1:
-        return Table("no layout that was looked at is faster than today's", "", ())
+        why = f" (left out by {' and '.join(broken)}: see the rules)" if broken else \
+            " (it leaves less memory free than --reserve says)" if today.memory > today.room else ""
+        return Table(f"no layout that was looked at is faster than today's{why}", "", ())
     return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
 
 
@@ -125,12 +127,24 @@ def remarks(found: Shortlist) -> Iterator[str]:
     """How far the proof goes, and what was assumed."""
     fit = found.layouts - found.too_large
     faster = "faster" if found.objective.name == "time" else "better"
-    yield (f"{found.layouts:,} layouts: {found.too_large:,} do not fit, {found.simulated:,} simulated, "
-           f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be {faster} (their floors are higher)")
+    rest = f"{max(0, fit - found.simulated - len(found.unknown)):,}"
+    if found.lines[-1].value > found.beyond:
+        rest += (f" cannot be {faster} than line 1 (their floors are higher: {found.objective.shown(found.beyond)} and "
+                 f"more), but may come before line {found.sure + 1} (--exact simulates these)")
+    else:
+        rest += f" cannot be {faster} (their floors are higher)"
+    yield (f"{found.layouts:,} layouts (1F1B or interleaved, ranks in Megatron's order): {found.too_large:,} do not "
+           f"fit, {found.simulated:,} simulated, {rest}")
     if found.unknown:
         floor = min(least for _, least in found.unknown)
         yield (f"not simulated to the end: {len(found.unknown):,}, of which none is {faster} than "
                f"{found.objective.shown(floor)}; the first: {found.unknown[0][0]}")
+    kept, lifted = ([each for each in found.rules if bool(each.lifted) is which] for which in (False, True))
+    if kept:
+        yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with what it forbids):"
+        yield from (f"  {each.rule.name}: {each.rule.text}" for each in kept)
+    if lifted:
+        yield "lifted: " + ", ".join(f"{each.rule.name} ({each.lifted})" for each in lifted)
     yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
                               f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
     if found.assumed:

@@ -74,17 +74,23 @@ def seen(numbers: npt.NDArray[np.integer[Any]]) -> I64:
     return np.flatnonzero(np.bincount(numbers + 1)) - 1
 
 
-def nodes_of(plan: Plan, outcome: Outcome) -> Nodes:
-    """All nodes of an Outcome that recorded them. Raises InputError where it did not."""
+def nodes_of(plan: Plan, outcome: Outcome, rows: I64 | None = None) -> Nodes:
+    """All nodes of an Outcome that recorded them, or those of some `rows`, in their order. Raises InputError where it
+    did not."""
     refuse_unrecorded(outcome)
-    program = plan.program_of[first_ranks(outcome)].astype(np.int64)
+    own = np.arange(len(outcome.finish), dtype=np.int64) if rows is None else rows
+    program = plan.program_of[first_ranks(outcome)[own]].astype(np.int64)
     sizes = np.array([len(p.node_id) for p in plan.programs], np.int64)
     row, node = gather(sizes[program])
     base = np.cumsum(sizes) - sizes
     place = base[program[row]] + node
     works = np.concatenate([_work(p) for p in plan.programs])
     lanes = np.concatenate([p.lane for p in plan.programs])
-    return Nodes(row.astype(np.int32), node.astype(np.int32), works[place], lanes[place], outcome.start, outcome.end)
+    start, end = outcome.start, outcome.end
+    if rows is not None:
+        at = outcome.node_ptr[rows][row] + node
+        start, end = start[at], end[at]
+    return Nodes(own[row].astype(np.int32), node.astype(np.int32), works[place], lanes[place], start, end)
 
 
 def _work(program: Program) -> U8:

@@ -1,0 +1,107 @@
+"""Rules that bound the layouts a plan looks at: each has a name, is printed with the answer, and can be lifted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from itertools import product
+from typing import Any
+
+from msgspec import Struct
+
+from astrarium.errors import InputError, nearest
+from astrarium.planner.job import ENDS, Job
+from astrarium.search.expression import compiled, names_in, parse
+
+__all__ = ["NAMES", "Rule", "Ruling", "rules_of", "rulings"]
+
+MOST_SAMPLES, MOST_TOKENS = 8, 32768       # of a micro-batch: the larger of the two
+SHORTEST = 1024         # tokens of a sample that a context-parallel rank has at least
+MOST_CP = 16
+NAMES = ("host", "cp", "micro_batch", "zero", "stages")
+Choices = Mapping[str, Sequence[Any]]
+
+
+class Rule(Struct, frozen=True, dict=True):
+    """`text`: a sentence; `where`: the condition on one or two parts of a layout, by their paths in a design."""
+
+    name: str
+    text: str
+    where: str
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts of a layout in the condition."""
+        return tuple(path.removeprefix("workload.") for path in names_in(parse(self.where)))
+
+    def allows(self, values: Mapping[str, Any]) -> bool:
+        """Whether the condition holds for values of (at least) its parts."""
+        return bool(self._holds([values[part] for part in self.parts]))
+
+    @cached_property
+    def _holds(self) -> Any:
+        return compiled(parse(self.where), {f"workload.{part}": place for place, part in enumerate(self.parts)})
+
+    def forbids(self, fixed: Choices, choices: Choices) -> bool:
+        """Whether some value that is `fixed` cannot be chosen under this rule, whatever its other part is."""
+        return any(not self._possible(part, value, choices) for part in self.parts for value in fixed.get(part, ()))
+
+    def left(self, choices: Choices) -> dict[str, list[Any]]:
+        """The values of its parts that it leaves with some value of the other part."""
+        return {part: [value for value in choices[part] if self._possible(part, value, choices)] for part in self.parts}
+
+    def _possible(self, part: str, value: Any, choices: Choices) -> bool:
+        others = product(*([value] if each == part else choices[each] for each in self.parts))
+        return any(map(self.allows, map(partial(_named, self.parts), others)))
+
+    def cuts(self, choices: Choices) -> bool:
+        """Whether it leaves out some combination of the choices."""
+        every = product(*(choices[part] for part in self.parts))
+        return not all(map(self.allows, map(partial(_named, self.parts), every)))
+
+
+class Ruling(Struct, frozen=True):
+    """A rule in one plan. `lifted`: what lifted it (`--lift`, `--fix`), or nothing."""
+
+    rule: Rule
+    lifted: str = ""
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For --json."""
+        return {"name": self.rule.name, "rule": self.rule.text, "lifted": self.lifted or None}
+
+
+def rules_of(job: Job, host: int) -> tuple[Rule, ...]:
+    """Every rule, for a job on hosts of `host` NPUs."""
+    layers, parts = job.layers, "(workload.pp * workload.virtual_stages)"
+    samples = max(MOST_SAMPLES, MOST_TOKENS // job.seq)
+    ends = f"{layers + ENDS} % {parts} == 0 and {layers + ENDS} // {parts} > 1"
+    return (
+        Rule("host", f"tp stays within a host ({host} NPUs)", f"workload.tp <= {host}"),
+        Rule("cp", f"cp is at most {MOST_CP} and leaves a rank at least {SHORTEST:,} tokens of a sample",
+             f"workload.cp == 1 or workload.cp <= {min(MOST_CP, job.seq // SHORTEST)}"),
+        Rule("micro_batch", f"micro-batches have at most {samples} samples", f"workload.micro_batch <= {samples}"),
+        Rule("zero", "ZeRO 2 and 3 go without pipeline stages, which would reduce the gradients of every micro-batch",
+             "workload.pp == 1 or workload.zero <= 1"),
+        Rule("stages", "stages have equally many layers, where embedding and head may count as a layer each",
+             f"workload.pp == 1 or {layers} % {parts} == 0 or {ends}"))
+
+
+def rulings(job: Job, host: int, choices: Choices, fixed: Choices, lift: Sequence[str]) -> tuple[Ruling, ...]:
+    """The rules that leave out some of the `choices`, and what lifted them: a name in `lift`, or a `fixed` value that
+    the rule forbids. Raises InputError for a name that is no rule's."""
+    unknown = next((name for name in lift if name not in NAMES), None)
+    if unknown is not None:
+        raise InputError("lift", f"{unknown[:60]!r} is no rule", expected="one of " + ", ".join(NAMES),
+                         did_you_mean=nearest(unknown, NAMES))
+    found = []
+    for rule in rules_of(job, host):
+        if rule.cuts(choices):
+            by = "--lift" if rule.name in lift else "--fix" if rule.forbids(fixed, choices) else ""
+            found.append(Ruling(rule, by))
+    return tuple(found)
+
+
+def _named(parts: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(parts, values, strict=True))

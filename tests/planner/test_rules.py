@@ -1,0 +1,103 @@
+"""Rules that bound a plan: named in the answer, lifted by name or by a fixed value; and what the search may skip."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import islice
+
+import pytest
+from msgspec.structs import replace
+from tests.commands import Run
+from tests.planner.spaces import DENSE, QUICK, SPARSE
+
+from astrarium.errors import InputError
+from astrarium.lower.kept import Kept
+from astrarium.planner.explore import _Search, explore, workload_of
+from astrarium.planner.job import job_of
+from astrarium.planner.layout import Allowed, Layout, layouts
+from astrarium.planner.machine import machine_of
+from astrarium.search.limits import Guard
+
+
+def lifted(allowed: Allowed) -> dict[str, str]:
+    return {each.rule.name: each.lifted for each in allowed.rulings}
+
+
+def test_a_recipe_whose_parts_divide_only_with_the_ends_is_there() -> None:
+    """128 blocks of Llama 3 405B over 8 stages of 8 parts, and 16 ranks of tp * cp on hosts of 8."""
+    recipe = Layout(tp=8, cp=2, pp=8, dp=8, zero=1, virtual_stages=8, tp_sequence=True)
+    job = job_of("llama3-405b", global_batch=512)
+    fixed = {"tp": [8], "cp": [2], "zero": [1], "recompute": ["none"], "micro_batch": [1]}
+    assert recipe in list(layouts(job, 1024, 8, fixed))
+
+
+@pytest.mark.parametrize(("rule", "beyond"), [
+    ("host", {"tp": [16]}), ("cp", {"cp": [4]}), ("micro_batch", {"micro_batch": [32]}),
+    ("zero", {"zero": [3], "pp": [2]}), ("stages", {"pp": [2], "virtual_stages": [3]})])
+def test_a_rule_goes_by_its_name_or_by_a_value_that_it_forbids(rule: str, beyond: dict[str, list[int]]) -> None:
+    job = job_of(DENSE, seq=2048, global_batch=96)
+    asked = layouts(job, 96, 8)
+    assert lifted(asked) == dict.fromkeys(("host", "cp", "micro_batch", "zero", "stages"), "")
+
+    def chosen(layout: Layout) -> bool:
+        return all(getattr(layout, part) == values[0] for part, values in beyond.items())
+
+    assert not any(map(chosen, asked))
+    assert lifted(layouts(job, 96, 8, beyond))[rule] == "--fix"
+    assert lifted(layouts(job, 96, 8, lift=[rule]))[rule] == "--lift"
+    fixed = {"recompute": ["none"], "tp_sequence": [False]}
+    free = list(filter(chosen, layouts(job, 96, 8, fixed, lift=[rule])))
+    assert free
+    assert sorted(layouts(job, 96, 8, beyond | fixed)) == sorted(free)
+    for layout in random.Random(1).sample(free, min(5, len(free))):
+        assert workload_of(job, layout).ranks == 96
+
+
+def test_rules_that_leave_out_nothing_are_not_named() -> None:
+    job = job_of(DENSE, seq=2048, global_batch=8)
+    assert lifted(layouts(job, 8, 8, {"pp": [1], "cp": [1]})) == {}
+
+
+@pytest.mark.parametrize(("fixed", "lift", "message"), [
+    ({}, ["hots"], "lift: 'hots' is no rule; .*did you mean 'host'"), ({"tp": ["x"]}, (), "tp: 'x' is no value of it"),
+    ({"tp": []}, (), "tp: has no value"),
+    ({"tp": [3], "cp": [2]}, (), "gpus: no layout of 16 NPUs and 16 samples with tp 3, cp 2 is allowed")])
+def test_wrong_questions_are_refused(fixed: dict[str, list[int]], lift: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        list(layouts(job_of(DENSE, seq=2048, global_batch=16), 16, 8, fixed, lift))
+
+
+def test_recomputing_everything_has_no_lower_floor() -> None:
+    """The search looks at such a layout only where the floor of the same one without recomputation is low enough."""
+    for model, npus in ((DENSE, 32), (SPARSE, 16)):
+        machine, job = machine_of("h100_sxm", npus, None), job_of(model, seq=4096, global_batch=32)
+        search = _Search(job, machine, Kept(), Guard())
+        every = [each for each in layouts(job, npus, machine.host) if each.recompute == "full"]
+        random.Random(5).shuffle(every)
+        for layout in islice(every, 60):
+            full, none = search.candidate(layout), search.candidate(replace(layout, recompute="none"))
+            assert full is not None
+            assert none is not None
+            assert none.floor.time <= full.floor.time
+            assert none.floor.busy <= full.floor.busy
+
+
+def test_without_effort_the_first_line_is_still_the_best() -> None:
+    every = layouts(QUICK.job, QUICK.npus, QUICK.machine.host, QUICK.fixed)
+    whole, quick = (explore(QUICK.job, QUICK.machine, top=4, every=every, effort=effort) for effort in (1e9, 0))
+    assert quick.simulated < whole.simulated
+    assert quick.found[0] == whole.found[0]
+    assert whole.least >= whole.found[-1].value
+    assert quick.found[0].value <= quick.least < quick.found[-1].value
+
+
+def test_the_answer_names_rules(run: Run) -> None:
+    asked = ("plan", "llama3-8b", "--device", "h100_sxm", "--gpus", "16", "--seq", "4096", "--global-batch", "32",
+             "--top", "1", "--fix", "recompute=none", "--fix", "micro_batch=1", "--fix", "pp=1,2", "--fix", "cp=1")
+    said = run(*asked, "--lift", "host")
+    assert said.code == 0
+    assert "  zero: ZeRO 2 and 3 go without pipeline stages" in said.out
+    assert "lifted: host (--lift)" in said.out
+    plain = json.loads(run(*asked, "--json").out)
+    assert {each["name"]: each["lifted"] for each in plain["rules"]} == {"host": None, "zero": None, "stages": None}
