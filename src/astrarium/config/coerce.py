@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import os
 import reprlib
 import sys
@@ -150,7 +151,9 @@ def _suits(value: object, option: Any) -> bool:
 def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
     if _origin(option) is Sequence:
         item = typing.get_args(option)[0]
-        return tuple([coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value)])
+        found = tuple([coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value)])
+        unchanged = isinstance(value, tuple) and all(map(operator.is_, value, found))
+        return value if unchanged else found        # a default stays the object that a repr leaves out
     if _origin(option) is Mapping:
         return _mapping(value, typing.get_args(option)[1], knob, path, problems)
     if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
