@@ -26,7 +26,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [
-    ("1 us", "10000000 s", "design.yaml:3: network.dims[0].latency: is more than 2^62 ps; expected at most 53 days"),
+    ("1 us", "10000000 s", "design.yaml:3: network.dims[0].latency: is more than 2^63 ps; expected at most 106 days"),
     ("chunks: 1", "chunks: 10000000000", "collective.chunks: cuts 100,000,000,000 bytes into 10,000,000,000 chunks; "
                                          "expected at most 1,048,576"),
     ("50 GB/s", "450 gb/s", "did you mean 'GB/s'?"), ("50 GB/s", "450 gbps", "did you mean 'Gb/s'?"),

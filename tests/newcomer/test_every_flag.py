@@ -73,10 +73,11 @@ VALUES = {
     "--comm-group-configuration": "ranks.json", "--to": "et", "--workload-configuration": "et/v",
     "--system-configuration": "none.json", "--network-configuration": "none.yml", "--logging-configuration": "x",
     "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
+    "--cache": "1 GB", "--lift": "zero", "--reserve": "2 GB", "--ignore": "lr",
 }
 OTHERS = {("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
-          ("plan from", "--set"): "mask=skip", ("show workload", "--set"): "workload.global_batch=8",
+          ("plan from", "--set"): "mask=full", ("show workload", "--set"): "workload.global_batch=8",
           ("trace write", "--set"): "workload.global_batch=8", ("run traces", "--trace"): "et/w.0.et"}
 """(mode, flag) -> its value there, where that of VALUES would rightly change nothing."""
 SAME = {
@@ -87,6 +88,8 @@ SAME = {
     "--catalog": "rows that the command may name, or not",
     "--copy": "files as they are",
     "--limit": "nothing is beyond it",
+    "--cache": "the same trials",
+    "--exact": "a plan so small is exact",
     "--link": "the default",
     "--symlink": "no two ranks have equal traces",
     "--remote-memory-configuration": "a file that says that there is none",

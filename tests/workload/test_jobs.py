@@ -116,7 +116,7 @@ def test_jobs_are_generated_one_by_one() -> None:
      r"jobs: are placed NPU by NPU, and there are 33,554,432; expected a network of at most 16,777,216 NPUs"),
     (lambda: job(-2), r"Job.npus: -2 is impossible; expected 0 or more"),
     (lambda: job(start="-1 ns"), r"Job.start: '-1 ns' is not a time; expected a finite number, 0 or more"),
-    (lambda: job(start="1e8 s"), r"Job.start: is more than 2\^62 ps; expected at most 53 days"),
+    (lambda: job(start="1e8 s"), r"Job.start: is more than 2\^63 ps; expected at most 106 days"),
     (lambda: job(placement="rail"), r"Job.placement: 'rail' is not known; .*did you mean 'rail_aligned'"),
     (lambda: job(placement="random"), r"Job.seed: is missing; expected a whole number"),
     (lambda: job(seed=3), r"Job.seed: would do nothing; expected placement: random"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,16 +54,27 @@ def striped(fabric: Wired, name: Callable[[int], str], inside: Bools,
 
 def _refined(graph: Graph, kind: I64) -> I64:
     """[nodes] kinds divided until nodes of one kind have neighbours of the same kinds at the same latencies."""
-    latency = np.unique(graph.latency, return_inverse=True)[1].reshape(-1)
-    count = np.unique(kind).size
+    latency = _numbered(graph.latency)[1]
+    count = _numbered(kind)[0].size
     while True:
-        words = np.unique(np.stack([graph.source, kind[graph.target], latency]), axis=1)
+        first = _numbered(graph.source, kind[graph.target], latency)[0]
+        words = kind[graph.target[first]].astype(np.uint64) << np.uint64(32) | latency[first].astype(np.uint64)
         sums = np.zeros(graph.nodes, np.uint64)
-        np.add.at(sums, words[0], _mixed(words[1].astype(np.uint64) << np.uint64(32) | words[2].astype(np.uint64)))
-        kind = np.unique(np.stack([kind.astype(np.uint64), sums]), axis=1, return_inverse=True)[1].reshape(-1)
-        if kind.max() + 1 == count:
+        np.add.at(sums, graph.source[first], _mixed(words))
+        heads, kind = _numbered(kind, sums)
+        if heads.size == count:
             return kind
-        count = int(kind.max()) + 1
+        count = heads.size
+
+
+def _numbered(*columns: npt.NDArray[Any]) -> tuple[I64, I64]:
+    """(index of one of each distinct row, in lexicographic order; number of each row's distinct one)."""
+    order = np.lexsort(columns[::-1])
+    fresh = np.ones(order.size, np.bool_)
+    fresh[1:] = np.any([column[order][1:] != column[order][:-1] for column in columns], axis=0)
+    number = np.empty(order.size, np.int64)
+    number[order] = np.cumsum(fresh) - 1
+    return order[fresh], number
 
 
 def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
