@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from astrarium import config
 from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
-from astrarium.compute.config import Compute, Replay
+from astrarium.compute.config import Compute, Replay, near
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.base import concrete
 from astrarium.config.named import Named, is_named, spelled_out
@@ -24,7 +24,7 @@ from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.network.config import Network, Switch
 from astrarium.stack import SECTIONS, Stacks, settled, with_settings
 from astrarium.system.config import System
-from astrarium.units import Time
+from astrarium.units import Bandwidth, Time
 from astrarium.workload.config import Workload
 from astrarium.workload.jobs import Jobs
 
@@ -235,6 +235,17 @@ def _roofline_memory(design: Design) -> Iterator[Problem]:
                           f"the local memory bandwidth, which compute.model: {compute.tag} needs")
 
 
+def _measured_memory(design: Design) -> Iterator[Problem]:
+    """Measured kernels are those of a device with its memory; a collective alone has none."""
+    for path, compute, memory in _memories(design):
+        measured = compute.measured_bandwidth
+        if measured is not None and memory.bandwidth is not None and design.workload.tag != "collective" \
+                and not near(memory.bandwidth, measured):
+            yield Problem(f"{path}.bandwidth", f"{memory.bandwidth} is not the memory of the device whose kernels were "
+                          "measured", f"{Bandwidth.of(measured)} within 10 %, or for compute `like` the device and "
+                          "model: analytic or roofline")
+
+
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
         if memory.latency > 0 and not compute.memory_bound:
@@ -351,9 +362,8 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _roofline_memory, _pooled, _at_switches,
-             _shared_tiers,
-             _stacked, _one_rent)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _roofline_memory, _measured_memory,
+             _pooled, _at_switches, _shared_tiers, _stacked, _one_rent)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

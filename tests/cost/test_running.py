@@ -90,7 +90,7 @@ def test_rented_npus_cost_their_rent() -> None:
 
 
 def test_a_rent_is_of_the_device_that_runs() -> None:
-    of_a_tpu = step(cost={"rental": "gcp_tpu_v4_2025_03"}, compute={"model": "measured", "device": "h100_sxm"})
+    of_a_tpu = step(cost={"rental": "gcp_tpu_v4_2025_03"}, compute="h100_sxm", memory="h100_sxm")
     with pytest.raises(InputError, match=r"cost.rental: gcp_tpu_v4_2025_03 is a price of tpu_v4"):
         cost_per_hour(of_a_tpu, RUN)
 

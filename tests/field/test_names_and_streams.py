@@ -45,6 +45,22 @@ def test_a_device_is_the_same_machine_in_a_design_and_in_a_plan(tmp_path: Path) 
     assert 0.6 < mfu < 0.7      # the data sheet alone said 0.886, which no H100 reached
 
 
+def test_the_model_of_a_named_device_can_be_set(tmp_path: Path) -> None:
+    design = read(DEVICE, tmp_path)
+    sheet = ar.replace(design, "compute.model", "roofline").compute
+    assert sheet == ar.replace(design, "compute", {"like": "h100_sxm", "model": "roofline"}).compute
+    assert sheet == ar.Roofline(peak="989.4 TFLOP/s")
+    analytic = ar.replace(design, "compute.model", "analytic").compute
+    assert analytic == machine_of("h100_sxm", 32, compute="analytic").compute
+
+
+def test_a_memory_that_is_not_of_the_measured_kernels_is_refused_before_it_runs(tmp_path: Path) -> None:
+    with pytest.raises(ar.InputError, match=r"memory.bandwidth: 4.8 TB/s is not the memory of the device whose kernels"):
+        read(DEVICE.replace("memory: h100_sxm", "memory: h200_sxm"), tmp_path)
+    own = read(DEVICE.replace("h100_sxm", "a100_sxm_40gb"), tmp_path)      # measured with 80 GB alone
+    assert own.compute.tag == "analytic"
+
+
 def test_gradients_do_not_stop_tensor_parallel_collectives(tmp_path: Path) -> None:
     design = read(GPT3, tmp_path)
     times = {streams: ar.simulate(ar.replace(design, "system.comm_streams", streams)).makespan

@@ -12,7 +12,7 @@ from astrarium.config.named import Shorthand, merged
 from astrarium.config.spec import Variants, specs
 from astrarium.errors import InternalError
 from astrarium.registry import Kind
-from astrarium.units import FlopRate, OptionalBytes, OptionalPower, OptionalTime, Power
+from astrarium.units import Bandwidth, FlopRate, OptionalBytes, OptionalPower, OptionalTime, Power
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,16 +22,23 @@ if TYPE_CHECKING:
 
     I64 = npt.NDArray[np.int64]
 
-__all__ = ["Compute", "Replay", "Roofline", "replays_all", "usual_model"]
+__all__ = ["Compute", "Replay", "Roofline", "near", "replays_all", "usual_model"]
 
 
 def usual_model(device: str) -> str:
-    """The best compute model of a catalog device: `measured` kernels, else `analytic` (its data sheet, with what
-    measured devices share), else `roofline`. Raises InputError for an unknown device."""
+    """The best compute model of a catalog device: `measured` kernels, if they are of its memory, else `analytic` (its
+    data sheet, with what measured devices share), else `roofline`. Raises InputError for an unknown device."""
     from astrarium.compute import kernels
 
     row = catalog.device(device).row
-    return "measured" if kernels.named(device) is not None else "analytic" if "units" in row else "roofline"
+    if kernels.named(device) is not None and near(Bandwidth(row["bandwidth"]), kernels.load(device).machine.bandwidth):
+        return "measured"
+    return "analytic" if "units" in row else "roofline"
+
+
+def near(bandwidth: float, measured: float) -> bool:
+    """Whether a memory is that of measured kernels: within 10 %."""
+    return 0.9 < bandwidth / measured < 1.1
 
 
 def _device(name: str) -> dict[str, Any]:
@@ -50,6 +57,15 @@ def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str,
     return {key: value for key, value in found.items() if key == "model" or key in takes or key in beside}
 
 
+def _of_sheet(plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A `device` of the catalog beside a model that takes none, as its peak: so `model` alone may change."""
+    model, device, models = plain.get("model"), plain.get("device"), Kind("compute")
+    if not isinstance(model, str) or model not in models or not isinstance(device, str) or device not in catalog.load("devices") \
+            or any(spec.name == "device" for spec in specs(models.load(model))):
+        return plain
+    return _of_device(_device(device), {key: value for key, value in plain.items() if key != "device"})
+
+
 def _idle(compute: Compute) -> Iterable[Problem]:
     active = compute.active_power
     if active is not None and compute.idle_power is not None and compute.idle_power > active:
@@ -63,6 +79,7 @@ class Compute(Config, frozen=True, kw_only=True):
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_idle,)
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
+    preset: ClassVar[Callable[[Any], Any] | None] = _of_sheet
     shorthand: ClassVar[Shorthand | None] = Shorthand(
         _device, "a device of the catalog (`astrarium list device`)", merge=_of_device)
     memory_bound: ClassVar[bool] = False        # needs memory.bandwidth, counts memory.latency
@@ -72,6 +89,11 @@ class Compute(Config, frozen=True, kw_only=True):
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
     hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
                             ] = None
+
+    @property
+    def measured_bandwidth(self) -> float | None:
+        """Memory bandwidth of the device that its kernels were measured on, byte/ns; None: of none in particular."""
+        return None
 
     @property
     def active_power(self) -> float | None:

@@ -48,6 +48,11 @@ class Measured(Predicted, frozen=True, kw_only=True):
         return model
 
     @property
+    def measured_bandwidth(self) -> float:
+        """Memory bandwidth of the device, byte/ns."""
+        return self.fitted().machine.bandwidth
+
+    @property
     def peak(self) -> float:
         """bf16 peak of the device's data sheet, flop/ns."""
         return self.fitted().machine.peak("bf16")

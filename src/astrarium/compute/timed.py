@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.compute.checked import to_ps
-from astrarium.compute.config import Compute
+from astrarium.compute.config import Compute, near
 from astrarium.compute.in_situ import InSitu, factors_of
 from astrarium.compute.replay import replayed
 from astrarium.config import Knob, default
@@ -105,11 +105,6 @@ def _without_rates(nodes: ComputeNodes, model: DeviceModel) -> Bool:
     return np.array([kernel.kind != "host" and bool(no_rates(model, kernel)) for kernel in nodes.kernels], np.bool_)
 
 
-def near(bandwidth: float, measured: float) -> bool:
-    """Whether a memory is that of measured kernels: within 10 %."""
-    return 0.9 < bandwidth / measured < 1.1
-
-
 def _bandwidth_agrees(nodes: ComputeNodes, model: DeviceModel) -> None:
     given, measured = nodes.memory.bandwidth, model.machine.bandwidth
     if given is not None and not near(given, measured):
@@ -123,8 +118,8 @@ def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chose
     if setting.unknown == "refuse":
         for node in chosen[:1].tolist():
             raise nodes.refusal(node, "names no kernel, so nothing measured is its time",
-                                "a workload that Astrarium makes, compute.unknown: recorded or roofline, or another "
-                                "compute.model")
+                                "a workload that Astrarium makes, compute.unknown: recorded or roofline, or the data "
+                                "sheet (compute: {like: DEVICE, model: roofline})")
     if not len(chosen):
         return np.zeros(0)
     moved = np.asarray(nodes.tensor_bytes[chosen], np.float64)

@@ -137,7 +137,7 @@ def _decoded(cls: type[Config], plain: Mapping[str, Any], path: str, problems: l
     before = len(problems)
     known = {spec.name: spec for spec in specs(kind)}
     keys = [key for key in plain if not (kind.tag_key and key == kind.tag_key)]
-    _unknown_keys(keys, known, kind, path, problems)
+    _unknown_keys(keys, known, kind, path, problems, like)
     for name, spec in known.items():
         if spec.required and name not in plain:
             what, expected = "is missing", describe(spec.type, spec.knob)
@@ -163,22 +163,32 @@ def _moved(problem: Problem, name: str, path: str) -> Problem:
 
 
 def _unknown_keys(keys: Iterable[Any], known: Mapping[str, FieldSpec], kind: type[Config], path: str,
-                  problems: list[Problem]) -> None:
+                  problems: list[Problem], like: str) -> None:
     legal = [LIKE] * (kind.shorthand is not None) + [kind.tag_key] * bool(kind.tag_key) + list(known)
     for key in keys:
         if key not in known:
             guess = nearest(key, legal) if isinstance(key, str) else None
             where = join(path, key) if isinstance(key, str) else path
-            problems.append(Problem(where, unknown_key(kind, key), "one of " + ", ".join(legal), guess))
+            others = variants_with(kind, key)
+            expected = "one of " + ", ".join(legal)
+            if like and others:
+                expected = f"{{{LIKE}: {like}, {kind.tag_key}: {others[0]}, {key}: ...}}, or {expected}"
+            problems.append(Problem(where, unknown_key(kind, key), expected, guess))
+
+
+def variants_with(kind: type[Config], key: object) -> list[str]:
+    """The variants of a config class's section, other than it, that have a field `key`."""
+    variants = kind.variants
+    if variants is None or not isinstance(key, str):
+        return []
+    return [name for name in variants.names() if any(spec.name == key for spec in specs(variants.load(name)))]
 
 
 def unknown_key(kind: type[Config], key: object) -> str:
     """What is wrong with a key that config class `kind` does not have; names the variants of its section that do."""
-    text, variants = f"unknown key {shown(key)}", kind.variants
-    if variants is None or not isinstance(key, str):
-        return text
-    others = [name for name in variants.names() if any(spec.name == key for spec in specs(variants.load(name)))]
-    return text if not others else f"{text} of {kind.tag_key}: {kind.tag}; {' and '.join(others)} have it"
+    others = variants_with(kind, key)
+    return f"unknown key {shown(key)}" + (f" of {kind.tag_key}: {kind.tag}; {' and '.join(others)} have it"
+                                          if others else "")
 
 
 def decode(cls: type[C], plain: object) -> C:

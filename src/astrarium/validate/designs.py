@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from astrarium import catalog, config
+from astrarium.compute.config import near
 from astrarium.compute.kernels import load
-from astrarium.compute.timed import near
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth

@@ -158,7 +158,7 @@ def _built(fabric: Fabric, stamp: tuple[object, ...], hint: tuple[Dim, ...],
         found.wired, found.name, _in_hosts(found), [int(node) for name in fabric.in_switch
                                                     for node in found.nodes(name, f"{PATH}.in_switch.{name}")])
     dims = recognised(whole.graph, whole.npus, hint)
-    whole = replace(whole, graph=costed(whole.graph, whole.npus))
+    whole = replace(whole, graph=costed(whole.graph, whole.npus, *_leaving(found, whole)))
     return Built(laid, wires, whole, dims, tuple([tuple(map(found.name, nodes)) for nodes in planes]))
 
 
@@ -167,6 +167,18 @@ def _in_hosts(built: Built) -> npt.NDArray[np.bool_]:
     placed = built.laid.expanded.placed
     with_xpus = np.array([bool((each.template.kinds == XPU).any()) for each in placed])
     return with_xpus[np.searchsorted([each.first for each in placed], built.wired.first, side="right") - 1]
+
+
+def _leaving(built: Built, whole: Wired) -> tuple[npt.NDArray[np.bool_], int]:
+    """([links] whether each begins in a device of several XPUs and ends outside, but for links of tier scale_up; the
+    most nodes of such a device)."""
+    placed = built.laid.expanded.placed
+    device = np.searchsorted([each.first for each in placed], whole.first, side="right") - 1
+    host = np.array([np.count_nonzero(each.template.kinds == XPU) > 1 for each in placed])[device]
+    source, target = whole.graph.source, whole.graph.target
+    scale_up = np.array([tier == "scale_up" for tier in built.wires.tier], np.bool_)[whole.link_of]
+    span = int(np.bincount(device[host]).max()) if host.any() else 0
+    return host[source] & (device[source] != device[target]) & ~scale_up, span
 
 
 def _ranked(found: Expanded, document: Document) -> I64:

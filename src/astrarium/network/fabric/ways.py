@@ -1,26 +1,31 @@
-"""What links cost on ways: the time of a message of 1 MB, so that ways inside a host go over its fast links."""
+"""What links cost on ways: the time of a message of 1 MB, and more than any way in a host where they leave one."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.engine.plan import Graph
 
 __all__ = ["MESSAGE", "costed", "several_ways"]
 
+Bools = npt.NDArray[np.bool_]
 MESSAGE = 1_000_000     # bytes
 MOST = 2**62            # of a way, which crosses each node once at most
 
 
-def costed(graph: Graph, npus: int) -> Graph:
+def costed(graph: Graph, npus: int, leaving: Bools, span: int) -> Graph:
     """The graph with `cost`: ps in which `MESSAGE` crosses a link, and 1, so that of ways that take equally long the
     one of fewer links counts. An NPU that forwards a message costs as much as the slowest link once more: the network
-    forwards first, other hosts last."""
+    forwards first, other hosts last. Links that are `leaving` [links] a host of at most `span` nodes cost more than
+    any way inside one: what can stay on the links of a host does."""
     time = (graph.latency + MESSAGE / graph.bandwidth) * 1000
-    most = MOST // graph.nodes // 2
+    most = MOST // graph.nodes // (2 * (1 + span))
     cost = np.rint(np.minimum(time, most - 1)).astype(np.int64) + 1
-    return replace(graph, cost=cost + np.where(graph.target < npus, cost.max(initial=0), 0))
+    slowest = int(cost.max(initial=0))
+    return replace(graph, cost=cost + np.where(graph.target < npus, slowest, 0)
+                   + np.where(leaving, 2 * slowest * span, 0))
 
 
 def several_ways(graph: Graph) -> bool:
