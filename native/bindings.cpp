@@ -3,6 +3,7 @@
 
 NB_MODULE(_core, m) {
     m.doc() = "Compiled core of Astrarium: private, without a compatibility promise. Use the astrarium package.";
+    nanobind::set_leak_warnings(false);  // worker processes end with the caches of a search alive
     populate_code_pages();
     bind_trace(m);
     bind_engine(m);
