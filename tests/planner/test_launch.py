@@ -191,6 +191,37 @@ def test_words_of_a_script() -> None:
     assert arguments_of('A="--x 3"\nrun $A --y ${B:-4} --z ${C}', "s") == {"x": "3", "y": "4", "z": "${C}"}
 
 
+@pytest.mark.parametrize(("change", "message"), [
+    (("--sequence-parallel", "context-parallel-size 4"), "context-parallel-size: is no arg.*did you mean '--context"),
+    (("--sequence-parallel", "-context-parallel-size 4"), "-context-parallel-size:.*mean '--context-parallel-s"),
+    (("--log-interval 3", "--log-interval 3 context_parallel_size 4"), "context_parallel_size: is no argument"),
+    (("gpt.py", "gpt.py context-paralel-size 4"), "-paralel-size: is no argument.*mean '--context-parallel-size'"),
+    (("gpt.py", "gpt.py zzz"), "zzz: is no argument, and no value of one; expected -- before the name of an argument$"),
+    (("--swiglu", "tensor-model-parallel-size 4 --swiglu"), "did you mean '--tensor-model-parallel-size'")])
+def test_words_without_dashes(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, "a.sh", MEGATRON.replace(*change))
+
+
+@pytest.mark.parametrize("change", [
+    ("torchrun", "mkdir -p logs\nexport X=1 y\nsrun -l --label nohup python3 -u -m torch.distributed.run"),
+    ("torchrun", "echo context-parallel-size is 1\nfor seq_length in one; do\n$LAUNCHER torchrun"),
+    ("MORE\n", "2>&1 | tee log\necho done\n"), ("MORE\n", "$@ ${REST[@]} > log.txt &\nwait\n"),
+    ("--log-interval 3 MORE\n", "--log-interval 3; echo done && exit\n"),
+    ("gpt.py", "gpt.py # context-parallel-size\n"),
+    ("torchrun", "python setup.py install\ntorchrun")])
+def test_words_of_others_in_a_script(tmp_path: Path, change: tuple[str, str]) -> None:
+    assert read(tmp_path, "a.sh", MEGATRON.replace(*change)).layout == read(tmp_path, "a.sh", MEGATRON).layout
+
+
+def test_what_does_nothing_is_said(tmp_path: Path) -> None:
+    text = MEGATRON.replace("--pipeline-model-parallel-size 4", "--decoder-first-pipeline-num-layers 4").replace(
+        "--num-layers-per-virtual-pipeline-stage 5", "--expert-tensor-parallel-size 2")
+    assumed = read(tmp_path, "a.sh", text).job.assumed
+    assert any("the one stage has all layers (decoder_first_pipeline_num_layers" in each for each in assumed)
+    assert any("no experts to divide (expert_tensor_parallel_size)" in each for each in assumed)
+
+
 @pytest.mark.parametrize("layout", [
     Layout(tp=8, pp=4, dp=2, zero=1, virtual_stages=5, tp_sequence=True), Layout(tp=2, dp=32, zero=3, recompute="full"),
     Layout(tp=4, cp=2, pp=8, dp=1, micro_batch=2, zero=1, recompute="selective"),

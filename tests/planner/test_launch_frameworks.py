@@ -59,6 +59,10 @@ def test_torchtitan(tmp_path: Path) -> None:
     hybrid = TITAN.replace("data_parallel_shard_degree = -1",
                            "data_parallel_shard_degree = 4\ndata_parallel_replicate_degree = 2")
     assert read(tmp_path, "t.toml", hybrid).fields == {"zero_ranks": 4}
+    assert read(tmp_path, "t.toml", hybrid.replace("degree = 4", "degree = -1"), npus=64).fields == {"zero_ranks": 4}
+    with pytest.raises(InputError, match=r"data_parallel_shard_degree: times data_parallel_replicate_degree, .* is 32; "
+                                         r"expected 64, the number of NPUs, or data_parallel_shard_degree -1"):
+        read(tmp_path, "t.toml", TITAN.replace("degree = -1", "degree = 4"), npus=64)
 
 
 def test_older_names_of_torchtitan(tmp_path: Path) -> None:
@@ -100,6 +104,8 @@ def test_checkpointing_of_torchtitan(tmp_path: Path) -> None:
     assert layers("op").layout.recompute == "operators"
     assert (layers("2").layout.recompute, layers("2").fields) == ("full", {"recompute_every": 2})
     assert layers("1").fields == {}
+    for option, said in (("2", "2nd"), ("3", "3rd"), ("11", "11th"), ("21", "21st")):
+        assert f"recompute full for every {said} layer only (selective_ac_option)" in layers(option).job.assumed
     with pytest.raises(InputError, match="'most' is not known; expected op, or N"):
         layers("most")
 
@@ -110,7 +116,9 @@ def test_checkpointing_of_torchtitan(tmp_path: Path) -> None:
     ("[training]\nenable_cpu_offload = true", "enable_cpu_offload: 'True' is not predicted"),
     ("[parallelism]\nexpert_parallel_comm_backend = 'deepep'", "'deepep' is not predicted"),
     ("[model]\nname = 'llama3'\nflavor = '9B'", "does not say the model: it lacks the sizes of llama3 9B"),
-    ("[model]\nname = 'llama3'\nflavor = '8B'\nconverters = ['lora']", "'lora' is not predicted")])
+    ("[model]\nname = 'llama3'\nflavor = '8B'\nconverters = ['lora']", "'lora' is not predicted"),
+    ("[model]\nname = 'llama3'\nflavor = '8B'\nconverters = ['mx']", "'mx' is not predicted; expected float8"),
+    ("[model]\nconverters = 'float8,quantize.linear.mx'", "'quantize.linear.mx' is not predicted")])
 def test_keys_of_torchtitan(tmp_path: Path, more: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path, "t.toml", more, npus=64)

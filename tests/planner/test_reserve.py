@@ -23,6 +23,7 @@ def test_that_of_megatron_core_is_the_median_of_its_rows() -> None:
     assert reserve_of(None, "megatron-core").share == pytest.approx(statistics.median(above), abs=5e-4)
     assert reserve_of(None, "nemo").share == reserve_of(None, None).share == reserve_of(None, "megatron-core").share
     assert "stack nemo has no rows of it" in reserve_of(None, "nemo").text
+    assert "(measured with megatron-core, as there is no stack; to change" in reserve_of(None, None).text
 
 
 def test_a_stack_with_a_reserve_says_where_it_is_from() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 from itertools import islice
 
 import pytest
@@ -13,10 +14,11 @@ from tests.planner.spaces import DENSE, QUICK, SPARSE
 
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
-from astrarium.planner.explore import _Search, explore, workload_of
+from astrarium.planner.explore import Queue, _Search, explore, workload_of
 from astrarium.planner.job import job_of
 from astrarium.planner.layout import Allowed, Layout, layouts
 from astrarium.planner.machine import machine_of
+from astrarium.planner.reserve import Reserve
 from astrarium.search.limits import Guard
 
 
@@ -54,6 +56,21 @@ def test_a_rule_goes_by_its_name_or_by_a_value_that_it_forbids(rule: str, beyond
         assert workload_of(job, layout).ranks == 96
 
 
+@pytest.mark.parametrize(("npus", "fixed", "lift"), [
+    (32, {"micro_batch": [3]}, ""), (32, {"tp": [3]}, ""), (7, {}, ", or --lift stages"),
+    (1024, {"dp": [1], "pp": [1]}, ", or --lift cp")])
+def test_a_refusal_names_the_rules_whose_lift_helps(npus: int, fixed: dict[str, list[int]], lift: str) -> None:
+    with pytest.raises(InputError) as refused:
+        list(layouts(job_of("llama3-8b", global_batch=512), npus, 8, fixed))
+    assert str(refused.value).endswith(f"expected other sizes{lift}")
+
+
+def test_virtual_stages_that_divide_nothing_lift_their_rule() -> None:
+    found = layouts(job_of("llama3-8b", global_batch=512), 32, 8, {"virtual_stages": [3]})
+    assert lifted(found)["stages"] == "--fix"
+    assert all(each.pp > 1 for each in found)
+
+
 def test_rules_that_leave_out_nothing_are_not_named() -> None:
     job = job_of(DENSE, seq=2048, global_batch=8)
     assert lifted(layouts(job, 8, 8, {"pp": [1], "cp": [1]})) == {}
@@ -79,8 +96,27 @@ def test_recomputing_everything_has_no_lower_floor() -> None:
             full, none = search.candidate(layout), search.candidate(replace(layout, recompute="none"))
             assert full is not None
             assert none is not None
+            if layout.dp * layout.micro_batch == job.global_batch:
+                continue        # has its own floor from the start
             assert none.floor.time <= full.floor.time
             assert none.floor.busy <= full.floor.busy
+
+
+@pytest.mark.parametrize("model", [DENSE, SPARSE])
+def test_the_next_in_line_have_the_lowest_floors(model: object) -> None:
+    """Also where layouts that recompute everything wait behind the floors of others, which may not even fit."""
+    machine, job = machine_of("h100_sxm", 16, None), job_of(model, seq=4096, global_batch=32)
+    every = list(layouts(job, 16, machine.host, {"cp": [1], "virtual_stages": [1]}))
+    search = _Search(job, machine, Kept(), Guard())
+    found = [each for each in map(search.candidate, every) if each is not None]
+    room = statistics.median(each.floor.memory for each in found)
+    search = _Search(job, replace(machine, reserve=Reserve(bytes=machine.capacity - room)), Kept(), Guard())
+    fit = sorted(each.least for each in found if each.floor.memory <= room)
+    queue = Queue(search, every)
+    assert len(fit) < len(queue)
+    assert [each.least for each in queue.first(20)] == fit[:20]
+    assert [each.least for each in queue.first(5, fit[3])] == [each for each in fit if each < fit[3]]
+    assert [each.least for each in iter(lambda: queue.pop(float("inf")), None)] == fit
 
 
 def test_without_effort_the_first_line_is_still_the_best() -> None:

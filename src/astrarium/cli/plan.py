@@ -220,7 +220,7 @@ class _Remarks:
         from astrarium.units import format_time
 
         now = time.monotonic()
-        if state.device not in self._shown and now > self._start + SOON:
+        if state.device not in self._shown and now > self._start + SOON and (state.found or state.waiting):
             self._shown.add(state.device)
             self._last = now
             print_tables([first_table(state)], sys.stderr)

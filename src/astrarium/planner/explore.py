@@ -65,7 +65,7 @@ class Trial(Struct, frozen=True):
 
 class Progress(Struct, frozen=True):
     """How far it is on a device: layouts that the rules allow, those left of them that may fit, simulated; the fastest
-    so far, and the next ones in line, whose floors nothing of theirs is below."""
+    so far, and as many of the next ones in line, lowest floor first, as `top` lacks."""
 
     device: str
     layouts: int
@@ -183,7 +183,9 @@ def memory_of(workload: Transformer, kept: Kept) -> float:
 
 class Queue:
     """The layouts that are left, lowest floor of the objective first. A layout that recomputes everything has no lower
-    floor than the same one that recomputes nothing, and waits with that floor until its own one is needed."""
+    floor than the same one that recomputes nothing, and waits with that floor until its own one is needed; but for one
+    of a single micro-batch, whose longer backward pass hides behind the reduction of gradients, and whose forward pass
+    is shorter by what it does not keep."""
 
     def __init__(self, search: _Search, every: Iterable[Layout]) -> None:
         self._search = search
@@ -197,7 +199,7 @@ class Queue:
                 least[layout] = found.least
         for layout in full:
             bound = least.get(replace(layout, recompute="none"))
-            if bound is None:
+            if bound is None or layout.dp * layout.micro_batch == search.job.global_batch:
                 self._add(layout)
             else:
                 self.total += 1
@@ -236,10 +238,12 @@ class Queue:
                 self._keep(found)
         return None
 
-    def first(self, count: int) -> tuple[Candidate, ...]:
-        """The next ones in line."""
-        known = (each for each in self._left if each[2] is not None)
-        return tuple(found for _, _, found in heapq.nsmallest(count, known) if found is not None)
+    def first(self, count: int, below: float = math.inf) -> tuple[Candidate, ...]:
+        """The next ones in line, with floors below a limit."""
+        found = list(islice(iter(lambda: self.pop(below), None), count))
+        for each in found:
+            self._keep(each)
+        return tuple(found)
 
 
 def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout] | None = None, jobs: int = 1,
@@ -264,7 +268,8 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
     def tell() -> None:
         if progress is not None:
             simulated = sum(not math.isnan(trial.time) for trial in done)
-            progress(Progress(machine.device, left.total, len(left), simulated, tuple(best), left.first(top)))
+            waiting = left.first(top - len(best), worst())
+            progress(Progress(machine.device, left.total, len(left), simulated, tuple(best), waiting))
 
     tell()
     with ThreadPoolExecutor(jobs) as pool:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.planner.job import Job
-from astrarium.planner.rules import Ruling, rulings
+from astrarium.planner.rules import Rule, Ruling, rulings
 from astrarium.search import Space
 from astrarium.search.components import ContradictionError
 
@@ -97,29 +97,43 @@ class Allowed(Struct, frozen=True):
 
     def __iter__(self) -> Iterator[Layout]:
         """Every layout. Raises ContradictionError where there is none."""
-        space = self._space()
+        rules = [each.rule for each in self.rulings if not each.lifted]
+        try:
+            space = self._space(rules)
+        except ContradictionError as error:
+            asked = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in self.fixed.items())
+            raise ContradictionError("gpus", f"no layout of {self.npus:,} NPUs and {self.job.global_batch:,} samples "
+                                     f"{f'with {asked} ' if asked else ''}is allowed: {error.message}",
+                                     expected=f"other sizes{self._or_lift(rules)}") from None
         names = [axis.name.removeprefix("workload.") for axis in space.axes]
         for point in space.points():
             values = dict(zip(names, space.numbers(point)))
             del values["schedule"]
             yield Layout(**values)
 
-    def _space(self) -> Space:
-        rules = [each.rule for each in self.rulings if not each.lifted]
+    def _or_lift(self, rules: Sequence[Rule]) -> str:
+        """What a refusal says of rules: which of them to lift, if that leaves a layout; else nothing."""
+        alone = [rule.name for rule in rules if self._some([each for each in rules if each is not rule])]
+        if not alone and rules and self._some(()):
+            alone = [",".join(rule.name for rule in rules)]
+        return f", or --lift {' or '.join(alone)}" if alone else ""
+
+    def _some(self, rules: Sequence[Rule]) -> bool:
+        """Whether these rules leave a layout."""
+        try:
+            return self._space(rules).count > 0
+        except ContradictionError:
+            return False
+
+    def _space(self, rules: Sequence[Rule]) -> Space:
         chosen: dict[str, Sequence[Any]] = dict(self.choices)
         for rule in rules:
             chosen |= rule.left(chosen)
         whole = f"workload.pp * workload.virtual_stages <= {max(1, self.job.layers)}"
         every = f"workload.tp * workload.cp * workload.pp * workload.dp == {self.npus}"
         where = (every, whole, *RULES, *(rule.where for rule in rules if len(rule.parts) > 1))
-        try:
-            return Space(self.job.unplaced, {**{f"workload.{name}": list(values) for name, values in chosen.items()},
-                                             "workload.schedule": ["1f1b", "interleaved"]}, where)
-        except ContradictionError as error:
-            asked = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in self.fixed.items())
-            raise ContradictionError("gpus", f"no layout of {self.npus:,} NPUs and {self.job.global_batch:,} samples "
-                                     f"{f'with {asked} ' if asked else ''}is allowed: {error.message}",
-                                     expected="other sizes, or --lift of a rule") from None
+        return Space(self.job.unplaced, {**{f"workload.{name}": list(values) for name, values in chosen.items()},
+                                         "workload.schedule": ["1f1b", "interleaved"]}, where)
 
 
 def layouts(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]] | None = None,

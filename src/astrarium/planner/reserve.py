@@ -46,7 +46,7 @@ def reserve_of(given: str | float | None, stack: str | None) -> Reserve:
         return replace(found, text=f"{found.words} is left free in memory (--reserve)")
     rows = catalog.load("stacks")
     name = stack if stack is not None and "reserve" in rows.get(stack, {}) else USUAL
-    said = "" if name == stack else f"; {f'stack {stack}' if stack else 'no stack'} has no rows of it"
+    said = "" if name == stack else f"; stack {stack} has no rows of it" if stack else ", as there is no stack"
     found = _parsed(f"stack {name}: reserve", str(rows[name]["reserve"]))
     return replace(found, text=f"{found.words} is left free for the allocator (measured with {name}{said}; to change: "
                    "--reserve)")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -51,13 +51,18 @@ class Rule(Struct, frozen=True, dict=True):
         return {part: [value for value in choices[part] if self._possible(part, value, choices)] for part in self.parts}
 
     def _possible(self, part: str, value: Any, choices: Choices) -> bool:
-        others = product(*([value] if each == part else choices[each] for each in self.parts))
-        return any(map(self.allows, map(partial(_named, self.parts), others)))
+        return any(map(self.allows, self._together({**choices, part: [value]})))
 
     def cuts(self, choices: Choices) -> bool:
         """Whether it leaves out some combination of the choices."""
-        every = product(*(choices[part] for part in self.parts))
-        return not all(map(self.allows, map(partial(_named, self.parts), every)))
+        return not all(map(self.allows, self._together(choices)))
+
+    def _together(self, choices: Choices) -> Iterator[dict[str, Any]]:
+        """Combinations of the choices of its parts; none with virtual stages has no pipeline, where none can be."""
+        for values in product(*(choices[part] for part in self.parts)):
+            found = dict(zip(self.parts, values, strict=True))
+            if found.get("pp", 2) > 1 or found.get("virtual_stages", 1) == 1:
+                yield found
 
 
 class Ruling(Struct, frozen=True):
@@ -101,7 +106,3 @@ def rulings(job: Job, host: int, choices: Choices, fixed: Choices, lift: Sequenc
             by = "--lift" if rule.name in lift else "--fix" if rule.forbids(fixed, choices) else ""
             found.append(Ruling(rule, by))
     return tuple(found)
-
-
-def _named(parts: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(parts, values, strict=True))

@@ -91,7 +91,7 @@ def first_table(state: Progress) -> Table:
     """The layouts that may be the fastest, before they are simulated: what each takes and holds at least."""
     rows = [(str(trial.layout), format_bytes(trial.memory), format_time(trial.time)) for trial in state.found]
     rows += [(str(each.layout), f">= {format_bytes(each.floor.memory)}", f">= {format_time(each.floor.time)}")
-             for each in state.waiting[:max(0, len(state.waiting) - len(rows))]]
+             for each in state.waiting]
     return Table(f"{state.device}: first of {state.left:,} layouts that may fit, to be simulated", "<>>", rows,
                  ("layout", "memory", "step"))
 

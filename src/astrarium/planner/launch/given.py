@@ -142,10 +142,13 @@ class Given(Struct):
         said = [f"{self.known.simpler[name]} ({name})" for name in left if name in self.known.simpler]
         return (*self.assumed, *said), tuple(name for name in left if name not in self.known.simpler)
 
+    def names(self) -> tuple[str, ...]:
+        """All keys that are known: of the tables, and those that were asked for."""
+        return (*self.known.names(), *self._taken)
+
     def _unknown(self, names: Sequence[str]) -> InputError:
         """An error that names the first unknown keys, each with the nearest known one, and what to do."""
-        known = (*self.known.names(), *self._taken)
-        near = [nearest(name[:80], known) for name in names[:4]]
+        near = [nearest(name[:80], self.names()) for name in names[:4]]
         ignore = f"--ignore {','.join(name[:40] for name in names[:4])} where neither time nor memory depends on it"
         if len(names) == 1:
             return InputError(f"{self.where}: {names[0][:80]}", "is not known here", expected=ignore,

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
 from astrarium.planner.launch.core_model import core_model
 from astrarium.planner.launch.core_settings import core_settings
 from astrarium.planner.launch.given import Given, Launch, without
@@ -56,13 +57,15 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
     """A job from Megatron-LM's arguments, as one types them, in a script, or as Megatron-LM prints them at its start.
     Raises InputError for what matters and is not predicted."""
     printed = printed_arguments(text)
-    values = arguments_of(text, where) if printed is None else \
+    stray: list[tuple[str, bool]] = []
+    values = arguments_of(text, where, stray=stray) if printed is None else \
         {**{NEGATED[name]: value is False for name, value in printed.items() if name in NEGATED},
          **{name: value for name, value in printed.items() if name not in NEGATED}}
     for old, new in RENAMED.items():
         if old in values and values.get(new) is None:
             values[new] = values[old]
         values.pop(old, None)
+    _dashes(stray, where)
     if "micro_batch_size" not in values and "tensor_model_parallel_size" not in values:
         for mark, what, expected in FOREIGN:
             if mark in text:
@@ -75,6 +78,25 @@ def read_megatron(text: str, where: str, ignore: Sequence[str] = ()) -> Launch:
         *([f"as without {', '.join(left_out)} (--ignore)"] if left_out else []),
         *(["every branch of the script counts: nothing in it is run"] if _BRANCH.search(text) else [])])
     return launch_of(given, "megatron-lm", _npus(given))
+
+
+@cache
+def _names() -> frozenset[str]:
+    """All arguments that are known."""
+    given = Given("", {}, known_keys("megatron"))
+    launch_of(given, "megatron-lm", _npus(given))
+    return frozenset((*given.names(), *RENAMED, *NEGATED))
+
+
+def _dashes(stray: Sequence[tuple[str, bool]], where: str) -> None:
+    """InputError for a word that is an argument without its dashes, or nothing that the program takes."""
+    for word, alone in stray:
+        name = word.lstrip("-").replace("-", "_")
+        if alone or ("_" in name and name in _names()):
+            near = name if name in _names() else nearest(name[:80], sorted(_names()))
+            raise InputError(f"{where}: {word[:80]}", "is no argument, and no value of one",
+                             expected="-- before the name of an argument",
+                             did_you_mean=near and "--" + near.replace("_", "-"))
 
 
 def _npus(given: Given) -> int | None:
@@ -126,8 +148,8 @@ def _refused(given: Given, tp: int, experts: int | None) -> None:
     given.refuse("experts_over_dp", (), "experts over all of dp; say expert_model_parallel_size")
     if experts:
         given.refuse("expert_tensor_parallel_size", (tp,), "experts are divided over tp as other layers are")
-    else:
-        given.raw("expert_tensor_parallel_size")
+    elif str(given.raw("expert_tensor_parallel_size")) not in ("None", str(tp)):
+        given.assumed.append("the model has no experts to divide (expert_tensor_parallel_size)")
 
 
 def _zero(given: Given) -> int:
@@ -174,6 +196,8 @@ def _stages(given: Given, layers: int | None, pp: int) -> tuple[tuple[int, ...] 
     virtual = given.number("num_virtual_stages_per_pipeline_rank", given.number("virtual_pipeline_model_parallel_size"))
     if each is not None and layers is None:
         raise given.fault("num_layers_per_virtual_pipeline_stage", "means nothing without num_layers")
+    if pp == 1 and (first, last) != (None, None):
+        given.assumed.append("the one stage has all layers (decoder_first_pipeline_num_layers and _last_)")
     whole = (layers or 0) + sum(ends)
     if each is not None:
         if whole % (pp * each):

@@ -84,10 +84,16 @@ def today_of(launch: Launch, where: str, *, model: str | None = None, npus: int 
 
 
 def npus_of(launch: Launch, where: str, npus: int | None) -> int:
-    """How many NPUs: as the caller says, or the launch. Raises InputError where neither does."""
+    """How many NPUs: as the caller says, or the launch. Raises InputError where neither does, and where torchtitan's
+    degrees are for another number."""
     found = npus or launch.npus
     if found is None:
         raise InputError(where, "does not say how many NPUs", expected="--gpus N")
+    if launch.framework == "torchtitan" and launch.npus not in (None, found):
+        raise InputError(f"{where}: parallelism.data_parallel_shard_degree",
+                         f"times data_parallel_replicate_degree, tensor_parallel_degree, pipeline_parallel_degree and "
+                         f"context_parallel_degree is {launch.npus}",
+                         expected=f"{found}, the number of NPUs, or data_parallel_shard_degree -1: all that are left")
     return found
 
 

@@ -35,6 +35,7 @@ RENAMED: Mapping[str, str] = MappingProxyType({
 """Older names -> today's."""
 FP8 = ("float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear",
        "training.fp8_linear")
+CONVERTERS = ("float8", *(f"quantize.{kind}.float8" for kind in ("linear", "dense", "grouped_mm", "moe")))
 FLAVOURS = {("llama3", "8B"): "llama3-8b", ("llama3", "70B"): "llama3-70b", ("llama3", "405B"): "llama3-405b",
             ("deepseek_v3", "671B"): "deepseek-v3", ("qwen3", "8B"): "qwen3-8b", ("qwen3", "32B"): "qwen3-32b",
             ("qwen3", "30B-A3B"): "qwen3-30b-a3b", ("qwen3", "235B-A22B"): "qwen3-235b-a22b"}
@@ -68,7 +69,7 @@ def read_torchtitan(text: str, where: str, ignore: Sequence[str] = ()) -> Launch
                   settings, replicas * shard * tp * cp * pp if shard > 0 else None,
                   replica_batch=None if whole > 0 else local, fields=fields, fixed=FIXED,
                   shards=shard if replicas > 1 and shard > 1 else None, missing=(f"the sizes of {name} {flavour}",),
-                  assumed=assumed, ignored=ignored)
+                  copies=replicas if shard < 0 else 1, assumed=assumed, ignored=ignored)
 
 
 def _toml(text: str, where: str) -> Mapping[str, Any]:
@@ -151,8 +152,10 @@ def _recompute(given: Given) -> tuple[str, dict[str, Any]]:
                           "op, or N: every N-th layer")
     if int(option) == 1:
         return "full", {}
-    given.assumed.append(f"of the layers, every {option}th computes again (selective_ac_option)")
-    return "full", {"recompute_every": int(option)}
+    every = int(option)
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(every % 10 if every // 10 % 10 != 1 else 0, "th")
+    given.assumed.append(f"recompute full for every {every}{ending} layer only (selective_ac_option)")
+    return "full", {"recompute_every": every}
 
 
 def _virtual(given: Given, pp: int) -> int:
@@ -179,10 +182,9 @@ def _settings(given: Given) -> dict[str, Any]:
     kept = given.choice("training.dtype", {"bfloat16": "bf16", "float32": "fp32"}, "float32")
     said = given.raw("model.converters")
     converters = said if isinstance(said, list) else str(said or "").split(",")
-    unknown = next((each for each in converters if not any(kind in str(each) for kind in ("float8", "mx", "linear"))
-                    and not is_off(each)), None)
+    unknown = next((each for each in converters if str(each).strip() not in CONVERTERS and not is_off(each)), None)
     if unknown is not None:
-        raise given.fault("model.converters", f"{str(unknown)[:60]!r} is not predicted", "float8 or mx")
+        raise given.fault("model.converters", f"{str(unknown)[:60]!r} is not predicted", "float8")
     flags = [given.flag(name) for name in FP8]
     fp8 = any(flags) or any(not is_off(each) for each in converters)
     precision = {"weights": half, "activations": half, "gradients": reduced,

@@ -18,29 +18,46 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,63})(?::?-([^{}$]*))?\}|([A-Za-z_
 _ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
 ENDS = ("", "(", ")", "\\")      # of the values of an argument
 NEGATIVE = re.compile(r"-[0-9.]")
+LINE = "\x1f"     # in place of the end of a line
+_BARE = re.compile(r"-?[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
+_LAUNCHER = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun)")
+_PROGRAM = re.compile(r"(?:^|[/_])(?:pre)?train\w*\.py$")
+_OPERATOR = re.compile(r"[|&;]+|(?:[0-9]?|&)(?:>.*|<+)")
 _PRINTED = re.compile(r"^(?:.*?[\]:] )?[ \t]*([A-Za-z_]\w{0,80}) \.{2,200} ?(.*)$", re.MULTILINE)
 
 
-def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
+def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, bool]] | None = None) \
+        -> dict[str, object]:
     """Argument (without dashes, - as _) -> its value, True where it has none, a list where it has several.
 
     A program's name (`pretrain_gpt.py`) is nobody's value. Variables count as their last plain assignment above
     (`TP=8`, `${TP:-8}`); what a shell would have to compute stays as it stands, and is refused where somebody needs it.
-    Raises InputError.
+    `stray` gets the words that may be arguments without their dashes, each with whether it can be nothing else: it
+    follows a training program as nobody's value. Raises InputError.
     """
+    stray = [] if stray is None else stray
+    first, launched, program = "", False, False      # of a command
     known: dict[str, str] = {}
     found: dict[str, object] = {}
     name = ""
     for said in _words(text, where):
+        if said == LINE or _OPERATOR.fullmatch(said):
+            first, launched, program, name = "", False, False, name if said == LINE else ""
+            continue
         assigned = _NAME.fullmatch(said)
         if assigned and not said.startswith("-") and (not name or found[name] is not True):
             value = _filled(assigned[2], known)
             known[assigned[1]] = value
             if depth and len(value) < LONGEST and "--" in value:
-                found.update(arguments_of(value.lstrip("("), where, depth - 1))
+                found.update(arguments_of(value.lstrip("("), where, depth - 1, stray))
             name = ""
             continue
         word = _filled(said, known)
+        first = first or word
+        if _BARE.fullmatch(word) and (program or ("-" in word and first not in ("echo", "printf"))):
+            stray.append((word, program and (not name or word[0] == "-")))
+        launched = launched or any(map(_LAUNCHER.fullmatch, word.split()))
+        program = program or (launched and bool(_PROGRAM.search(word)))
         if word != said and len(word.split()) > 1:      # a variable of several words, which were read where it was set
             name = ""
         elif word.startswith("--") and len(word) > 2:
@@ -66,17 +83,21 @@ def printed_arguments(text: str) -> dict[str, object] | None:
 
 def _words(text: str, where: str) -> Iterator[str]:
     """The words of a script, as a shell quotes them; brackets of arrays by themselves."""
+    lines = text.replace("\\\r\n", " ").replace("\\\n", " ").replace("\n", f"\n{LINE} ")
     try:
-        words = shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "), comments=True, posix=True)
+        words = shlex.split(lines, comments=True, posix=True)
     except ValueError as error:
         raise InputError(where, f"is no list of arguments ({str(error).lower()})",
                          expected="a shell script, or arguments as one types them") from None
-    if len(words) > MOST_WORDS:
-        raise InputError(where, f"has {len(words):,} words", expected=f"at most {MOST_WORDS:,}")
-    for each in words:
+    count = len(words) - words.count(LINE)
+    if count > MOST_WORDS:
+        raise InputError(where, f"has {count:,} words", expected=f"at most {MOST_WORDS:,}")
+    for each in (word if word == LINE else word.replace(LINE, "") for word in words):
         for part in each.split() if each.startswith("--") else (each,):       # "--fp8-format hybrid" in quotes
-            word = _ARRAY.sub("", part)
+            word = _ARRAY.sub("", part).rstrip(";") or part
             yield word[:-1] if word.endswith(")") and "(" not in word and len(word) > 1 else word
+            if part[-1:] == ";" != part:
+                yield ";"
 
 
 def _filled(word: str, known: dict[str, str]) -> str:
