@@ -23,11 +23,11 @@ def test_an_all_reduce_of_one_host_under_a_leaf(backend: str) -> None:
 
 @pytest.mark.parametrize(("scale_up", "access"), [("450 GB/s", "400 GB/s"), ("32 GB/s", "50 GB/s")])
 def test_traffic_of_a_host_stays_there_beside_fast_cards(scale_up: str, access: str) -> None:
-    """The card of an XPU may be faster than its scale-up link, or a leaf nearer: libraries use neither inside a host."""
+    """The card of an XPU may be faster than its scale-up link, or a leaf nearer: libraries use neither in a host."""
     design = ar.replace_all(ar.load_design(HERE / "clos_one_host.yaml"), {
         "network.fabric.links.scale_up.bandwidth": scale_up, "network.fabric.links.access.bandwidth": access,
         "network.fabric.links.access.latency": "100 ns"})
-    rate = float(scale_up.split()[0])
+    rate = float(scale_up.split(maxsplit=1)[0])
     assert float(ar.simulate(design).makespan) / 1e6 == pytest.approx(268 * 14 / 8 / rate, rel=0.005)
 
 

@@ -60,8 +60,9 @@ def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str,
 def _of_sheet(plain: Mapping[str, Any]) -> Mapping[str, Any]:
     """A `device` of the catalog beside a model that takes none, as its peak: so `model` alone may change."""
     model, device, models = plain.get("model"), plain.get("device"), Kind("compute")
-    if not isinstance(model, str) or model not in models or not isinstance(device, str) or device not in catalog.load("devices") \
-            or any(spec.name == "device" for spec in specs(models.load(model))):
+    if not isinstance(model, str) or model not in models or not isinstance(device, str):
+        return plain
+    if device not in catalog.load("devices") or any(spec.name == "device" for spec in specs(models.load(model))):
         return plain
     return _of_device(_device(device), {key: value for key, value in plain.items() if key != "device"})
 
