@@ -228,22 +228,16 @@ def _shared_tiers(design: Design) -> Iterator[Problem]:
                               "as many NPUs for each")
 
 
-def _roofline_memory(design: Design) -> Iterator[Problem]:
+def _memory_of_compute(design: Design) -> Iterator[Problem]:
+    """A roofline needs a bandwidth; measured kernels are of a device with its memory (a collective alone has none)."""
     for path, compute, memory in _memories(design):
-        if compute.memory_bound and memory.bandwidth is None:
+        given, measured = memory.bandwidth, compute.measured_bandwidth
+        if given is None and compute.memory_bound:
             yield Problem(f"{path}.bandwidth", "is missing",
                           f"the local memory bandwidth, which compute.model: {compute.tag} needs")
-
-
-def _measured_memory(design: Design) -> Iterator[Problem]:
-    """Measured kernels are those of a device with its memory; a collective alone has none."""
-    for path, compute, memory in _memories(design):
-        measured = compute.measured_bandwidth
-        if measured is not None and memory.bandwidth is not None and design.workload.tag != "collective" \
-                and not near(memory.bandwidth, measured):
-            yield Problem(f"{path}.bandwidth", f"{memory.bandwidth} is not the memory of the device whose kernels were "
-                          "measured", f"{Bandwidth.of(measured)} within 10 %, or for compute `like` the device and "
-                          "model: analytic or roofline")
+        if given and measured and design.workload.tag != "collective" and not near(given, measured):
+            yield Problem(f"{path}.bandwidth", f"{given} is not the memory of the device whose kernels were measured",
+                          f"{Bandwidth.of(measured)} within 10 %, or compute.model: analytic or roofline")
 
 
 def _idle_latency(design: Design) -> Iterator[Problem]:
@@ -362,8 +356,8 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _roofline_memory, _measured_memory,
-             _pooled, _at_switches, _shared_tiers, _stacked, _one_rent)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _memory_of_compute, _pooled,
+             _at_switches, _shared_tiers, _stacked, _one_rent)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()
