@@ -137,3 +137,11 @@ def test_the_answer_names_rules(run: Run) -> None:
     assert "lifted: host (--lift)" in said.out
     plain = json.loads(run(*asked, "--json").out)
     assert {each["name"]: each["lifted"] for each in plain["rules"]} == {"host": None, "zero": None, "stages": None}
+
+
+def test_stages_that_are_balanced_by_cost_say_no_layers() -> None:
+    """A plan of stack nanotron, whose stages are, refused every layout whose ends count (row hf-1745)."""
+    plain, balanced = (job_of("llama3-8b", global_batch=8, **said) for said in ({}, {"stage_balance": "cost"}))
+    assert plain.stage_layers(17) == [1, *[2] * 15, 1]
+    assert balanced.stage_layers(17) is None
+    assert workload_of(balanced, Layout(pp=17)).stage_layers is None

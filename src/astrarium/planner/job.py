@@ -66,8 +66,9 @@ class Job(Struct, frozen=True, dict=True):
         return self.layers % parts != 0 and whole % parts == 0 and whole // parts > 1
 
     def stage_layers(self, parts: int) -> list[int] | None:
-        """Layers of every part where the ends count; None where the parts are plainly equal."""
-        if not self.with_ends(parts):
+        """Layers of every part where the ends count; None where the parts are plainly equal, or balanced by cost (which
+        counts the ends by itself)."""
+        if self.base.stage_balance == "cost" or not self.with_ends(parts):
             return None
         each = (self.layers + ENDS) // parts
         return [each - 1, *[each] * (parts - 2), each - 1]
