@@ -95,7 +95,7 @@ def rules_of(job: Job, host: int) -> tuple[Rule, ...]:
 
 def rulings(job: Job, host: int, choices: Choices, fixed: Choices, lift: Sequence[str]) -> tuple[Ruling, ...]:
     """The rules that leave out some of the `choices`, and what lifted them: a name in `lift`, or a `fixed` value that
-    the rule forbids. Raises InputError for a name that is no rule's."""
+    the rule forbids. Raises InputError for an unknown name."""
     unknown = next((name for name in lift if name not in NAMES), None)
     if unknown is not None:
         raise InputError("lift", f"{unknown[:60]!r} is no rule", expected="one of " + ", ".join(NAMES),

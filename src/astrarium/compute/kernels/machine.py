@@ -17,7 +17,7 @@ BYTES: Mapping[str, float] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0,
 """Bytes of one operand element. fp4 carries an 8-bit scale for each 16 elements (NVFP4)."""
 
 WEIGHT_BYTES: Mapping[str, float] = {**BYTES, "w8a16": 1.0, "w4a16": 0.5, "mxfp4_a16": 0.53125, "mxfp4_a8": 0.53125}
-"""The same of the right operand of a product. mxfp4 carries an 8-bit scale for each 32 elements (OCP MX)."""
+"""Bytes of one element of a product's right operand. mxfp4 carries an 8-bit scale for each 32 elements (OCP MX)."""
 
 WEIGHT_ONLY: Mapping[tuple[str, str], str] = {
     (bits, held): name for bits in ("bf16", "fp16")

@@ -17,7 +17,7 @@ __all__ = ["as_framework", "stack_of_framework"]
 
 
 class Runs(Struct, frozen=True):
-    """Current stacks of a framework, the best first; `lacks`: what is said of them."""
+    """Current stacks of a framework, the best first; `lacks`: a remark about them for the answer, if any."""
 
     stacks: tuple[str, ...]
     lacks: str = ""

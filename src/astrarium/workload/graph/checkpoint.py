@@ -71,7 +71,7 @@ def _counts(op: Op, block: Block) -> bool:
 
 def run_again(block: Block, keep: Collection[str], saved: Mapping[str, Sequence[Use]]
               ) -> tuple[list[Op], dict[str, list[Use]]]:
-    """(operators that run again so that backward has `saved`; what is kept for both, each as they read it)."""
+    """(operators that run again so that backward has `saved`; tensors that both read, with their uses)."""
     wanted = {name: list(uses) for name, uses in saved.items()}
     again: list[Op] = []
     for op in reversed(block.ops):
