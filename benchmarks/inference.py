@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import astrarium as ar
 from astrarium import catalog
-from astrarium.cluster.serving import Poisson, serve
+from astrarium.serving import Poisson, serve
 from astrarium.workload.generate import generate
 
 

@@ -25,7 +25,7 @@ __all__ = ["Forks", "started"]
 LONGEST = 600       # s
 IMPORTED = (      # what many programs of the documentation import, and the doors behind which most of it lies
     "argparse", "importlib.metadata", "astrarium.cli.dispatch", "astrarium.cli.plan", "astrarium.cli.run",
-    "astrarium.cli.search", "astrarium.cli.serve", "astrarium.cluster.serving",
+    "astrarium.cli.search", "astrarium.cli.serve", "astrarium.serving",
     "astrarium.collective.algorithms.direct", "astrarium.collective.algorithms.ring", "astrarium.compute.replay",
     "astrarium.compute.roofline", "astrarium.cost.operations", "astrarium.lower.recorded", "astrarium.planner",
     "astrarium.report.figures", "astrarium.report.interval", "astrarium.report.summary", "astrarium.simulate",

@@ -73,10 +73,10 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "dlrm": ("astrarium.workload.model.dlrm:Dlrm", "Recommendation models: embedding tables and MLPs (DLRM)."),
     },
     "arrivals": {
-        "poisson": ("astrarium.cluster.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
-        "closed_loop": ("astrarium.cluster.serving.requests:ClosedLoop",
+        "poisson": ("astrarium.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
+        "closed_loop": ("astrarium.serving.requests:ClosedLoop",
                         "So many users, each with one request at a time."),
-        "trace": ("astrarium.cluster.serving.requests:RequestTrace", "Requests of a CSV file."),
+        "trace": ("astrarium.serving.requests:RequestTrace", "Requests of a CSV file."),
     },
     "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
     "composition": {

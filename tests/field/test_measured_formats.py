@@ -14,9 +14,9 @@ import pytest
 import astrarium as ar
 from astrarium import catalog
 from astrarium.cli.dispatch import dispatch
-from astrarium.cluster.serving import ClosedLoop, Policy, serve
 from astrarium.compute.measured import Measured
 from astrarium.errors import InputError
+from astrarium.serving import ClosedLoop, Policy, serve
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.formats import BYTES, Format
 

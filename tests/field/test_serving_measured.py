@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import astrarium as ar
-from astrarium.cluster.serving import Buckets, ClosedLoop, Poisson, RequestTrace, serve
-from astrarium.cluster.serving.scheduler import Job, Scheduler
 from astrarium.compute.measured import Measured
+from astrarium.serving import Buckets, ClosedLoop, Poisson, RequestTrace, serve
+from astrarium.serving.scheduler import Job, Scheduler
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated, Pool
 

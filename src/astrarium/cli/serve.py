@@ -25,9 +25,9 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
-    from astrarium.cluster.serving import load_serving, serve
     from astrarium.config import assignments
     from astrarium.design import load_design
+    from astrarium.serving import load_serving, serve
 
     changes = assignments(options.set)
     serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)

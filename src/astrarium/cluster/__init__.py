@@ -1,4 +1,4 @@
-"""Above one run: what many runs of a system say about serving, and which cluster serves a workload best."""
+"""Above one run: what many runs of a system say, and which cluster serves a workload best."""
 
 from __future__ import annotations
 

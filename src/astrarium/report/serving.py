@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.cluster.serving import Objective, Served
-from astrarium.cluster.serving.outcome import PERCENTILES, percentile
 from astrarium.report.tables import Table
+from astrarium.serving import Objective, Served
+from astrarium.serving.outcome import PERCENTILES, percentile
 from astrarium.units import format_time
 
 __all__ = ["serving_tables"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.cluster.serving.policy import Objective
+from astrarium.serving.policy import Objective
 
 __all__ = ["PERCENTILES", "Served", "percentile"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from astrarium.cluster.serving.policy import Buckets
-from astrarium.cluster.serving.scheduler import Step
 from astrarium.design import Design
 from astrarium.lower.kept import Kept
+from astrarium.serving.policy import Buckets
+from astrarium.serving.scheduler import Step
 from astrarium.simulate import simulate
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.workload.graph.packed import Packed, Sequences

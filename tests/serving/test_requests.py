@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astrarium.cluster.serving import ClosedLoop, Poisson, RequestTrace
-from astrarium.cluster.serving.requests import requests_of
 from astrarium.config import ConfigError
 from astrarium.errors import InputError
+from astrarium.serving import ClosedLoop, Poisson, RequestTrace
+from astrarium.serving.requests import requests_of
 
 
 def test_poisson_is_what_its_seed_says() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from astrarium import config
-from astrarium.cluster.serving.loop import Fleet, Server
-from astrarium.cluster.serving.policy import Buckets, Policy
-from astrarium.cluster.serving.scheduler import Scheduler
-from astrarium.cluster.serving.steps import Known, StepTimes, TransferTimes
 from astrarium.design import Design
 from astrarium.errors import InputError
+from astrarium.serving.loop import Fleet, Server
+from astrarium.serving.policy import Buckets, Policy
+from astrarium.serving.scheduler import Scheduler
+from astrarium.serving.steps import Known, StepTimes, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks

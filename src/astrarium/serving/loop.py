@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from astrarium.cluster.serving.outcome import Served
-from astrarium.cluster.serving.requests import Requests
-from astrarium.cluster.serving.scheduler import Job, Scheduler, Step
 from astrarium.errors import InputError, InternalError
+from astrarium.serving.outcome import Served
+from astrarium.serving.requests import Requests
+from astrarium.serving.scheduler import Job, Scheduler, Step
 
 __all__ = ["Fleet", "Server", "Told", "run"]
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astrarium.cluster.serving import ClosedLoop, Objective, Poisson, Policy, Served
-from astrarium.cluster.serving.loop import Fleet, Server
-from astrarium.cluster.serving.loop import run as answer
-from astrarium.cluster.serving.requests import Requests, requests_of
-from astrarium.cluster.serving.scheduler import Scheduler, Step
 from astrarium.errors import InputError
+from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served
+from astrarium.serving.loop import Fleet, Server
+from astrarium.serving.loop import run as answer
+from astrarium.serving.requests import Requests, requests_of
+from astrarium.serving.scheduler import Scheduler, Step
 
 MS = 10**9
 MANY = 10**9        # blocks: room for everybody

@@ -12,9 +12,9 @@ import pytest
 import astrarium as ar
 from astrarium import catalog
 from astrarium.cli.dispatch import dispatch
-from astrarium.cluster.serving import Buckets, ClosedLoop, Poisson, Policy, serve
 from astrarium.compute.measured import Measured
 from astrarium.errors import InputError
+from astrarium.serving import Buckets, ClosedLoop, Poisson, Policy, serve
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.speculative import expected_tokens

@@ -6,8 +6,8 @@ from collections import deque
 
 from msgspec import Struct, field
 
-from astrarium.cluster.serving.policy import Policy
 from astrarium.errors import InputError
+from astrarium.serving.policy import Policy
 
 __all__ = ["Job", "Scheduler", "Step"]
 

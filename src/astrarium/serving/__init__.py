@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from astrarium.cluster.serving.outcome import Served
-from astrarium.cluster.serving.policy import Buckets, Objective, Policy
-from astrarium.cluster.serving.requests import Arrivals, ClosedLoop, Poisson, RequestTrace
-from astrarium.cluster.serving.serve import Serving, load_serving, serve
+from astrarium.serving.outcome import Served
+from astrarium.serving.policy import Buckets, Objective, Policy
+from astrarium.serving.requests import Arrivals, ClosedLoop, Poisson, RequestTrace
+from astrarium.serving.serve import Serving, load_serving, serve
 
 __all__ = ["Arrivals", "Buckets", "ClosedLoop", "Objective", "Poisson", "Policy", "RequestTrace", "Served", "Serving",
            "load_serving", "serve"]

@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Annotated
 
 from astrarium import config
-from astrarium.cluster.serving.loop import Told, run
-from astrarium.cluster.serving.outcome import Served
-from astrarium.cluster.serving.policy import Buckets, Objective, Policy
-from astrarium.cluster.serving.requests import Arrivals, requests_of
-from astrarium.cluster.serving.servers import fleet_of
-from astrarium.cluster.serving.steps import Known
 from astrarium.config import Config, Knob
 from astrarium.design import Design, load_design
+from astrarium.serving.loop import Told, run
+from astrarium.serving.outcome import Served
+from astrarium.serving.policy import Buckets, Objective, Policy
+from astrarium.serving.requests import Arrivals, requests_of
+from astrarium.serving.servers import fleet_of
+from astrarium.serving.steps import Known
 
 __all__ = ["Serving", "load_serving", "serve"]
 
