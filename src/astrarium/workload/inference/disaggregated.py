@@ -15,6 +15,7 @@ from astrarium.workload.config import Workload
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
+from astrarium.workload.inference.spread import Exchange
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.model.base import Model, cache_of
 
@@ -29,7 +30,10 @@ class Pool(Config, frozen=True, kw_only=True):
     tp: Annotated[int, Knob("Ranks that divide every layer's heads and matrices.", ge=1)] = 1
     dp: Annotated[int, Knob("Replicas; each has its share of the batch.", ge=1)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
-    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1)] = 1
+    ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
+    moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert; left out: tp where dp is a "
+                                       "multiple of ep, else tp x dp / ep.", ge=1)] = None
+    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts.")] = "all_to_all"
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other.", ge=1)] = 1
     stage_layers: Annotated[Sequence[int] | None, Knob("Layers of every stage; left out: as even as can be.", ge=1)
                             ] = None
@@ -96,5 +100,6 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
             self.model, batch=self.batch, use_case=self.use_case, prompt=self.prompt, generated=self.generated,
             phase="prefill" if prefills else "request", contexts="mean" if prefills else self.contexts,
             chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.dp, pp=pool.pp, ep=pool.ep,
-            micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
-            fusion=self.fusion, formats=self.formats, compression=self.compression)
+            moe_tp=pool.moe_tp, exchange=pool.exchange, micro_batches=pool.micro_batches,
+            stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask, fusion=self.fusion,
+            formats=self.formats, compression=self.compression)

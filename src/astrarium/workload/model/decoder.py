@@ -78,22 +78,22 @@ def _layouts(model: Decoder, split: Split) -> Iterator[Problem]:
     """What forbids a layout of inference."""
     if split.pp > model.layers:
         yield Problem("pp", f"{split.pp} stages of {model.layers} layers", f"at most {model.layers}")
-    if split.dp % split.ep:
-        yield from divides("ep", split.ep, split.dp, "replicas (ep is a part of dp)")
     if split.ep > 1 and model.moe is None:
         yield Problem("ep", f"{split.ep}, but the model has no experts", "1")
     if split.even:
-        yield from _even(model, split.tp, split.ep)
+        yield from _even(model, split)
 
 
-def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
+def _even(model: Decoder, split: Split) -> Iterator[Problem]:
+    tp = split.tp
     yield from divides("tp", tp, model.heads, "heads")
     if model.mla is None and model.groups % tp and tp % model.groups:
         yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
                       f"a divisor or a multiple of {model.groups}")
     yield from divides("tp", tp, model.ffn, "(ffn)")
     if model.moe is not None:
-        yield from divides("ep", ep, model.moe.experts, "experts")
+        yield from divides("ep", split.ep, model.moe.experts, "experts")
+        yield from divides("moe_tp", split.moe_tp, model.moe.expert_ffn or model.ffn, "(expert_ffn)")
 
 
 def _cache(model: Decoder) -> Cache:
