@@ -1,9 +1,11 @@
 """A mixture of experts as operators: router, dispatch, experts, combination, shared experts.
 
 Every token's vector is copied to its `top_k` experts (an all_to_all over ep), and their results come back the same way.
-Under tp the experts' inner dim is sharded; with tp_sequence rows are gathered over tp behind the exchange and scattered
-before the way back, as Megatron does. The weights of the choice are applied where nothing more has to be kept for
-backward (Megatron: at the activation).
+Under tp the experts' inner dim is sharded, so results are partial sums: a token's are added up on the rank, and the sum
+is reduced over tp once. In inference it has the shared experts' output, too (vLLM, SGLang, TensorRT-LLM); in training
+that is reduced apart. With tp_sequence and ep rows are gathered over tp behind the exchange and scattered before the
+way back (Megatron's all_to_all dispatcher); without ep tokens are gathered and scattered (its all_gather dispatcher).
+The weights of the choice are applied where nothing more has to be kept for backward (Megatron: at the activation).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ __all__ = ["Experts", "expert_axes", "expert_ops", "expert_sizes", "expert_weigh
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
+SENT = "[batch,seq.moe,d]"
 
 
 def _top_k(moe: Experts) -> Iterator[Problem]:
@@ -60,9 +63,12 @@ def rows_per_expert(moe: Experts, tokens: float, ep: int, *, padded: bool = True
 
 
 def expert_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
-    """`rows.ep`: rows at their expert, before tp_sequence gathers them over tp."""
-    shared = ("edp", "sp", "cp", "tp") if options.tp_sequence else ("edp", "sp", "cp")
-    return MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",), "rows.ep": shared, "experts.hit": ("ep",)})
+    """`seq.moe`, `rows.src`: tokens and rows as they are dispatched; `rows.ep`: rows at their expert, before they are
+    gathered over tp."""
+    tp = ("tp",) if options.tp_sequence and options.degrees.get("ep", 1) > 1 else ()
+    return MappingProxyType({
+        "expert_ffn": ("tp",), "shared_ffn": ("tp",), "experts.hit": ("ep",), "seq.moe": ("sp", "cp", *tp),
+        "rows.src": ("ep", "edp", "sp", "cp", *tp), "rows.ep": ("edp", "sp", "cp", *tp)})
 
 
 def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mapping[str, Size]:
@@ -95,24 +101,33 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
         weights["router_bias"] = "experts.router"
         chosen += " + router_bias[experts.router]"
     ops += [point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False),
-            point("permute", f"choice[batch,seq.res,top_k] + g{STREAM} -> b[experts.src,rows.src,d]", 0, saves="index"),
-            point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing")]
+            point("permute", f"choice[batch,seq.moe,top_k] + g{SENT} -> b[experts.src,rows.src,d]", 0, saves="index",
+                  linear=True),
+            point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing", linear=True)]
     inner = ffn(weights, gated=gated, activation=activation, bias=bias,
                 source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
                 matrix="experts,d,expert_ffn", prefix=_PREFIX)
     ops += inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
-    ops.append(point("combine", f"be[experts.src,rows.src,d] + {probs} -> {result}{STREAM}", 2, saves="nothing"))
-    if moe.shared_experts:
-        ops += ffn(weights, gated=gated, activation=activation, bias=bias,
-                   source=f"g{INSIDE}", result=f"fs{INSIDE}", inner="[batch,seq,shared_ffn]", matrix="d,shared_ffn",
-                   prefix="shared_")
-        summed = "fs"
-        if moe.shared_gate:
-            summed, gate = "fsg", "sg[batch,seq.res,gate]"
-            ops += [linear("shared_share", f"g{STREAM}", "d,gate", gate, weights, bias=False),
-                    point("shared_gated", f"fs{STREAM} + {gate} -> fsg{STREAM}", 1)]
-        ops.append(add("experts_sum", f"fr{STREAM} + {summed}{STREAM} -> f{STREAM}"))
-    return ops
+    probs = "probs[batch,seq.moe,experts.router]"
+    ops.append(point("combine", f"be[experts.src,rows.src,d] + {probs} -> {result}{SENT}", 2, saves="nothing",
+                     linear=True))
+    return ops + _shared(moe, options, weights, gated=gated, activation=activation, bias=bias)
+
+
+def _shared(moe: Experts, options: Options, weights: dict[str, str], *, gated: bool, activation: str,
+            bias: bool) -> list[Op]:
+    """Shared experts, and the sum of their output and the routed experts'."""
+    if not moe.shared_experts:
+        return []
+    dims, once = (STREAM, False) if options.packed is None else (INSIDE, True)
+    ops = ffn(weights, gated=gated, activation=activation, bias=bias, source=f"g{INSIDE}", result=f"fs{INSIDE}",
+              inner="[batch,seq,shared_ffn]", matrix="d,shared_ffn", prefix="shared_")
+    summed = "fs"
+    if moe.shared_gate:
+        summed, gate = "fsg", "[batch,seq.res,gate]"
+        ops += [linear("shared_share", f"g{STREAM}", "d,gate", f"sg{gate}", weights, bias=False),
+                point("shared_gated", f"fs{dims} + sg{gate} -> fsg{dims}", 1, linear=once)]
+    return [*ops, add("experts_sum", f"fr{dims} + {summed}{dims} -> f{dims}", linear=once)]
 
 
 def _of_the_hit(op: Op, weights: Mapping[str, str]) -> Op:
