@@ -28,7 +28,7 @@ class Options(Struct, frozen=True):
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
-    the tokens that are sent to them, as model FLOPs count.
+    the tokens that are sent to them, as model FLOPs count. `exchange`: see Inference.
     """
 
     degrees: Mapping[str, int]
@@ -53,11 +53,23 @@ class Options(Struct, frozen=True):
     cross_entropy: str = "plain"
     weight_gradients: str = "in_place"
     padded: bool = True
+    exchange: str = "all_to_all"
 
     @property
     def fusion(self) -> Fusion:
         """Which operators share a kernel."""
         return Fusion(self.fuse, self.fused_norms, self.fused_qkv)
+
+    @property
+    def experts(self) -> int:
+        """Ranks that have different experts."""
+        return self.degrees.get("ep", 1) * self.degrees.get("etp", 1)
+
+    @property
+    def gathers_tokens(self) -> bool:
+        """Whether an all_gather brings experts the tokens of all ranks of dp: asked for, or experts are in parts there.
+        """
+        return self.degrees.get("mdp", 1) > 1 or (self.exchange == "all_gather" and self.degrees.get("ep", 1) > 1)
 
     @property
     def ring(self) -> str:
@@ -66,8 +78,8 @@ class Options(Struct, frozen=True):
 
 
 def usual_axes(options: Options) -> dict[str, tuple[str, ...]]:
-    """Which axes shard which dim. `dp`, `moe_tp` (the inner dim of experts) and `moe_ep` are several axes, and so may `tp`
-    be: see `_parts`.
+    """Which axes shard which dim. `dp`, `moe_tp` (the inner dim of experts), `moe_ep` and, where it has experts apart,
+    `tp` are several axes: see `_parts`.
 
     | dim | axes |
     |---|---|

@@ -14,8 +14,8 @@ from astrarium.errors import InputError
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides
 from astrarium.workload.inference.formats import Compression, Formats
-from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.inference.spread import Exchange, expert_parts, spread_rules
+from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, Split, cache_of, with_layers
 
@@ -215,8 +215,9 @@ class Inference(Workload, frozen=True):
     ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
     moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert (moe_tp_size); left out: tp "
                                        "where dp is a multiple of ep, else tp x dp / ep.", ge=1)] = None
-    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: rows are exchanged, or all "
-                                       "tokens gathered and the sums of their experts scattered.")] = "all_to_all"
+    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: rows are exchanged "
+                                       "(all_to_all), or all tokens gathered and their sums scattered (all_gather); this "
+                                       "always where several dp ranks have parts of an expert.")] = "all_to_all"
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other through the stages.",
                                        ge=1)] = 1
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "

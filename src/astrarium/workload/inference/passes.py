@@ -43,7 +43,7 @@ def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
     model = workload.speculation.draft if draft and workload.speculation else workload.model
     return Replica(model, workload.mesh, workload.formats, workload.compression, workload.attention, workload.mask,
-                   workload.fusion, workload.uneven, tuple(workload.stage_layers or ()))
+                   workload.fusion, workload.uneven, tuple(workload.stage_layers or ()), workload.exchange)
 
 
 def _rounds(workload: Inference) -> Iterator[Pass]:

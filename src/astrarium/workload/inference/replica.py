@@ -49,6 +49,7 @@ class Replica(Struct, frozen=True, dict=True):
     fusion: bool = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
+    exchange: str = "all_to_all"
 
     @cached_property
     def _made(self) -> dict[Packed, _Made]:
@@ -114,7 +115,8 @@ class Replica(Struct, frozen=True, dict=True):
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
-                       widths=self.widths, numbers=numbers_of(self.formats))
+                       widths=self.widths, numbers=numbers_of(self.formats),
+                       exchange=self.exchange)
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""

@@ -24,7 +24,7 @@ __all__ = ["Experts", "expert_axes", "expert_ops", "expert_sizes", "expert_weigh
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
-SENT = "[batch,seq.moe,d]"
+SENT = "[batch.moe,seq.moe,d]"
 
 
 def _top_k(moe: Experts) -> Iterator[Problem]:
@@ -63,12 +63,16 @@ def rows_per_expert(moe: Experts, tokens: float, ep: int, *, padded: bool = True
 
 
 def expert_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
-    """`seq.moe`, `rows.src`: tokens and rows as they are dispatched; `rows.ep`: rows at their expert, before they are
-    gathered over tp."""
-    tp = ("tp",) if options.tp_sequence and options.degrees.get("ep", 1) > 1 else ()
-    return MappingProxyType({
-        "expert_ffn": ("tp",), "shared_ffn": ("tp",), "experts.hit": ("ep",), "seq.moe": ("sp", "cp", *tp),
-        "rows.src": ("ep", "edp", "sp", "cp", *tp), "rows.ep": ("edp", "sp", "cp", *tp)})
+    """`batch.moe`, `seq.moe`, `rows.src`: tokens and rows as they are dispatched; `rows.ep`: rows at their expert,
+    before they are gathered over tp. Where tokens are gathered, rows are at their expert from the start."""
+    tp = ("tp",) if options.tp_sequence and options.experts > 1 else ()
+    axes: dict[str, tuple[str, ...]] = {
+        "expert_ffn": ("moe_tp",), "shared_ffn": ("tp",), "experts.hit": ("moe_ep",), "seq.moe": ("sp", "cp", *tp),
+        "rows.src": ("dp", "sp", "cp", *tp), "rows.ep": ("edp", "sp", "cp", *tp), "batch.moe": ("dp",)}
+    if options.gathers_tokens:
+        rows = ("edp", "sp", "cp")
+        axes |= {"experts.src": ("moe_ep",), "rows.src": rows, "rows.ep": rows, "batch.moe": ("edp",)}
+    return MappingProxyType(axes)
 
 
 def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mapping[str, Size]:
@@ -78,7 +82,7 @@ def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mappin
         return MappingProxyType({})
     tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or ffn_size
     missed = (1.0 - moe.top_k / moe.experts) ** tokens
-    rows = rows_per_expert(moe, tokens, options.degrees.get("ep", 1), padded=options.padded)
+    rows = rows_per_expert(moe, tokens, options.experts, padded=options.padded)
     return MappingProxyType({
         "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed), "rows": rows, "top_k": moe.top_k,
         "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner, "gate": 1})
@@ -100,16 +104,18 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
     if moe.router_bias:
         weights["router_bias"] = "experts.router"
         chosen += " + router_bias[experts.router]"
-    ops += [point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False),
-            point("permute", f"choice[batch,seq.moe,top_k] + g{SENT} -> b[experts.src,rows.src,d]", 0, saves="index",
-                  linear=True),
+    ops.append(point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False))
+    sent, picked, shares = "g", "choice[batch,seq.moe,top_k]", "probs[batch,seq.moe,experts.router]"
+    if options.gathers_tokens:      # choices and their weights travel with the tokens
+        sent, picked, shares = "gs", "picked[batch.moe,seq.moe,top_k]", "shares[batch.moe,seq.moe,top_k]"
+        ops.append(point("send", f"choice[batch,seq.res,top_k] + g{STREAM} -> gs{STREAM}", 0))
+    ops += [point("permute", f"{picked} + {sent}{SENT} -> b[experts.src,rows.src,d]", 0, saves="index", linear=True),
             point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing", linear=True)]
     inner = ffn(weights, gated=gated, activation=activation, bias=bias,
                 source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
                 matrix="experts,d,expert_ffn", prefix=_PREFIX)
     ops += inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
-    probs = "probs[batch,seq.moe,experts.router]"
-    ops.append(point("combine", f"be[experts.src,rows.src,d] + {probs} -> {result}{SENT}", 2, saves="nothing",
+    ops.append(point("combine", f"be[experts.src,rows.src,d] + {shares} -> {result}{SENT}", 2, saves="nothing",
                      linear=True))
     return ops + _shared(moe, options, weights, gated=gated, activation=activation, bias=bias)
 
