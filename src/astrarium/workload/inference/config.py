@@ -216,8 +216,8 @@ class Inference(Workload, frozen=True):
     moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert (moe_tp_size); left out: tp "
                                        "where dp is a multiple of ep, else tp x dp / ep.", ge=1)] = None
     exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: rows are exchanged "
-                                       "(all_to_all), or all tokens gathered and their sums scattered (all_gather); this "
-                                       "always where several dp ranks have parts of an expert.")] = "all_to_all"
+                                       "(all_to_all), or all tokens gathered and their sums scattered (all_gather), "
+                                       "as is always done where dp ranks have parts of an expert.")] = "all_to_all"
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other through the stages.",
                                        ge=1)] = 1
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
