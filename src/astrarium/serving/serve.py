@@ -15,7 +15,7 @@ from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Objective, Policy
 from astrarium.serving.requests import Arrivals, requests_of
 from astrarium.serving.servers import fleet_of
-from astrarium.serving.steps import Known
+from astrarium.serving.steps.simulated import Known
 
 __all__ = ["Serving", "load_serving", "serve"]
 

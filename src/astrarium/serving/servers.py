@@ -12,8 +12,9 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.loop import Fleet, Server
 from astrarium.serving.policy import Buckets, Policy
-from astrarium.serving.scheduler import Scheduler
-from astrarium.serving.steps import Known, StepTimes, TransferTimes
+from astrarium.serving.scheduler import Scheduler, Step
+from astrarium.serving.shape import StepTimes
+from astrarium.serving.steps.simulated import Known, Simulated, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks
@@ -67,4 +68,9 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     models = (shards[0].replica, draft) if draft else (shards[0].replica,)
     blocks = cache_blocks(models, room, policy.block, policy.max_tokens)
     return [Server(Scheduler(policy, blocks, guesses=guesses),
-                   StepTimes(design, each.replica, each.start, buckets, known, draft, guesses).of) for each in shards]
+                   _timed(Simulated(design, each.replica, each.start, buckets, known, draft, guesses)))
+            for each in shards]
+
+
+def _timed(times: StepTimes) -> Callable[[Step], int]:
+    return lambda step: times.of(step.shape)
