@@ -10,6 +10,7 @@ The weights of the choice are applied where nothing more has to be kept for back
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
@@ -81,7 +82,8 @@ def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mappin
     if moe is None:
         return MappingProxyType({})
     tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or ffn_size
-    missed = (1.0 - moe.top_k / moe.experts) ** tokens
+    copies = math.prod(options.degrees.get(axis, 1) for axis in ("edp", "sp", "cp"))
+    missed = (1.0 - moe.top_k / moe.experts) ** (tokens / copies)
     rows = rows_per_expert(moe, tokens, options.experts, padded=options.padded)
     return MappingProxyType({
         "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed), "rows": rows, "top_k": moe.top_k,
