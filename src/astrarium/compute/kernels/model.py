@@ -80,7 +80,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
         """Raises InputError where no part was measured with a framework."""
         known = sorted({name for part in self.parts.values() for each in part.variants
                         for name in (each, framework_of(each))})
-        if framework not in (None, FASTEST, *known):
+        if framework is not None and framework not in (FASTEST, *known):
             raise InputError("compute.framework", f"{framework[:60]!r} was not measured on {self.machine.name}",
                              expected="one of " + ", ".join((FASTEST, *known)),
                              did_you_mean=nearest(framework, known))
@@ -152,7 +152,8 @@ class DeviceModel(Struct, frozen=True, eq=False):
             for place, number in enumerate(numbers):
                 columns[row] = fixed_point(float(number))
                 exponents[place] += correction(columns)
-        return slower * described.base * np.exp2(exponents.min(axis=0))
+        found: F64 = slower * described.base * np.exp2(exponents.min(axis=0))
+        return found
 
     def _correction(self, family: str, precision: str) -> Correction | None:
         """A user's rows of the class at the precision; of fp16 those of bf16 stand in, and the other way round."""

@@ -140,7 +140,7 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
             continue
         if kernel.kind in KINDS:
             asked = normalised(kernel)
-            groups[(*asked[:3], asked.layer)].append((number, asked))
+            groups[asked.family, asked.precision, asked.held, asked.layer].append((number, asked))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",
                              expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
