@@ -13,7 +13,7 @@ from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use
-from astrarium.workload.graph.kernels import kernel_of
+from astrarium.workload.graph.kernels import kernel_of, role_of
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
 from astrarium.workload.pieces import Fusion, Numbers
@@ -44,6 +44,7 @@ class Side:
         self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
         self.drafts, self.known = Drafts(fuse), dict[str, Known]()
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
+        self.joined_sizes: dict[str, float] = {}     # bytes of tensors whose rows several operators make
 
     def width(self, tensor: str) -> float:
         """Bytes per element."""
@@ -51,8 +52,8 @@ class Side:
         if tensor in block.widths:
             return self.widths[block.widths[tensor]]
         if plain in block.weights:
-            stored = "experts" if plain in block.experts and "experts" in self.widths else "weights"
-            return self.widths[stored if plain == tensor else "gradients"]
+            return self.widths.get(role_of(plain, block), self.widths["weights"]) if plain == tensor else self.widths[
+                "gradients"]
         return self.widths["state" if plain in block.states else "activations"]
 
     def bytes_of(self, use: Use) -> float:
@@ -161,7 +162,17 @@ class Side:
         for op in ops:
             step = self.run(op, prefix)
             for out in op.outputs:
-                self.known[out.tensor] = Known(Placed(out.dims, self.partial(op, out) + self.passed(op)), step)
+                placed = Placed(out.dims, self.partial(op, out) + self.passed(op))
+                self.known[out.tensor] = self._joined(out, placed, step) if op.joins else Known(placed, step)
+                if op.kind == "append":     # whoever reads a part of its rows or numbers finds it as it lies
+                    self.known[out.tensor].copies[self.axes(out.dims), ()] = step
+
+    def _joined(self, out: Use, placed: Placed, step: int) -> Known:
+        """The tensor of which an operator made some rows, after it and those that made others."""
+        dims = tuple(dim.rstrip("0123456789").rstrip(".") for dim in out.dims)
+        self.joined_sizes[out.tensor] = self.bytes_of(Use(out.tensor, dims))
+        before = self.known.get(out.tensor)
+        return Known(Placed(dims, placed.partial), step if before is None else self.drafts.both(before.step, step))
 
     def common(self, use: Use) -> tuple[str, ...]:
         """Axes over which all contributions to a gradient are partial sums, but those that shard it."""
