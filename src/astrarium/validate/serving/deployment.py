@@ -53,7 +53,7 @@ class Deployment(Struct, frozen=True):
     stack: str
     version: str
     precision: str
-    formats: Mapping[str, str]
+    formats: Mapping[str, str | int]
     layout: Layout
     concurrency: int
     prompt: Lengths

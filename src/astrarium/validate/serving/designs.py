@@ -23,7 +23,8 @@ def engine_design(meant: Deployment, layout: Layout) -> Design:
     for dim, inside in zip(dims, (True, False)):
         dim["latency"], _ = catalog.network(dim["like"]).hop(inside)
     work = {"source": "inference", "model": meant.model, "tp": layout.tp, "dp": layout.dp, "pp": layout.pp,
-            "ep": layout.ep, "batch": layout.dp, "formats": dict(meant.formats), "phase": "decode", "context": 1}
+            "ep": layout.ep, "moe_tp": layout.tp * layout.dp // layout.ep, "batch": layout.dp,
+            "formats": dict(meant.formats), "phase": "decode", "context": 1}
     stack = {"stack": meant.stack} if meant.stack in Stacks() else {}
     return config.decode(Design, {"workload": work, "network": {"dims": dims}, "memory": {"like": system.device},
                                   "compute": {"model": "measured", "device": system.kernels or system.device},

@@ -151,17 +151,20 @@ def _whole(row: Row, column: str) -> int:
     return max(1, int(text or 1))
 
 
-def _formats(row: Row, model: str, assumed: list[str]) -> Mapping[str, str]:
-    """Formats of weights, experts and cache that published checkpoints and recipes of a precision have."""
+def _formats(row: Row, model: str, assumed: list[str]) -> Mapping[str, str | int]:
+    """Formats of the published checkpoint that a precision means, and of the cache."""
     precision = row.text("precision").lower() or "bf16"
     if precision not in ("bf16", "fp8", "fp4", "int4"):
         raise InputError("precision", f"{precision[:60]!r} is not known", expected="bf16, fp8, fp4 or int4")
-    if model == "gpt-oss-120b":
-        found = {"weights": "bf16", "experts": "mxfp4"}
-    elif precision == "int4":
-        found = {"weights": "bf16", "experts": "int4"}
-    else:
-        found = {"weights": precision}
     cache = "bf16" if precision == "bf16" else "fp8"
     assumed.append(f"cache: {cache}")
-    return {**found, "cache": cache}
+    if model == "gpt-oss-120b":     # one checkpoint: experts in MXFP4, all else bf16
+        return {"weights": "bf16", "experts": "mxfp4", "cache": cache}
+    if precision == "fp8" and model not in DENSE:
+        return {"weights": "fp8_block", "cache": cache}
+    if precision == "fp4" and model not in DENSE:       # NVIDIA's checkpoints leave attention as it is
+        return {"weights": "bf16", "experts": "nvfp4", "cache": cache}
+    if precision == "int4":         # only routed experts, one scale for 32 weights
+        return {"weights": "bf16", "experts": "int4", "scale_group": 32, "cache": cache}
+    blocked = "fp8_block" if row.text("gemm_quant_mode") == "fp8_block" else precision
+    return {"weights": "nvfp4" if precision == "fp4" else blocked, "cache": cache}
