@@ -46,7 +46,8 @@ class Layout(Struct, frozen=True):
 class Deployment(Struct, frozen=True):
     """An engine under a closed loop of `concurrency` requests. `stack` and `version` of the engine; `formats` of the
     workload section; `prefill`: the layout and number of engines that prefill where the phases are apart, `engines`
-    those that decode. `assumed`: what the source leaves open, and what was taken."""
+    those that decode. `tokens` and `batch`: most of a step (None: the stack's default); `poll`: steps between looks for
+    new requests. `assumed`: what the source leaves open, and what was taken."""
 
     model: str
     system: str
@@ -60,6 +61,9 @@ class Deployment(Struct, frozen=True):
     output: Lengths
     engines: int = 1
     prefill: tuple[Layout, int] | None = None
+    tokens: int | None = None
+    batch: int | None = None
+    poll: int = 1
     assumed: tuple[str, ...] = ()
 
     @property

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from astrarium.errors import InputError, nearest
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
+from astrarium.validate.serving.recipes import Recipe, launched, recipe_of
 
 __all__ = ["HIDES_MTP", "deployment_of", "measured", "twin"]
 
@@ -55,7 +56,8 @@ def deployment_of(row: Row) -> Deployment:
     model, backend = MODELS[path], row.text("backend")
     if backend not in STACKS:
         raise InputError("backend", f"{backend[:60]!r} is not known", expected="one of " + ", ".join(STACKS))
-    formats = _formats(row, model, assumed)
+    recipe = recipe_of(model, STACKS[backend], row.text("system"), row.text("precision")) if _public(row) else {}
+    formats = _formats(row, model, recipe, assumed)
     named = {"model": model, "system": row.text("system"), "stack": STACKS[backend],
              "version": row.text("backend_version"), "precision": row.text("precision") or "bf16", "formats": formats,
              "prompt": _lengths(row, "isl", assumed), "output": _lengths(row, "osl", assumed)}
@@ -63,6 +65,7 @@ def deployment_of(row: Row) -> Deployment:
         return _apart(row, model, named, assumed)
     layout = _layout(row, "", model, assumed)
     users, engines = _users(row, layout)
+    named |= launched(recipe, users, row.count("isl") or 1)
     return Deployment(**named, layout=layout, concurrency=users, engines=engines,       # type: ignore[arg-type]
                       assumed=tuple(assumed))
 
@@ -151,13 +154,13 @@ def _whole(row: Row, column: str) -> int:
     return max(1, int(text or 1))
 
 
-def _formats(row: Row, model: str, assumed: list[str]) -> Mapping[str, str | int]:
+def _formats(row: Row, model: str, recipe: Recipe, assumed: list[str]) -> Mapping[str, str | int]:
     """Formats of the published checkpoint that a precision means, and of the cache."""
     precision = row.text("precision").lower() or "bf16"
     if precision not in ("bf16", "fp8", "fp4", "int4"):
         raise InputError("precision", f"{precision[:60]!r} is not known", expected="bf16, fp8, fp4 or int4")
-    cache = "bf16" if precision == "bf16" else "fp8"
-    assumed.append(f"cache: {cache}")
+    cache = recipe.get("cache", "bf16" if precision == "bf16" else "fp8")
+    assumed.append(f"cache: {cache}" + (", by the recipe of its source" if "cache" in recipe else ""))
     if model == "gpt-oss-120b":     # one checkpoint: experts in MXFP4, all else bf16
         return {"weights": "bf16", "experts": "mxfp4", "cache": cache}
     if precision == "fp8" and model not in DENSE:
