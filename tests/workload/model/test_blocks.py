@@ -90,6 +90,18 @@ def test_without_ep_training_reduces_tokens_of_experts(sequence: bool) -> None:
     assert sizes["backward"] == pytest.approx([tokens, tokens * 1536 / 7168])
 
 
+def test_norms_over_all_heads_sum_up_squares_over_tp() -> None:
+    """MiniMax-M2 (SGLang's MiniMaxM2RMSNormTP): a number of fp32 for q and k of every token, both passes;
+    norms of single heads need none."""
+    block = _layer(pieces(row("minimax-m2"), 2, degrees={"tp": 4}, seq=512), "expert_layer")
+    for side in ("forward", "backward"):
+        assert collectives(block, side, "tp").count(("ALL_REDUCE", 2 * 512 * 4)) == 2
+    alone = _layer(pieces(row("minimax-m2"), 2, seq=512), "expert_layer")
+    assert not any("squares" in step.name for step in alone.forward.steps)
+    heads = _layer(pieces(row("qwen3-30b-a3b"), 2, degrees={"tp": 4}, seq=512), "expert_layer")
+    assert len(collectives(heads, "forward", "tp")) == 2
+
+
 def test_gradients_of_experts_are_summed_over_edp_alone() -> None:
     block = _layer(pieces(row("mixtral-8x7b"), 8, degrees={"ep": 4, "edp": 2}), "expert_layer")
     found = {weight.name: (weight.replicas, weight.dense) for weight in block.weights}

@@ -51,6 +51,8 @@ from astrarium.workload.model.prediction import prediction_block
 
 __all__ = ["Decoder"]
 
+STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_squares")
+
 
 def _decoder_rules(model: Decoder) -> Iterator[Problem]:
     if model.groups > model.heads:
@@ -273,7 +275,7 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     kept = dropped(options, ops, "f", "dropout2")
     ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
-                  widths={"choice": "index", "chosen": "index", "index_loss": "stats"})
+                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats")})
     learns = model.sparse is not None and options.packed is None and not kind.delta
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 
@@ -315,7 +317,7 @@ def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
     for name, heads in made[:2]:
         dims = f"[batch,seq,{heads},head]"
         if model.qk_norm:
-            ops.append(_head_norm(model, name, heads, weights))
+            ops += _head_norm(model, options, name, heads, weights)
             names[name] = f"{name}n"
         if model.positions == "rotary":     # two products and a sum; nothing but angles is needed for backward
             ops.append(point(f"rope_{name}", f"{names[name]}{dims} -> {name}r{dims}", 3 * model.rotary_share,
@@ -330,14 +332,19 @@ def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
     return ops + core(options, _work(model, kind, options), q=q, k=k, sinks="sinks" if model.sinks else "")
 
 
-def _head_norm(model: Decoder, name: str, heads: str, weights: dict[str, str]) -> Op:
-    """A norm over each head's vector, with the scale that the model has."""
+def _head_norm(model: Decoder, options: Options, name: str, heads: str, weights: dict[str, str]) -> list[Op]:
+    """A norm over each head's vector, or over all heads' (`all`: ranks of tp then sum up its squares, a number of fp32
+    a token: vLLM, SGLang), with the scale that the model has."""
     dims, scale = f"[batch,seq,{heads},head]", f"{name}_scale"
     if model.qk_norm_scale == "none":
-        return point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)
+        return [point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)]
     own = "head" if model.qk_norm_scale == "head" else f"{heads},head"
     weights[scale] = own.replace(",", " ")
-    return point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])
+    if model.qk_norm_scale == "head" or options.degrees.get("tp", 1) == 1:
+        return [point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])]
+    squares = f"{name}_squares[batch,seq]"
+    return [point(f"{name}_norm_squares", f"{name}{dims} -> {squares}", 2),
+            point(f"{name}_norm", f"{name}{dims} + {squares} + {scale}[{own}] -> {name}n{dims}", NORM["rms"] - 2)]
 
 
 def _one_chunk(model: Decoder, kind: LayerKind, options: Options) -> None:
