@@ -42,7 +42,7 @@ def _layouts(model: Model, split: Split, *, draft: bool = False) -> Iterator[Pro
 
 
 def _experts(work: Inference) -> Iterator[Problem]:
-    yield from spread_rules(work.tp, work.dp, work.ep, work.moe_tp)
+    yield from spread_rules(work.tp, work.dp, work.ep, work.moe_tp, work.exchange)
     yield from routing_rules(work.model, work.routing, work.redundant_experts)
 
 
@@ -218,9 +218,10 @@ class Inference(Workload, frozen=True):
     ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
     moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert (moe_tp_size); left out: tp "
                                        "where dp is a multiple of ep, else tp x dp / ep.", ge=1)] = None
-    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: rows are exchanged "
-                                       "(all_to_all), or all tokens gathered and their sums scattered (all_gather), "
-                                       "as is always done where dp ranks have parts of an expert.")] = "all_to_all"
+    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: all_gather brings every "
+                                       "rank all tokens and scatters their sums (as is always done where dp ranks have "
+                                       "parts of an expert); all_to_all and deepep_low_latency send a token to each of "
+                                       "its experts, the others once to each rank that has some.")] = "all_to_all"
     redundant_experts: Annotated[int, Knob("Copies of the busiest experts, spread over ep (EPLB).", ge=0)] = 0
     routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other through the stages.",

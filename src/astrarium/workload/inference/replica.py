@@ -16,7 +16,7 @@ from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
 from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.formats import Compression, Formats, density, numbers_of, widths_of
+from astrarium.workload.inference.formats import Compression, Formats, density, dispatch_width, numbers_of, widths_of
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import stack_of
@@ -70,7 +70,7 @@ class Replica(Struct, frozen=True, dict=True):
     @property
     def widths(self) -> Mapping[str, float]:
         """Bytes per element by role."""
-        return widths_of(self.formats)
+        return {**widths_of(self.formats), "dispatch": dispatch_width(self.formats, self.exchange)}
 
     def packed(self, packed: Packed) -> Packed:
         """The step with this replica's compression and sparsity."""

@@ -38,6 +38,7 @@ from astrarium.workload.model.experts import (
     expert_rules,
     expert_sizes,
     expert_weights,
+    expert_widths,
 )
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
@@ -275,7 +276,8 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     kept = dropped(options, ops, "f", "dropout2")
     ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
-                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats")})
+                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"),
+                          **expert_widths(options)})
     learns = model.sparse is not None and options.packed is None and not kind.delta
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 
