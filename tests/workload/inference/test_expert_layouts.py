@@ -92,7 +92,8 @@ ONCE = 8 * (1 - math.comb(14, 4) / math.comb(16, 4)) / 4      # ranks of 8 with 
 
 @pytest.mark.parametrize(("exchange", "formats", "copies", "width"), [
     ("all_to_all", {}, 1, 2), ("deepep_low_latency", {}, 1, 2), ("deepep", {}, ONCE, 2),
-    ("nvlink_one_sided", {}, ONCE, 2), ("deepep", {"weights": "fp8_block"}, ONCE, 1 + 4 / 128), ("deepep", {"experts": "nvfp4"}, ONCE, 2),
+    ("nvlink_one_sided", {}, ONCE, 2), ("deepep", {"weights": "fp8_block"}, ONCE, 1 + 4 / 128),
+    ("deepep", {"experts": "nvfp4"}, ONCE, 2),
     ("nvlink_two_sided", {"experts": "nvfp4"}, ONCE, 0.5 + 1 / 16), ("all_to_all", {"weights": "fp8"}, 1, 1)])
 def test_what_kernels_of_experts_send(exchange: str, formats: dict[str, Any], copies: float, width: float) -> None:
     """A copy for each expert, or one for each rank; in the format that experts take, and back in 16 bits."""

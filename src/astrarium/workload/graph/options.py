@@ -34,7 +34,7 @@ class Options(Struct, frozen=True):
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
     the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant`
-    experts: see Inference.
+    experts: see Inference. `module`: the model's module for multi-token prediction, as a draft.
     """
 
     degrees: Mapping[str, int]
@@ -62,6 +62,7 @@ class Options(Struct, frozen=True):
     exchange: str = "all_to_all"
     routing: Routing = Routing()
     redundant: int = 0
+    module: bool = False
 
     @property
     def fusion(self) -> Fusion:

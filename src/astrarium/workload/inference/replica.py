@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -53,10 +54,13 @@ class Replica(Struct, frozen=True, dict=True):
     exchange: str = "all_to_all"
     routing: Routing = Routing()
     redundant: int = 0
+    module: bool = False
 
-    def drafting(self, model: Model) -> Replica:
-        """A draft model on the same ranks."""
-        return replace(self, model=model, routing=Routing(), redundant=0)
+    def drafting(self, draft: Model | Literal["mtp"]) -> Replica:
+        """A draft on the same ranks: a model, or the model's own module for multi-token prediction (`mtp`)."""
+        if isinstance(draft, str):
+            return replace(self, module=True)
+        return replace(self, model=draft, routing=Routing(), redundant=0)
 
     @cached_property
     def _made(self) -> dict[Packed, _Made]:
@@ -122,7 +126,7 @@ class Replica(Struct, frozen=True, dict=True):
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
                        widths=self.widths, numbers=numbers_of(self.formats),
-                       exchange=self.exchange, routing=self.routing, redundant=self.redundant)
+                       exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module)
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""
