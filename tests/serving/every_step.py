@@ -29,7 +29,7 @@ class Request:
 
     @property
     def decodes(self) -> bool:
-        return self.given > 0 and self.done == self.prompt + self.given - 1
+        return self.done >= self.todo > 0
 
 
 class EveryStep:

@@ -138,8 +138,9 @@ class _Run(Struct):
                 for time, job in scheduler.loads:
                     self.push(time, LOADED, place, job)
                 scheduler.loads.clear()
-                if step.decode or step.prompts:
-                    server.event = self.push(server.begin(step, now, self._most(server, now)), STEP, place)
+                if step.decode or step.prompts:     # who gave way in this step may be admitted to the next
+                    most = self._most(server, now) if scheduler.preemptions == before else 1
+                    server.event = self.push(server.begin(step, now, most), STEP, place)
                 elif scheduler.preemptions == before:
                     break       # the head of the queue waits for blocks that a transfer still holds, or is being read
         self.touched.clear()
