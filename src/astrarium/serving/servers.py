@@ -65,7 +65,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         raise InputError("memory.capacity", "is missing", expected="what bounds the cache")
     room = float(design.memory.capacity) * policy.memory_share
     guesses = speculation.tokens if speculation else 0
-    draft = replace(shards[0].replica, model=speculation.draft) if speculation else None
+    draft = shards[0].replica.drafting(speculation.draft) if speculation else None
     models = (shards[0].replica, draft) if draft else (shards[0].replica,)
     blocks, ranks = cache_blocks(models, room, policy.block, policy.max_tokens), shards[0].replica.mesh.size(("dp",))
     whole = replace(policy, max_batch=min(65_536, policy.max_batch * ranks),

@@ -10,6 +10,7 @@ from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.graph.side import WIDTHS
 from astrarium.workload.pieces import BF16, Fusion, Numbers
+from astrarium.workload.routing import Routing
 
 __all__ = ["AXES", "Options", "layout_of", "usual_axes"]
 
@@ -28,7 +29,8 @@ class Options(Struct, frozen=True):
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
-    the tokens that are sent to them, as model FLOPs count. `exchange`: see Inference.
+    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant`
+    experts: see Inference.
     """
 
     degrees: Mapping[str, int]
@@ -54,6 +56,8 @@ class Options(Struct, frozen=True):
     weight_gradients: str = "in_place"
     padded: bool = True
     exchange: str = "all_to_all"
+    routing: Routing = Routing()
+    redundant: int = 0
 
     @property
     def fusion(self) -> Fusion:

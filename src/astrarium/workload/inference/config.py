@@ -14,10 +14,11 @@ from astrarium.errors import InputError
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides
 from astrarium.workload.inference.formats import Compression, Formats
-from astrarium.workload.inference.spread import Exchange, expert_parts, spread_rules
+from astrarium.workload.inference.spread import Exchange, expert_parts, routing_rules, spread_rules
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, Split, cache_of, with_layers
+from astrarium.workload.routing import Routing
 
 __all__ = ["CONDITIONS", "Inference", "Speculation"]
 
@@ -27,7 +28,8 @@ MOST = 2_000_000        # blocks that one program runs
 
 def _model(work: Inference) -> Iterator[Problem]:
     yield from _layouts(work.model, Split(
-        tp=work.tp, sp=work.sp, pp=work.pp, ep=work.ep, moe_tp=work.expert_parts, even=work.uneven == "refuse",
+        tp=work.tp, sp=work.sp, pp=work.pp, ep=work.ep, moe_tp=work.expert_parts,
+        redundant=work.redundant_experts, even=work.uneven == "refuse",
         compressed=work.compression != Compression()))
 
 
@@ -39,8 +41,9 @@ def _layouts(model: Model, split: Split, *, draft: bool = False) -> Iterator[Pro
     yield from model.generation.rules(model, split)
 
 
-def _spread(work: Inference) -> Iterator[Problem]:
+def _experts(work: Inference) -> Iterator[Problem]:
     yield from spread_rules(work.tp, work.dp, work.ep, work.moe_tp)
+    yield from routing_rules(work.model, work.routing, work.redundant_experts)
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -152,7 +155,7 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 
 RULES: Rules = (
-    _model, _spread, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
+    _model, _experts, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
 
 WHOLE = "workload.uneven != 'refuse' or"
 
@@ -160,7 +163,7 @@ CONDITIONS = (
     ("workload.tp * workload.dp % workload.ep == 0",),
     (f"{WHOLE} workload.model.heads % workload.tp == 0",),
     (f"{WHOLE} workload.model.ffn % workload.tp == 0",),
-    (f"{WHOLE} workload.model.moe.experts % workload.ep == 0",),
+    (f"{WHOLE} (workload.model.moe.experts + workload.redundant_experts) % workload.ep == 0",),
     ("workload.batch % (workload.dp * workload.micro_batches) == 0",),
     ("system.placement != 'identity' or "
      "workload.dp * workload.tp * workload.sp * workload.pp == network.npus",),
@@ -218,6 +221,8 @@ class Inference(Workload, frozen=True):
     exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: rows are exchanged "
                                        "(all_to_all), or all tokens gathered and their sums scattered (all_gather), "
                                        "as is always done where dp ranks have parts of an expert.")] = "all_to_all"
+    redundant_experts: Annotated[int, Knob("Copies of the busiest experts, spread over ep (EPLB).", ge=0)] = 0
+    routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other through the stages.",
                                        ge=1)] = 1
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "

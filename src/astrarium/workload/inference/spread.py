@@ -13,8 +13,11 @@ from typing import Literal
 from astrarium.config import Problem
 from astrarium.workload.divisors import divides, divisors
 from astrarium.workload.mesh import spreads
+from astrarium.workload.model.base import Model
+from astrarium.workload.model.experts import Experts
+from astrarium.workload.routing import Routing
 
-__all__ = ["Exchange", "expert_parts", "spread_rules"]
+__all__ = ["Exchange", "expert_parts", "routing_rules", "spread_rules"]
 
 Exchange = Literal["all_to_all", "all_gather"]
 
@@ -34,3 +37,17 @@ def spread_rules(tp: int, dp: int, ep: int, moe_tp: int | None) -> Iterator[Prob
         legal = [str(each) for each in divisors(tp * dp // ep) if spreads(tp, dp, ep, each)]
         yield Problem("moe_tp", f"{moe_tp} parts of experts on {ep} ranks do not spread over tp x dp = {tp} x {dp}",
                       f"one of {', '.join(legal)}")
+
+
+def routing_rules(model: Model, routing: Routing, redundant: int) -> Iterator[Problem]:
+    """What forbids loads of experts, and copies of them."""
+    experts = getattr(model, "moe", None)
+    if not isinstance(experts, Experts):
+        for field, given in (("routing", routing != Routing()), ("redundant_experts", redundant > 0)):
+            if given:
+                yield Problem(field, "means nothing for a model without experts", f"no {field}")
+        return
+    if routing.loads is not None and len(routing.loads) != experts.experts:
+        yield Problem("routing.loads", f"names {len(routing.loads)} experts", f"{experts.experts}, those of the model")
+    if experts.imbalance > 1 and routing != Routing():
+        yield Problem("model.moe.imbalance", "means nothing beside routing", "1, or no routing")

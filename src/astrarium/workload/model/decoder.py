@@ -31,7 +31,14 @@ from astrarium.workload.model.cached import (
     states_of,
 )
 from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes
-from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.experts import (
+    Experts,
+    expert_axes,
+    expert_ops,
+    expert_rules,
+    expert_sizes,
+    expert_weights,
+)
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers
@@ -94,7 +101,7 @@ def _even(model: Decoder, split: Split) -> Iterator[Problem]:
                       f"a divisor or a multiple of {model.groups}")
     yield from divides("tp", tp, model.ffn, "(ffn)")
     if model.moe is not None:
-        yield from divides("ep", split.ep, model.moe.experts, "experts")
+        yield from expert_rules(model.moe.experts, split)
         yield from divides("moe_tp", split.moe_tp, model.moe.expert_ffn or model.ffn, "(expert_ffn)")
 
 

@@ -16,12 +16,15 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob, Problem
+from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, Use, add, point
 from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.base import Split
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
+from astrarium.workload.routing import Routing, busiest, loads_of
 
-__all__ = ["Experts", "expert_axes", "expert_ops", "expert_sizes", "expert_weights", "rows_per_expert"]
+__all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes", "expert_weights", "rows_per_expert"]
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
@@ -56,6 +59,15 @@ class Experts(Config, frozen=True, kw_only=True):
     imbalance: Annotated[float, Knob("Load of the busiest expert-parallel rank over the mean.", ge=1)] = 1.0
 
 
+def expert_rules(experts: int, split: Split) -> Iterator[Problem]:
+    """What forbids to spread experts over ep."""
+    total, more = experts + split.redundant, -(-experts // split.ep) * split.ep - experts
+    if total % split.ep:
+        divisor = closest_divisors(total, split.ep)
+        what = f"experts and {split.redundant} redundant ones" if split.redundant else "experts"
+        yield Problem("ep", f"{split.ep} does not divide {experts} {what}", f"{divisor}, or redundant_experts: {more}")
+
+
 def rows_per_expert(moe: Experts, tokens: float, ep: int, *, padded: bool = True) -> float:
     """Rows per expert on the busiest of `ep` ranks: the mean times the imbalance (at most ep), or the capacity (not
     where `padded` is False)."""
@@ -77,16 +89,24 @@ def expert_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
 
 
 def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mapping[str, Size]:
-    """Sizes of the dims of experts, each of `ffn_size` where they have no size of their own. `experts.hit`: those of
-    which a step reads the weights, with choices at random."""
+    """Sizes of the dims of experts, each of `ffn_size` where they have no size of their own, as the busiest rank has
+    them. `experts`: with redundant ones; `experts.hit`: those of which a step reads the weights, with choices at
+    random."""
     if moe is None:
         return MappingProxyType({})
     tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or ffn_size
     copies = math.prod(options.degrees.get(axis, 1) for axis in ("edp", "sp", "cp"))
     missed = (1.0 - moe.top_k / moe.experts) ** (tokens / copies)
     rows = rows_per_expert(moe, tokens, options.experts, padded=options.padded)
+    experts, hit = moe.experts + options.redundant, moe.experts * (1.0 - missed)
+    if options.redundant or options.routing != Routing():
+        loads = loads_of(options.routing, moe.experts, moe.top_k, tokens / copies)
+        most = busiest(loads, options.experts, options.redundant, moe.top_k, tokens / copies)
+        hit = most.hit * options.experts
+        rows *= most.rows if moe.capacity_factor is None else 1.0
+        rows *= moe.experts / experts
     return MappingProxyType({
-        "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed), "rows": rows, "top_k": moe.top_k,
+        "experts": experts, "experts.router": moe.experts, "experts.hit": hit, "rows": rows, "top_k": moe.top_k,
         "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner, "gate": 1})
 
 
