@@ -219,7 +219,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     if not backward:
         weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts, role=role_of(name, block))
                         for name, dims in block.weights.items())
-        held = {block.output.tensor, *block.states}
+        held = {block.output.tensor, *block.states} | ({block.memory.tensor} if block.gives_memory else set())
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
                            front.drafts.working(held, front.joined_sizes), output)
     back = Side(block, layout, widths, fuse, numbers)

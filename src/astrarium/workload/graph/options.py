@@ -29,8 +29,8 @@ class Options(Struct, frozen=True):
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
-    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant`
-    experts: see Inference.
+    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
+    Inference. `engine`: kernels as in serving engines.
     """
 
     degrees: Mapping[str, int]
@@ -58,11 +58,12 @@ class Options(Struct, frozen=True):
     exchange: str = "all_to_all"
     routing: Routing = Routing()
     redundant: int = 0
+    engine: bool = False
 
     @property
     def fusion(self) -> Fusion:
         """Which operators share a kernel."""
-        return Fusion(self.fuse, self.fused_norms, self.fused_qkv)
+        return Fusion(self.fuse, self.fused_norms, self.fused_qkv, self.engine)
 
     @property
     def experts(self) -> int:
