@@ -82,7 +82,8 @@ class Op(NamedTuple):
     dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
     gradient goes to its weight alone. `sequences` that attention finds packed into one; `packed`: of a product of
     such scores, the share of all pairs that it computes, 0 of other products. `costs` of a scan. `linear`: the result
-    of a partial sum is a partial sum of the results; what the operator makes is summed up, not what it reads.
+    of a partial sum is a partial sum of the results; what the operator makes is summed up, not what it reads. `joins`:
+    the result is some rows of a tensor (its dims end in a number) whose other rows other operators make.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Op(NamedTuple):
     packed: float = 0.0
     costs: Costs | None = None
     linear: bool = False
+    joins: bool = False
 
 
 class Block(Struct, frozen=True):

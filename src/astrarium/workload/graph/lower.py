@@ -220,7 +220,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
                         for name, dims in block.weights.items())
         held = {block.output.tensor, *block.states}
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
-                           front.drafts.working(held), output)
+                           front.drafts.working(held, front.joined_sizes), output)
     back = Side(block, layout, widths, fuse, numbers)
     start, kept = ENTRY, waiting
     if recompute == "full":

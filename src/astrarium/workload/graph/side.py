@@ -44,6 +44,7 @@ class Side:
         self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
         self.drafts, self.known = Drafts(fuse), dict[str, Known]()
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
+        self.joined_sizes: dict[str, float] = {}     # bytes of tensors whose rows several operators make
 
     def width(self, tensor: str) -> float:
         """Bytes per element."""
@@ -161,7 +162,17 @@ class Side:
         for op in ops:
             step = self.run(op, prefix)
             for out in op.outputs:
-                self.known[out.tensor] = Known(Placed(out.dims, self.partial(op, out) + self.passed(op)), step)
+                placed = Placed(out.dims, self.partial(op, out) + self.passed(op))
+                self.known[out.tensor] = self._joined(out, placed, step) if op.joins else Known(placed, step)
+                if op.kind == "append":     # whoever reads a part of its rows or numbers finds it as it lies
+                    self.known[out.tensor].copies[self.axes(out.dims), ()] = step
+
+    def _joined(self, out: Use, placed: Placed, step: int) -> Known:
+        """The tensor of which an operator made some rows, after it and those that made others."""
+        dims = tuple(dim.rstrip("0123456789").rstrip(".") for dim in out.dims)
+        self.joined_sizes[out.tensor] = self.bytes_of(Use(out.tensor, dims))
+        before = self.known.get(out.tensor)
+        return Known(Placed(dims, placed.partial), step if before is None else self.drafts.both(before.step, step))
 
     def common(self, use: Use) -> tuple[str, ...]:
         """Axes over which all contributions to a gradient are partial sums, but those that shard it."""
