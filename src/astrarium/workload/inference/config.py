@@ -248,7 +248,9 @@ class Inference(Workload, frozen=True):
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
-    fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
+    fusion: Annotated[bool | Literal["engine"], Knob(
+        "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
+        "experts in one.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
     speculation: Annotated[Speculation | None, Knob("Speculative decoding; left out: a token per step.")] = None

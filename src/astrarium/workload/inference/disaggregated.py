@@ -86,7 +86,9 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
     routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
-    fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
+    fusion: Annotated[bool | Literal["engine"], Knob(
+        "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
+        "experts in one.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
     speculation: Annotated[Speculation | None, Knob("Speculative decoding, on the ranks that generate; the draft's own "

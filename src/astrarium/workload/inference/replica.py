@@ -48,7 +48,7 @@ class Replica(Struct, frozen=True, dict=True):
     compression: Compression
     attention: str = "flash"
     mask: str = "skip"
-    fusion: bool = True
+    fusion: bool | Literal["engine"] = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
     exchange: str = "all_to_all"
@@ -124,7 +124,8 @@ class Replica(Struct, frozen=True, dict=True):
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
-                       mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
+                       mask=self.mask, fuse=bool(self.fusion), backward=False, uneven=self.uneven, packed=step,
+                       engine=self.fusion == "engine",
                        widths=self.widths, numbers=numbers_of(self.formats),
                        exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module)
 

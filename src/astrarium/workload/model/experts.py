@@ -18,11 +18,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from astrarium.config import Config, Knob, Problem
 from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.graph import Options
+from astrarium.workload.graph.draft import EXPERTS
 from astrarium.workload.graph.ir import Op, Use, add, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Split
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
-from astrarium.workload.routing import Routing, busiest, loads_of
+from astrarium.workload.routing import Busiest, Routing, busiest, loads_of
 
 __all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes", "expert_weights", "expert_widths",
            "rows_per_expert"]
@@ -100,9 +101,8 @@ def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mappin
     missed = (1.0 - moe.top_k / moe.experts) ** (tokens / copies)
     rows = rows_per_expert(moe, tokens, options.experts, padded=options.padded)
     experts, hit = moe.experts + options.redundant, moe.experts * (1.0 - missed)
-    if options.redundant or options.routing != Routing():
-        loads = loads_of(options.routing, moe.experts, moe.top_k, tokens / copies)
-        most = busiest(loads, options.experts, options.redundant, moe.top_k, tokens / copies)
+    most = _busiest(moe, options)
+    if most is not None:
         hit = most.hit * options.experts
         rows *= most.rows if moe.capacity_factor is None else 1.0
         rows *= moe.experts / experts
@@ -117,6 +117,23 @@ def _destinations(moe: Experts, ranks: int) -> float:
     """Ranks, of `ranks`, that have one of a token's experts, on average."""
     each = moe.experts / ranks
     return ranks * (1.0 - math.prod(max(0.0, 1.0 - each / (moe.experts - number)) for number in range(moe.top_k)))
+
+
+def _busiest(moe: Experts, options: Options) -> Busiest | None:
+    """What the busiest rank gets where that is not the mean."""
+    if not options.redundant and options.routing == Routing():
+        return None
+    tokens = float(options.batch) * options.seq / math.prod(
+        options.degrees.get(axis, 1) for axis in ("edp", "sp", "cp"))
+    loads = loads_of(options.routing, moe.experts, moe.top_k, tokens)
+    return busiest(loads, options.experts, options.redundant, moe.top_k, tokens)
+
+
+def _spread(moe: Experts, options: Options) -> tuple[int, int, float]:
+    """See Op."""
+    most, skew = _busiest(moe, options), round(100 * options.routing.skew)
+    uneven = most is not None and skew and not options.redundant and moe.capacity_factor is None
+    return (options.experts, skew, most.rows) if most is not None and uneven else (options.experts, 0, 1.0)
 
 
 def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
@@ -145,17 +162,20 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
     if options.gathers_tokens:      # choices and their weights travel with the tokens
         sent, picked, shares = "gs", "picked[batch.moe,seq.moe,top_k]", "shares[batch.moe,seq.moe,top_k]"
         ops.append(point("send", f"choice[batch,seq.res,top_k] + g{STREAM} -> gs{STREAM}", 0))
-    ops += [point("permute", f"{picked} + {sent}{SENT} -> b[experts.src,rows.src,d]", 0, saves="index", linear=True),
-            point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing", linear=True)]
+    sent_apart = options.experts > 1 and not options.gathers_tokens     # by kernels that permute and add up, too
+    permute = point("permute", f"{picked} + {sent}{SENT} -> b[experts.src,rows.src,d]", 0, saves="index", linear=True)
+    sort = point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing", linear=True)
     inner = ffn(weights, gated=gated, activation=activation, bias=bias,
                 source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
                 matrix="experts,d,expert_ffn", prefix=_PREFIX)
-    ops += inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
+    layer = [sort, *(inner if options.packed is None else [_of_the_hit(op, weights) for op in inner])]
     if options.sends_once:
-        ops.append(point("collect", "be[experts,rows,d] -> bc[experts,rows.ep,d]", 1, saves="nothing", linear=True))
+        layer.append(point("collect", "be[experts,rows,d] -> bc[experts,rows.ep,d]", 1, saves="nothing", linear=True))
     back = "bc" if options.sends_once else "be"
-    ops.append(point("combine", f"{back}[experts.src,rows.src,d] + {shares} -> {result}{SENT}", 2, saves="nothing",
-                     linear=True))
+    combine = point("combine", f"{back}[experts.src,rows.src,d] + {shares} -> {result}{SENT}", 2, saves="nothing",
+                    linear=True)
+    layer = [permute._replace(view=sent_apart), *layer, combine._replace(view=sent_apart)]
+    ops += [op._replace(fused=EXPERTS, spread=_spread(moe, options)) for op in layer]
     return ops + _shared(moe, options, weights, gated=gated, activation=activation, bias=bias)
 
 
