@@ -14,8 +14,9 @@ from astrarium.serving.loop import Fleet, Server
 from astrarium.serving.policy import Buckets, Policy
 from astrarium.serving.scheduler import Scheduler, Step
 from astrarium.serving.shape import StepTimes
+from astrarium.serving.steps.choose import times_of
 from astrarium.serving.steps.lockstep import Lockstep
-from astrarium.serving.steps.simulated import Known, Simulated, TransferTimes
+from astrarium.serving.steps.simulated import Known, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks
@@ -71,7 +72,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     whole = replace(policy, max_batch=min(65_536, policy.max_batch * ranks),
                     max_tokens=min(10_000_000, policy.max_tokens * ranks))
     return [Server(Scheduler(whole, blocks * ranks, guesses=guesses),
-                   _timed(Simulated(design, each.replica, each.start, buckets, known, draft, guesses), ranks))
+                   _timed(times_of(design, each.replica, each.start, buckets, known, draft, guesses), ranks))
             for each in shards]
 
 
