@@ -17,8 +17,9 @@ from astrarium.serving.loop import Fleet
 from astrarium.serving.policy import Buckets, Policy, Tier
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server, costs_of
+from astrarium.serving.steps.choose import times_of
 from astrarium.serving.steps.lockstep import Lockstep
-from astrarium.serving.steps.simulated import Known, Simulated, TransferTimes
+from astrarium.serving.steps.simulated import Known, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks, cache_bytes
@@ -84,7 +85,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         swap = stores[0].per_block if stores else 0.0
         scheduler = Scheduler(_of_all(policy, ranks, stages), Blocks(blocks, policy.block, stores, policy.prefix_cache),
                               Batch(policy.block, guesses, draw), swap)
-        times = Simulated(design, each.replica, each.start, buckets, known, draft, guesses)
+        times = times_of(design, each.replica, each.start, buckets, known, draft, guesses)
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
 
     return [server(each) for each in shards for _ in range(stages)]

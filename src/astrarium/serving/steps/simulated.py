@@ -23,7 +23,7 @@ from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import guessing
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["Known", "Simulated", "TransferTimes"]
+__all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps"]
 
 I64 = npt.NDArray[np.int64]
 Known = MutableMapping[tuple[object, ...], int]
@@ -51,6 +51,16 @@ class Simulated(Struct, frozen=True):
     draft: Replica | None = None
     guesses: int = 0
     kept: Kept = field(default_factory=Kept)
+    how: str = "simulated"
+
+    def because(self, why: str) -> Simulated:
+        """The same, saying why steps are simulated."""
+        return replace(self, how=f"simulated: {why}")
+
+    def passes(self, shape: Shape) -> Sequence[Pass]:
+        """The passes of a step, nothing rounded up."""
+        exact = Buckets(context=1)
+        return self.program(tuple(_decode(shape, exact)), tuple(_prompts(shape, exact))).rounds
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
@@ -135,11 +145,11 @@ class TransferTimes(Struct, frozen=True):
 
 def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer], kept: Kept) -> int:
     """Makespan of some parts on the design's ranks; all others are idle."""
-    made = joined([*parts, *_gaps(parts, design.network.npus)], transfers, NAMES)
+    made = joined([*parts, *gaps(parts, design.network.npus)], transfers, NAMES)
     return simulate(design, traces=made, record=False, kept=kept).makespan_ps
 
 
-def _gaps(parts: Sequence[Part], total: int) -> list[Part]:
+def gaps(parts: Sequence[Part], total: int) -> list[Part]:
     """Idle ranks between the parts and behind them."""
     found, place = [], 0
     for start, end in [*sorted((int(part.ranks[0]), int(part.ranks[-1]) + 1) for part in parts), (total, total)]:

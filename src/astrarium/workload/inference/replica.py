@@ -14,7 +14,7 @@ from astrarium import config
 from astrarium.errors import InputError
 from astrarium.workload.graph import ModelPieces, Options, lower_stack
 from astrarium.workload.graph.ir import Block
-from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.layout import Layout, Size
 from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.formats import Compression, Formats, density, dispatch_width, numbers_of, widths_of
@@ -93,6 +93,15 @@ class Replica(Struct, frozen=True, dict=True):
             cache = tuple(_own_cache(block, layout) * self.widths["state"] for block in stack.blocks)
             self._made[step] = _Made(lower_stack(stack, options), cache)
         return self._made[step]
+
+    def lowered(self, step: Packed) -> ModelPieces:
+        """What `pieces` gives, made anew each time: for many steps."""
+        options = self.options(self.packed(step))
+        return lower_stack(stack_of(self._padded(), options), options)
+
+    def sizes(self, step: Packed) -> Mapping[str, Size]:
+        """Sizes of the dims of one step, before any rank's share."""
+        return stack_of(self._padded(), self.options(self.packed(step))).sizes
 
     def cache_bytes(self, stage: int, step: Packed) -> float:
         """Bytes of keys and values on a rank of a stage after a step of one micro-batch."""
