@@ -22,7 +22,7 @@ from astrarium.engine.plan import Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError, PluginError, UnsupportedError
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["Timed", "timer_of", "with_kernels"]
+__all__ = ["Timed", "timer_of", "times_of", "with_kernels"]
 
 Timed = Callable[[CommOp, int, Sequence[SubDim], npt.NDArray[np.int32]], CollectivePlan | None]
 
@@ -124,11 +124,23 @@ def _timer_of(design: Design) -> Timed | None:
     def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan:
         ways = _ways(design, shape, npus)
         time = _time(name, timer, op, payload(op, size, npus.size), ways)
-        fabrics = timers.named(ways, op, design.collective.library)
+        fabrics = timers.named(ways, op, design.collective.library, design.collective.exchange)
         return CollectivePlan(int(op), size, (), lasts=max(1, int(to_ps([time])[0])),
                               how=f"{name}: {fabrics}" if fabrics else name)
 
     return plan
+
+
+def times_of(design: Design, op: CommOp, sizes: npt.NDArray[np.int64], npus: npt.NDArray[np.int32]
+             ) -> npt.NDArray[np.int64]:
+    """ps [sizes] that the design's timer says of one operation of a group of NPUs, as a run rounds them; `sizes` in
+    bytes as nodes of a trace have them. Raises UnsupportedError where messages say how long collectives take."""
+    if design.collective.model == "simulated":
+        raise UnsupportedError("collective.model", "simulated: messages say how long a collective takes",
+                               expected="measured")
+    whole = np.asarray(sizes * payload(op, 1, npus.size), np.float64)
+    found = timers.times(design.collective, op, whole, _ways(design, (SubDim(FLAT, npus.size, 1),), npus))
+    return np.maximum(1, to_ps(found))
 
 
 def _time(name: str, timer: Timer, op: CommOp, size: float, ways: Sequence[Way]) -> float:
