@@ -41,9 +41,10 @@ def _generated(workload: Inference) -> float:
 
 def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
-    model = workload.speculation.draft if draft and workload.speculation else workload.model
-    return Replica(model, workload.mesh, workload.formats, workload.compression, workload.attention, workload.mask,
-                   workload.fusion, workload.uneven, tuple(workload.stage_layers or ()))
+    found = Replica(workload.model, workload.mesh, workload.formats, workload.compression, workload.attention,
+                    workload.mask, workload.fusion, workload.uneven, tuple(workload.stage_layers or ()),
+                    workload.exchange, workload.routing, workload.redundant_experts)
+    return found.drafting(workload.speculation.draft) if draft and workload.speculation else found
 
 
 def _rounds(workload: Inference) -> Iterator[Pass]:

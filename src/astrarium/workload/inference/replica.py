@@ -16,10 +16,11 @@ from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
 from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.formats import Compression, Formats, density, numbers_of, widths_of
+from astrarium.workload.inference.formats import Compression, Formats, density, dispatch_width, numbers_of, widths_of
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import stack_of
+from astrarium.workload.routing import Routing
 
 __all__ = ["Replica", "even_layers"]
 
@@ -49,6 +50,13 @@ class Replica(Struct, frozen=True, dict=True):
     fusion: bool = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
+    exchange: str = "all_to_all"
+    routing: Routing = Routing()
+    redundant: int = 0
+
+    def drafting(self, model: Model) -> Replica:
+        """A draft model on the same ranks."""
+        return replace(self, model=model, routing=Routing(), redundant=0)
 
     @cached_property
     def _made(self) -> dict[Packed, _Made]:
@@ -62,7 +70,7 @@ class Replica(Struct, frozen=True, dict=True):
     @property
     def widths(self) -> Mapping[str, float]:
         """Bytes per element by role."""
-        return widths_of(self.formats)
+        return {**widths_of(self.formats), "dispatch": dispatch_width(self.formats, self.exchange)}
 
     def packed(self, packed: Packed) -> Packed:
         """The step with this replica's compression and sparsity."""
@@ -100,21 +108,21 @@ class Replica(Struct, frozen=True, dict=True):
     def weight_bytes(self, stage: int) -> float:
         """Bytes of weights on a rank of a stage; a tied embedding counts once where both its uses are there."""
         pieces = self.pieces(Packed((Sequences(self.mesh.size(("sp", "cp")), 1, 1),)))
-        dense, experts, tied = 0.0, 0.0, set[str]()
+        elements, tied = dict[str, float](), set[str]()
         for number in self.blocks_of(stage, pieces):
             for weight in pieces.blocks[number].weights:
-                size = 0.0 if weight.name in tied else weight.elements
-                dense, experts = (dense + size, experts) if weight.dense else (dense, experts + size)
+                if weight.name not in tied:
+                    elements[weight.role] = elements.get(weight.role, 0.0) + weight.elements
                 tied |= {weight.name} & pieces.tied
-        widths = self.widths
-        return dense * widths["weights"] + experts * widths.get("experts", widths["weights"])
+        return sum(size * self.widths.get(role, self.widths["weights"]) for role, size in elements.items())
 
     def options(self, step: Packed) -> Options:
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
-                       widths=self.widths, numbers=numbers_of(self.formats))
+                       widths=self.widths, numbers=numbers_of(self.formats),
+                       exchange=self.exchange, routing=self.routing, redundant=self.redundant)
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""
