@@ -19,6 +19,7 @@ from astrarium.errors import UnsupportedError
 from astrarium.simulate import simulate
 from astrarium.vocab import CommOp
 
+DEEPEP = Collective(model="measured", exchange="deepep")
 FP8 = 1 + 4 / 128       # DeepEP: a scale of 4 bytes for 128 elements
 # us of aiconfigurator-core 0.12.0 (wideep_deepep_*, trtllm_alltoall), hidden 7,168, 8 of 256 experts:
 # (fabric, kernel, phase, hosts, ranks, tokens of a rank, bytes of an element, us)
@@ -65,19 +66,19 @@ def test_numbers_between_and_beyond_those_with_rows() -> None:
     assert each[3] == pytest.approx(each[2], rel=0.05)      # lines of 32, some more bytes to others
     way = Way(8, 450.0, "dgx_h200_nvswitch", "network.dims[0]")
     four, nics = way._replace(ranks=4), Way(2, 50.0, "infiniband_hdr", "network.dims[1]")
-    assert named([way], CommOp.ALL_TO_ALL, exchange="deepep") == "dgx_h200_nvswitch: deepep"
-    assert named([four], CommOp.ALL_TO_ALL, exchange="deepep") == "dgx_h200_nvswitch: deepep (rows of 8 GPUs)"
-    assert named([way, nics._replace(ranks=16)], CommOp.ALL_TO_ALL, exchange="deepep") == (
+    assert named([way], CommOp.ALL_TO_ALL, DEEPEP) == "dgx_h200_nvswitch: deepep"
+    assert named([four], CommOp.ALL_TO_ALL, DEEPEP) == "dgx_h200_nvswitch: deepep (rows of 8 GPUs)"
+    assert named([way, nics._replace(ranks=16)], CommOp.ALL_TO_ALL, DEEPEP) == (
         "dgx_h200_nvswitch + infiniband_hdr (rows of infiniband_ndr): deepep (rows of 8x8 GPUs)")
     with pytest.raises(UnsupportedError, match="among 2 hosts with 4 ranks in each; expected 8 ranks in each"):
-        named([four, nics], CommOp.ALL_TO_ALL, exchange="deepep")
+        named([four, nics], CommOp.ALL_TO_ALL, DEEPEP)
 
 
 def test_arrays_take_what_each_payload_takes() -> None:
     ways = [Way(8, 450.0, "dgx_h200_nvswitch", "network.dims[0]")]
     sizes = np.array([0.0, 1e3, 1e6, 1e9])
     each = [exchange_ns("deepep", size, Layout(8), fabric("dgx_h200_nvswitch")) for size in sizes.tolist()]
-    assert times(Collective(model="measured", exchange="deepep"), CommOp.ALL_TO_ALL, sizes, ways) == pytest.approx(each)
+    assert times(DEEPEP, CommOp.ALL_TO_ALL, sizes, ways) == pytest.approx(each)
 
 
 def test_a_design_names_the_kernel() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import astrarium as ar
-from astrarium import registry
+from astrarium import config, registry
 from astrarium.collective.fabrics import fabric
 from astrarium.collective.measured import Layout, measured_ns
 from astrarium.collective.timers import Way, measured, named
@@ -189,3 +189,18 @@ def test_times_of_many_sizes_are_those_of_runs() -> None:
         assert found.tolist() == [ps(op, size, per_host, hosts) for size in whole.tolist()]
     with pytest.raises(UnsupportedError, match="simulated: messages say"):
         times_of(design(collective=ar.Collective()), CommOp.ALL_REDUCE, sizes, np.arange(8, dtype=np.int32))
+
+
+@pytest.mark.parametrize("fold", ["auto", "off"])
+def test_pools_exchange_tokens_with_their_own_kernels(fold: Any) -> None:
+    """Prefill with DeepEP's normal kernels, decode with those of low latency, on groups that lie alike."""
+    pools = {"prefill": {"dp": 8, "ep": 8, "exchange": "deepep"},
+             "decode": {"dp": 8, "ep": 8, "exchange": "deepep_low_latency"}}
+    made = config.decode(ar.Design, {
+        "workload": {"source": "disaggregated", "model": {"like": "mixtral-8x7b", "layers": 1}, "batch": 8,
+                     "prompt": 64, "generated": 2, **pools},
+        "compute": "h200_sxm", "memory": "h200_sxm", "collective": {"model": "measured"}, "fold": fold,
+        "network": {"dims": [{"like": "dgx_h200_nvswitch", "npus": 8}, {"like": "infiniband_ndr", "npus": 2}]}})
+    found = ar.simulate(made).collectives
+    kernels = [how.rpartition(" ")[2] for how in found.how[found.op == CommOp.ALL_TO_ALL]]
+    assert kernels == ["deepep"] * 2 + ["deepep_low_latency"] * 4      # one pass of prompts, two of decoding

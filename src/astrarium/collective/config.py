@@ -93,10 +93,10 @@ OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATT
 
 def _timed(collective: Collective) -> Iterator[Problem]:
     """Where a timer says how long collectives take, there is nothing to choose."""
-    for name, plain in (("library", NCCL), ("exchange", "all_to_all")):
-        if getattr(collective, name) != plain and collective.model != "measured":
-            yield Problem(name, f"{getattr(collective, name)} with model {collective.model}: its times are measured",
-                          f"{plain}, or model: measured")
+    for name in ("library", "exchange"):
+        if (said := getattr(collective, name)) not in (None, NCCL) and collective.model != "measured":
+            yield Problem(name, f"{said} with model {collective.model}: its times are measured",
+                          "nothing, or model: measured")
     if collective.model == "simulated":
         return
     for name in (*OPERATIONS, "composition", "chunks", "active_chunks"):
@@ -125,9 +125,10 @@ class Collective(Config, frozen=True, kw_only=True):
                                  "engine's, by version (`vllm/0.24.0`: the newest measured one that is not newer; "
                                  "without a version the newest), or of all the fastest. Other operations are NCCL's.",
                                  choices=_Libraries())] = NCCL
-    exchange: Annotated[Exchange, Knob("Whose kernels the measured all_to_alls are: NCCL's (all_to_all), or those that "
-                                       "exchange tokens of experts, DeepEP's or TensorRT-LLM's in a rack (nvlink_*). "
-                                       "Of these one takes half of a dispatch and a combine.")] = "all_to_all"
+    exchange: Annotated[Exchange | None, Knob("Whose kernels the measured all_to_alls are: NCCL's (all_to_all), or "
+                                              "those that exchange tokens of experts, DeepEP's or TensorRT-LLM's in a "
+                                              "rack (nvlink_*), of which one takes half of a dispatch and a combine. "
+                                              "Left out: those of the workload's `exchange`.")] = None
     kernels: Annotated[KernelTimes | None, Knob("Operations that run as GPU kernels inside the innermost dim (groups "
                                                 "there, and phases there of groups over several dims), simulated cache "
                                                 "line by cache line, alone.")] = None

@@ -42,16 +42,17 @@ last member to the end of all. A timer raises InputError for what it does not kn
 
 
 def timer_of(collective: Collective) -> Timer:
-    """The timer that `collective.model` and `library` name."""
-    if collective.model == "measured" and (collective.library, collective.exchange) != (NCCL, ALL_TO_ALL):
-        return partial(measured, library=collective.library, exchange=collective.exchange)
+    """The timer that `collective.model`, `library` and `exchange` name."""
+    exchange = collective.exchange or ALL_TO_ALL
+    if collective.model == "measured" and (collective.library, exchange) != (NCCL, ALL_TO_ALL):
+        return partial(measured, library=collective.library, exchange=exchange)
     return cast(Timer, registry.load("timer", collective.model))
 
 
 def times(collective: Collective, op: CommOp, payloads: F64, ways: Sequence[Way]) -> F64:
     """ns [payloads] of collectives of the same group: what the timer says of each."""
     if collective.model == "measured":
-        return measured(op, payloads, ways, collective.library, collective.exchange)
+        return measured(op, payloads, ways, collective.library, collective.exchange or ALL_TO_ALL)
     timer = timer_of(collective)
     return np.array([timer(op, float(size), ways) for size in payloads], np.float64)
 
@@ -69,26 +70,25 @@ def measured(op: CommOp, payload: T, ways: Sequence[Way], library: str = NCCL, e
     return measured_ns(op, payload, layout, first, nics, library=library, **links)
 
 
-def named(ways: Sequence[Way], op: CommOp | None = None, library: str = NCCL, exchange: str = ALL_TO_ALL) -> str:
+def named(ways: Sequence[Way], op: CommOp | None = None, collective: Collective | None = None) -> str:
     """The fabrics of a group's dims in words; of one without rows also those whose rows it takes. Of an operation also
     the engine or the kernel whose it is, and a number of ranks beyond all rows."""
     known = [fabric(way.fabric, f"{way.path}.fabric") for way in ways if way.fabric is not None]
     rows = {each.name: ", ".join(other.name for other in each.like) for each in known}
     text = " + ".join(name + (f" (rows of {others})" if others else "") for name, others in rows.items())
-    whose = _whose(ways, op, library, exchange) if op is not None and len(known) == len(ways) else ""
+    whose = "" if op is None or collective is None or len(known) < len(ways) else _whose(ways, op, collective)
     return f"{text}: {whose}" if whose else text
 
 
-def _whose(ways: Sequence[Way], op: CommOp, library: str, exchange: str) -> str:
+def _whose(ways: Sequence[Way], op: CommOp, collective: Collective) -> str:
     """Whose rows an operation takes, where it is not NCCL with rows of as many ranks."""
     (host, inside), (nics, outside) = _split(ways)
     layout = Layout(prod(way.ranks for way in inside), prod(way.ranks for way in outside))
     over = host if nics is None else nics
-    if over is None:
-        return ""
-    if op == CommOp.ALL_TO_ALL and exchange != ALL_TO_ALL:
+    exchange, library = collective.exchange or ALL_TO_ALL, collective.library
+    if over is not None and op == CommOp.ALL_TO_ALL and exchange != ALL_TO_ALL:
         return exchange_rows(exchange, layout, over)
-    if over.kind != "host":
+    if over is None or over.kind != "host":
         return ""
     engines = [] if library == NCCL or op != CommOp.ALL_REDUCE else [
         rows.text for each in over.measured for rows in rows_of(each, library, layout.ranks)]
