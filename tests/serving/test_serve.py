@@ -163,6 +163,22 @@ def test_speculation_gives_the_tokens_of_the_closed_form() -> None:
     assert one.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", step)).makespan_ps]
 
 
+def test_a_module_for_prediction_drafts() -> None:
+    """A step is that of a run; and so it is on ranks that only decode."""
+    speculation = {"draft": "mtp", "tokens": 2, "acceptance": 1.0}
+    base = design("h100_sxm", "450 GB/s", model=EXPERTS, tp=2, ep=2, speculation=speculation)
+    one = Inference(EXPERTS, tp=2, ep=2, phase="decode", context=50, speculation=speculation)
+    served = serve(base, ClosedLoop(concurrency=1, count=1, prompt=50, output=4), None, EXACT)
+    assert served.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", one)).makespan_ps, 0, 0]
+    work = Disaggregated(model=EXPERTS, prefill={}, decode={"tp": 2, "ep": 2}, prompt=50, generated=3,
+                         speculation=speculation)
+    pools = ar.Design(workload=work, compute=base.compute, memory=base.memory,
+                      network=ar.Network([ar.Switch(3, bandwidth="450 GB/s", latency="500 ns")]))
+    apart = serve(pools, ClosedLoop(concurrency=1, count=1, prompt=50, output=4), None, EXACT)
+    assert apart.gaps.tolist()[1:] == [0, 0]
+    assert served.gaps[0] < apart.gaps[0] < 1.2 * served.gaps[0]
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize("longest", [200, pytest.param(20_000, marks=pytest.mark.exam)])
 def test_the_roofline_beside_what_was_measured(shared: Path, longest: int) -> None:

@@ -39,8 +39,10 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     prefill = work.phase("prefill")
     fronts = _shards(prefill, 0)
     backs = _shards(work.phase("decode"), prefill.ranks)
-    return Fleet(_servers(design, fronts, policy, buckets, known), _servers(design, backs, policy, buckets, known),
-                 TransferTimes(design, fronts, backs, buckets, known).of, overhead)
+    return Fleet(_servers(design, fronts, policy, buckets, known),
+                 _servers(design, backs, policy, buckets, known, work.speculation),
+                 TransferTimes(design, fronts, backs, buckets, known).of, overhead,
+                 _yielded(work.speculation, policy.seed))
 
 
 def _shards(work: Inference, start: int) -> list[Shards]:

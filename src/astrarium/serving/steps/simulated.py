@@ -19,6 +19,7 @@ from astrarium.workload.inference.join import Part, joined
 from astrarium.workload.inference.link import Transfer
 from astrarium.workload.inference.program import Pass, Program, assembled
 from astrarium.workload.inference.replica import Replica
+from astrarium.workload.inference.speculative import guessing
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
 __all__ = ["Known", "Simulated", "TransferTimes"]
@@ -67,7 +68,7 @@ class Simulated(Struct, frozen=True):
             return Program((self.replica,), (Pass("step", Packed((*decode, *prompts))),))
         rounds = []
         for guess in range(self.guesses if decode else 1):
-            parts = [Sequences(each.count, 1, each.past + guess) for each in decode]
+            parts = [guessing(each.count, each.past, guess, self.guesses, module=self.draft.module) for each in decode]
             rounds.append(Pass("draft", Packed((*parts, *(() if guess else prompts))), model=1))
         checked = self.guesses + 1
         parts = [Sequences(each.count, checked, each.past, checked) for each in decode]

@@ -21,7 +21,8 @@ from astrarium.workload.pieces import Fusion, Numbers
 __all__ = ["WIDTHS", "Axes", "Known", "Side"]
 
 WIDTHS: Mapping[str, float] = MappingProxyType({
-    "weights": 2, "activations": 2, "gradients": 4, "state": 2, "stats": 4, "mask": 1, "index": 8})
+    "weights": 2, "activations": 2, "gradients": 4, "state": 2, "stats": 4, "mask": 1, "index": 8,
+    "dispatch": 2})
 
 
 Axes = tuple[tuple[str, ...], ...]      # of every dim of a tensor, those that shard it

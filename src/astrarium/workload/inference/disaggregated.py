@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from astrarium.config import Config, ConfigError, Knob, Problem
 from astrarium.config.named import Named
 from astrarium.workload.config import Workload
-from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
 from astrarium.workload.inference.spread import Exchange
@@ -91,6 +91,8 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
         "experts in one.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
+    speculation: Annotated[Speculation | None, Knob("Speculative decoding, on the ranks that generate; the draft's own "
+                                                    "prefill is left out. Left out: a token per step.")] = None
 
     @property
     def ranks(self) -> int:
@@ -107,4 +109,5 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
             chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.dp, pp=pool.pp, ep=pool.ep,
             moe_tp=pool.moe_tp, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
             micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
-            fusion=self.fusion, formats=self.formats, compression=self.compression)
+            fusion=self.fusion, formats=self.formats, compression=self.compression,
+            speculation=None if prefills else self.speculation)

@@ -36,6 +36,7 @@ from astrarium.workload.model.experts import (
     expert_rules,
     expert_sizes,
     expert_weights,
+    expert_widths,
 )
 from astrarium.workload.model.heads import head_ops
 from astrarium.workload.model.hugging_face_decoders import DECODERS
@@ -45,17 +46,8 @@ from astrarium.workload.model.indexer import INDEX_LOSS, Indexer, index_counts, 
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.latent import Latent, latent_counts, latent_sizes, latent_states
 from astrarium.workload.model.parameters import ffn_count, linear_count
-from astrarium.workload.model.parts import (
-    ACTIVATION,
-    INSIDE,
-    STREAM,
-    block,
-    dropped,
-    ffn,
-    linear,
-    norm,
-)
-from astrarium.workload.model.prediction import prediction_block
+from astrarium.workload.model.parts import ACTIVATION, INSIDE, STREAM, block, dropped, ffn, linear, norm
+from astrarium.workload.model.prediction import module_stack, prediction_block
 
 __all__ = ["Decoder"]
 
@@ -124,7 +116,7 @@ class Decoder(Model, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "decoder"
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_decoder_rules,)
-    generation: ClassVar[Generation | None] = Generation(_layouts, _cache)
+    generation: ClassVar[Generation | None] = Generation(_layouts, _cache, predicts=True)
     unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({"seq": None})
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
     d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
@@ -163,7 +155,7 @@ class Decoder(Model, frozen=True, kw_only=True):
     sparse: Annotated[Indexer | None, Knob("Sparse attention by an indexer; left out: queries see all.")] = None
     moe: Annotated[Experts | None, Knob("Mixture of experts; left out: FFNs.")] = None
     mtp: Annotated[int, Knob("Modules for multi-token prediction (DeepSeek-V3), trained beside the head; inference "
-                             "leaves them out.", ge=0, lt=65)] = 0
+                             "runs one as a draft (speculation.draft: mtp).", ge=0, lt=65)] = 0
 
     @property
     def groups(self) -> int:
@@ -217,9 +209,10 @@ class Decoder(Model, frozen=True, kw_only=True):
             **latent_sizes(self.mla, self.d_model), **expert_sizes(self.moe, self.ffn, options),
             **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
             **delta_sizes(self.delta, options), **index_sizes(self.sparse)}
-        return Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
-                     {**expert_axes(options), **cache_axes(options), **delta_axes()},
-                     tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+        found = Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
+                      {**expert_axes(options), **cache_axes(options), **delta_axes()},
+                      tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+        return module_stack(found, self.norm, options) if options.module else found
 
     def counts(self) -> Counts:
         """Parameters by part; a token uses top_k of the routed experts, and no module for prediction."""
@@ -291,8 +284,8 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
         ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
                   end=f"{kept if options.engine else 'y'}{STREAM}", memory=beside, takes=options.engine,
-                  gives=options.engine,
-                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats")})
+                  gives=options.engine, widths={"choice": "index", "chosen": "index",
+                                                **dict.fromkeys(STATISTICS, "stats"), **expert_widths(options)})
     learns = model.sparse is not None and options.packed is None and not kind.delta
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 

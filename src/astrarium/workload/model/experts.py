@@ -25,7 +25,8 @@ from astrarium.workload.model.base import Split
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
 from astrarium.workload.routing import Busiest, Routing, busiest, loads_of
 
-__all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes", "expert_weights", "rows_per_expert"]
+__all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes", "expert_weights", "expert_widths",
+           "rows_per_expert"]
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
@@ -105,9 +106,17 @@ def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mappin
         hit = most.hit * options.experts
         rows *= most.rows if moe.capacity_factor is None else 1.0
         rows *= moe.experts / experts
+    sent = _destinations(moe, options.experts) / moe.top_k if options.sends_once else 1.0
     return MappingProxyType({
-        "experts": experts, "experts.router": moe.experts, "experts.hit": hit, "rows": rows, "top_k": moe.top_k,
-        "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner, "gate": 1})
+        "rows": rows, "rows.src": rows * sent, "rows.ep": rows * sent, "experts": experts,
+        "experts.router": moe.experts, "experts.hit": hit, "top_k": moe.top_k, "expert_ffn": inner,
+        "shared_ffn": moe.shared_experts * inner, "gate": 1})
+
+
+def _destinations(moe: Experts, ranks: int) -> float:
+    """Ranks, of `ranks`, that have one of a token's experts, on average."""
+    each = moe.experts / ranks
+    return ranks * (1.0 - math.prod(max(0.0, 1.0 - each / (moe.experts - number)) for number in range(moe.top_k)))
 
 
 def _busiest(moe: Experts, options: Options) -> Busiest | None:
@@ -132,6 +141,11 @@ def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name, dims in weights.items() if dims.split()[0] == "experts")
 
 
+def expert_widths(options: Options) -> Mapping[str, str]:
+    """Tensors that go to experts on other ranks of dp, in the format in which they are sent."""
+    return MappingProxyType({"gs" if options.gathers_tokens else "b": "dispatch"} if options.exchanges else {})
+
+
 def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated: bool, activation: str,
                bias: bool) -> list[Op]:
     """From the norm's output g to the sum of the experts' outputs f."""
@@ -154,11 +168,14 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
     inner = ffn(weights, gated=gated, activation=activation, bias=bias,
                 source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
                 matrix="experts,d,expert_ffn", prefix=_PREFIX)
-    inner = inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
-    combine = point("combine", f"be[experts.src,rows.src,d] + {shares} -> {result}{SENT}", 2, saves="nothing",
+    layer = [sort, *(inner if options.packed is None else [_of_the_hit(op, weights) for op in inner])]
+    if options.sends_once:
+        layer.append(point("collect", "be[experts,rows,d] -> bc[experts,rows.ep,d]", 1, saves="nothing", linear=True))
+    back = "bc" if options.sends_once else "be"
+    combine = point("combine", f"{back}[experts.src,rows.src,d] + {shares} -> {result}{SENT}", 2, saves="nothing",
                     linear=True)
-    ends = [op._replace(view=sent_apart) for op in (permute, combine)]
-    ops += [op._replace(fused=EXPERTS, spread=_spread(moe, options)) for op in (ends[0], sort, *inner, ends[1])]
+    layer = [permute._replace(view=sent_apart), *layer, combine._replace(view=sent_apart)]
+    ops += [op._replace(fused=EXPERTS, spread=_spread(moe, options)) for op in layer]
     return ops + _shared(moe, options, weights, gated=gated, activation=activation, bias=bias)
 
 
