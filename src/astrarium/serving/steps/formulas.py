@@ -31,7 +31,7 @@ def numbers_of(step: Step) -> tuple[float, ...]:
 def kernels_of(step: Step, numbers: F64) -> list[Kernel]:
     """The kernel of a step with `numbers` [points, numbers] in the place of its own, at each point."""
     assert step.kernel is not None
-    kind, precision, _, _, launches, _, held = step.kernel
+    kind, precision, _, _, launches, _, held, _ = step.kernel
     whole = np.rint(numbers)
     flops, sizes = whole[:, 0].tolist(), whole[:, 1].astype(np.int64).tolist()
     shapes = np.maximum(1, whole[:, 3:]).astype(np.int64).tolist()

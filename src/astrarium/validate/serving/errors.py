@@ -11,7 +11,7 @@ from msgspec import Struct
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.silicon import measured
-from astrarium.validate.serving.steady import Figures
+from astrarium.validate.serving.predict import Figures
 
 __all__ = ["METRICS", "Judged", "correlation", "errors", "quantiles", "values"]
 

@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+import numpy as np
 from msgspec import Struct, field
 
-from astrarium.validate.serving.closed import Filling, closed_loop
-from astrarium.validate.serving.deployment import Deployment, Layout
-from astrarium.validate.serving.designs import engine_design
-from astrarium.validate.serving.steady import Figures, apart
-from astrarium.validate.serving.times import Steps, steps_of
+from astrarium import config
+from astrarium.serving.loop import run
+from astrarium.serving.policy import Buckets
+from astrarium.serving.requests import Arrivals, requests_of
+from astrarium.serving.servers import fleet_of
+from astrarium.serving.shape import StepTimes
+from astrarium.validate.serving.deployment import Deployment, Lengths
+from astrarium.validate.serving.designs import design_of, policy_of
 
-__all__ = ["Predictor"]
+__all__ = ["Figures", "Predictor"]
 
-KINDS: dict[str, Literal["chunked", "whole", "alone"]] = {"vllm": "chunked", "sglang": "alone", "trt-llm": "whole"}
-Key = tuple[object, ...]
+WAVES, FEWEST = 10, 32      # requests asked for, for each in flight; and in all
+
+
+class Figures(Struct, frozen=True):
+    """Means over requests in ms; `rate`: output tokens per second and NPU."""
+
+    ttft: float
+    tpot: float
+    rate: float
 
 
 class Predictor(Struct, frozen=True):
-    """Predicts deployments; engines with one layout share the times of their steps."""
+    """Predicts deployments; equal engines share the times of their steps."""
 
-    known: dict[Key, Steps] = field(default_factory=dict)
+    known: dict[object, StepTimes] = field(default_factory=dict)
 
     def of(self, meant: Deployment) -> Figures:
         """TTFT, TPOT and throughput. Raises AstrariumError for what no model here covers."""
-        if meant.prefill is None:
-            steps = self._steps(meant, meant.layout)
-            ttft, tpot = closed_loop(meant, steps, _filling(meant))
-            seconds = (ttft + tpot * (meant.output.mean - 1)) / 1e3
-            return Figures(ttft, tpot, meant.concurrency * meant.output.mean / seconds / meant.npus)
-        return apart(meant, self._steps(meant, meant.prefill[0]), self._steps(meant, meant.layout))
-
-    def _steps(self, meant: Deployment, layout: Layout) -> Steps:
-        key = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())), layout)
-        if key not in self.known:
-            self.known[key] = steps_of(engine_design(meant, layout))
-        return self.known[key]
+        fleet = fleet_of(design_of(meant), policy_of(meant), Buckets(), {})
+        key = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())), meant.layout,
+               meant.prefill, meant.engines)
+        for number, server in enumerate((*fleet.front, *fleet.back)):
+            server.times = self.known.setdefault((key, number), server.times)
+        served = run(requests_of(_stream(meant)), fleet)
+        ttft, tpot = float(served.ttft.mean()) / 1e9, float(np.nanmean(served.tpot)) / 1e9
+        output = meant.output.mean
+        seconds = (ttft + tpot * (output - 1)) / 1e3
+        return Figures(ttft, tpot, meant.concurrency * output / seconds / meant.npus)
 
 
-def _filling(meant: Deployment) -> Filling:
-    return Filling(KINDS[meant.stack], meant.tokens or 8192, meant.batch or 1024, poll=meant.poll)
+def _stream(meant: Deployment) -> Arrivals:
+    count = max(WAVES * meant.concurrency, FEWEST) if meant.concurrency <= 1024 else 4 * meant.concurrency
+    return config.decode(Arrivals, {"kind": "closed_loop", "concurrency": meant.concurrency, "count": count, "seed": 0,
+                                    "prompt": _drawn(meant.prompt), "output": _drawn(meant.output)})
+
+
+def _drawn(lengths: Lengths) -> object:
+    return {"kind": "uniform", "low": lengths.low, "high": lengths.high} if lengths.low < lengths.high else lengths.high
