@@ -15,7 +15,7 @@ __all__ = ["say_imports"]
 
 def say_imports(design: Any) -> None:
     """A remark to stderr for every note of every model, network and number format in a configuration."""
-    for path, text in dict.fromkeys((*_notes(design, ""), *_formats(design))):
+    for path, text in dict.fromkeys((*_notes(design, ""), *_formats(design), *_experts(design))):
         note(f"{path}: {text}" if path else text)
 
 
@@ -60,6 +60,21 @@ def _formats(design: Any) -> Iterator[tuple[str, str]]:
         if isinstance(design.compute, Measured):
             classes = _classes(design.workload.model, formats)
             yield from (("compute", text) for text in design.compute.stand_ins(classes))
+
+
+def _experts(design: Any) -> Iterator[tuple[str, str]]:
+    """What inference assumes of experts that are on several ranks."""
+    from astrarium.workload.inference.config import Inference
+    from astrarium.workload.inference.disaggregated import Disaggregated
+    from astrarium.workload.routing import Routing
+
+    work: Any = getattr(design, "workload", None)
+    if not isinstance(work, (Inference, Disaggregated)):
+        return
+    layouts = (work,) if isinstance(work, Inference) else (work.prefill, work.decode)
+    uneven = work.routing != Routing() or getattr(work.model, "moe", None) is None or work.model.moe.imbalance > 1
+    if any(each.ep > 1 for each in layouts) and not uneven:
+        yield "workload.routing", "every expert gets equally many tokens (skew and loads say otherwise)"
 
 
 def _classes(model: Any, formats: Formats) -> Iterator[tuple[str, str]]:
