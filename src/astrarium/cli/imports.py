@@ -64,16 +64,14 @@ def _formats(design: Any) -> Iterator[tuple[str, str]]:
 
 def _experts(design: Any) -> Iterator[tuple[str, str]]:
     """What inference assumes of experts that are on several ranks."""
-    from astrarium.workload.inference.config import Inference
-    from astrarium.workload.inference.disaggregated import Disaggregated
+    work = getattr(design, "workload", None)
+    moe = getattr(getattr(work, "model", None), "moe", None)
+    if moe is None or work.tag not in ("inference", "disaggregated"):
+        return
     from astrarium.workload.routing import Routing
 
-    work: Any = getattr(design, "workload", None)
-    if not isinstance(work, (Inference, Disaggregated)):
-        return
-    layouts = (work,) if isinstance(work, Inference) else (work.prefill, work.decode)
-    uneven = work.routing != Routing() or getattr(work.model, "moe", None) is None or work.model.moe.imbalance > 1
-    if any(each.ep > 1 for each in layouts) and not uneven:
+    layouts = (work,) if work.tag == "inference" else (work.prefill, work.decode)
+    if any(each.ep > 1 for each in layouts) and work.routing == Routing() and moe.imbalance == 1:
         yield "workload.routing", "every expert gets equally many tokens (skew and loads say otherwise)"
 
 
