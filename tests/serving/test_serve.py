@@ -163,3 +163,12 @@ def test_the_command(capsys: pytest.CaptureFixture[str], root: Path) -> None:
     assert "TTFT" in capsys.readouterr().out
     assert dispatch(["serve", path, "--set", "requests.rate=-1"]) == 1
     assert "requests.rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "mamba2-2.7b", "gpt-oss-20b"])
+def test_hybrids_and_windows_are_served(model: str) -> None:
+    """Sequences with states of a fixed size, or layers with a window, beside or in place of a growing cache."""
+    base = design("h200_sxm", "450 GB/s", model=model, tp=4)
+    served = serve(base, ClosedLoop(concurrency=3, count=3, prompt=100, output=3), Policy(), Buckets(context=64))
+    assert len(served.finish) == 3
+    assert served.preemptions == 0

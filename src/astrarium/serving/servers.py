@@ -66,5 +66,5 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     draft = replace(shards[0].replica, model=speculation.draft) if speculation else None
     models = (shards[0].replica, draft) if draft else (shards[0].replica,)
     blocks = cache_blocks(models, room, policy.block, policy.max_tokens)
-    return [Server(Scheduler(policy, blocks, guesses=guesses),
+    return [Server(Scheduler(policy, blocks.total, guesses=guesses, blocks=blocks),
                    StepTimes(design, each.replica, each.start, buckets, known, draft, guesses).of) for each in shards]

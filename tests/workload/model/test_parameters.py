@@ -7,7 +7,10 @@ import pytest
 from astrarium import catalog
 from astrarium.config import decode
 from astrarium.workload.model.base import Model
+from astrarium.workload.model.hugging_face import from_mapping
 from astrarium.workload.model.parameters import Parameters, parameters
+
+from .common import sample
 
 # Elements of all tensors of the published checkpoint (https://huggingface.co/<name>), a tied head counted once. All but
 # flan-t5-xxl and DiT's are counted again, from the published config.json by transformers, in test_hugging_face.py.
@@ -146,3 +149,10 @@ def test_parts_of_deepseek_v3() -> None:
     assert parts["embedding"] == parts["head"] == 129280 * 7168
     assert parts["router"] == 58 * 256 * 7169
     assert parts["attention"] == 61 * (7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168)
+
+
+def test_layers_that_share_an_indexers_choice_have_none() -> None:
+    """GLM-5.2: of 3 layers one has an indexer, of q_rank x heads x size + d_model x (size + heads) and two norms."""
+    own, shared = (parameters(from_mapping(sample("glm_moe_dsa", **more))).total
+                   for more in ({}, {"indexer_types": ["full", "shared", "shared"]}))
+    assert own - shared == 2 * (40 * 4 * 16 + 64 * (16 + 4) + 2 * 16)

@@ -70,12 +70,11 @@ class Cache(Struct, frozen=True):
     """The key-value cache of a model.
 
     `heads` are cached apart, so that tp can divide them. `sight(layer)` is how many tokens a layer looks back (None:
-    all); only layers of equal sight can share a cache. `states`: some layers keep a state of fixed size instead.
+    all); only layers of equal sight can share a cache.
     """
 
     heads: int
     sight: Callable[[int], int | None]
-    states: bool = False
 
 
 class Generation(Struct, frozen=True):

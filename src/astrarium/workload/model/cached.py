@@ -8,27 +8,39 @@ gathers keys and values instead, as training does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, append, attention, gemm, point
 from astrarium.workload.graph.layout import Number
 
-__all__ = ["LayerKind", "cache_axes", "cache_sizes", "cached_core", "kv_heads", "packed_scores", "sampler_ops",
-           "sparse", "states_of", "whole_context"]
+__all__ = ["LayerKind", "StateFormat", "cache_axes", "cache_sizes", "cached_core", "kv_heads", "packed_scores",
+           "sampler_ops", "sparse", "state_widths", "states_of", "whole_context"]
 
 KEYS, VALUES = "key_cache", "value_cache"
 
 
+StateFormat = Literal["activations", "fp32"]
+
+
+def state_widths(state_format: StateFormat, convolved: Iterable[str]) -> Mapping[str, str]:
+    """Roles of the state of a recurrence, and of the last tokens of its convolutions: never the cache's."""
+    role = "stats" if state_format == "fp32" else "activations"
+    tails = {f"{kind}_{name}": "activations" for name in convolved for kind in ("tail", "end")}
+    return MappingProxyType({"state": role, "end": role, **tails})
+
+
 class LayerKind(NamedTuple):
-    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all), and
-    whether a gated delta net stands in the place of attention."""
+    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all),
+    whether a gated delta net stands in the place of attention, and whether sparse attention has an indexer here or
+    takes the choice of the layer before."""
 
     moe: bool
     window: int | None
     delta: bool = False
+    indexes: bool = True
 
 
 def _suffix(kind: LayerKind) -> str:

@@ -30,7 +30,7 @@ from astrarium.workload.model.cached import (
     sparse,
     states_of,
 )
-from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes
+from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes, delta_widths
 from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
@@ -65,6 +65,8 @@ def _decoder_rules(model: Decoder) -> Iterator[Problem]:
         yield Problem("window", "means nothing with delta", "no window")
     if model.sparse is not None and (model.mla is None or model.mla.q_rank is None):
         yield Problem("sparse", "needs mla with q_rank, from which the indexer makes its queries", "both, or neither")
+    if model.sparse is not None and model.sparse.layers is not None and 0 not in model.sparse.layers:
+        yield Problem("sparse.layers", "the first layer has no layer before it that chooses", "0 among them")
     if model.sparse is not None and model.window is not None:
         yield Problem("sparse", "means nothing with window", "one of the two")
     if model.gated_heads and model.mla is not None:
@@ -97,8 +99,7 @@ def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
 
 
 def _cache(model: Decoder) -> Cache:
-    return Cache(heads=1 if model.mla is not None else model.groups, sight=lambda index: model.layer(index).window,
-                 states=model.delta is not None)
+    return Cache(heads=1 if model.mla is not None else model.groups, sight=lambda index: model.layer(index).window)
 
 
 class Decoder(Model, frozen=True, kw_only=True):
@@ -169,7 +170,9 @@ class Decoder(Model, frozen=True, kw_only=True):
         moe = self.moe
         routed = moe is not None and index >= moe.dense_layers and (index - moe.dense_layers + 1) % moe.every == 0
         full = self.full_every > 0 and (index + 1) % self.full_every == 0
-        return LayerKind(routed, None if full else self.window, self.delta is not None and not full)
+        indexers = None if self.sparse is None else self.sparse.layers
+        return LayerKind(routed, None if full else self.window, self.delta is not None and not full,
+                         indexers is None or index in indexers)
 
     def ep_units(self) -> int | None:
         """Experts of a layer, which ep divides; None: the model has none."""
@@ -207,7 +210,7 @@ class Decoder(Model, frozen=True, kw_only=True):
         moe, norm = self.moe, self.d_model * (2 if self.norm == "layer" else 1)
         kinds = [self.layer(index) for index in range(self.layers)]
         routed = sum(kind.moe for kind in kinds)
-        mixed = [delta_counts(self.delta, self.d_model) if kind.delta and self.delta else _attention_counts(self)
+        mixed = [delta_counts(self.delta, self.d_model) if kind.delta and self.delta else _attention_counts(self, kind)
                  for kind in kinds]
         ffn = ffn_count(self.d_model, self.ffn, gated=self.gated, bias="mlp" in self.biases)
         parts: dict[str, Count] = {
@@ -236,11 +239,13 @@ class Decoder(Model, frozen=True, kw_only=True):
         return {**DECODERS, **EXPERTS}
 
 
-def _attention_counts(model: Decoder) -> tuple[Count, Count]:
+def _attention_counts(model: Decoder, kind: LayerKind) -> tuple[Count, Count]:
     """Parameters of (matrices, norms) of one layer's attention."""
     if model.mla is not None:
         matrices, norms = latent_counts(model.mla, model.d_model, model.heads, bias="out" in model.biases)
-        more = (0, 0) if model.sparse is None else index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
+        more = (0, 0)
+        if model.sparse is not None and kind.indexes:
+            more = index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
         return matrices + more[0], norms + more[1]
     query, keys = model.heads * model.head, model.groups * model.head
     made = query * (2 if model.gated_heads else 1)
@@ -266,8 +271,9 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     kept = dropped(options, ops, "f", "dropout2")
     ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
-                  widths={"choice": "index", "chosen": "index", "index_loss": "stats"})
-    learns = model.sparse is not None and options.packed is None and not kind.delta
+                  widths={"choice": "index", "chosen": "index", "index_loss": "stats",
+                          **(delta_widths(model.delta) if kind.delta and model.delta else {})})
+    learns = model.sparse is not None and options.packed is None and kind.indexes
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 
 
@@ -292,7 +298,7 @@ def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
 
 def _name(kind: LayerKind, owner: bool) -> str:
     return "_".join([*([] if owner else ["sharing"]), *(["window"] if kind.window is not None else []),
-                     *(["delta"] if kind.delta else []),
+                     *(["delta"] if kind.delta else []), *([] if kind.indexes else ["choice_sharing"]),
                      *(["expert"] if kind.moe else []), "layer"])
 
 

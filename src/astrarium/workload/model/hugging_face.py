@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST", "from_mapping", "read_config", "readers"]
 
-LARGEST = 1 << 20  # bytes of a config.json: published ones have a few thousand
+LARGEST = 1 << 24  # bytes of a config.json: one that lists the format of every module has 4 MB
 
 
 def readers() -> Mapping[str, tuple[type[Model], Reader]]:

@@ -20,7 +20,6 @@ SILENT = re.compile(
     r"finetuning_task|problem_type|chunk_size_feed_forward|tokenizer_class|max_window_layers|initial_context_length|"
     r"attn_.*|floor_scale|swiglu_.*|experts_per_token|qk_head_dim|head_dim|num_key_value_heads|"
     r"for_llm_compressor|.*layernorm_(alpha|beta)_value|.*_softcap(ping)?|query_pre_attn_scalar|use_routing_bias|"
-    r"mamba_ssm_dtype|"
     r"tie_word_embeddings|quantization_config|partial_rotary_factor|rotary_dim|"
     r"slow_but_exact|apply_residual_connection_post_layernorm|"
     r"unk_index|hidden_bias|offset_alibi|masked_softmax_fusion|attention_softmax_in_fp32|scale_attn_.*|reorder_and.*|"

@@ -6,7 +6,7 @@ weights alone; what that loss compares with (the sums of attention's own scores)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated
 
@@ -29,6 +29,8 @@ class Indexer(Config, frozen=True, kw_only=True):
     heads: Annotated[int, Knob("Heads of the indexer.", ge=1)]
     head_size: Annotated[int, Knob("Length of its queries and of its one key per token, which is cached.", ge=1)]
     top_k: Annotated[int, Knob("Tokens that a query sees.", ge=1)]
+    layers: Annotated[Sequence[int] | None, Knob("Layers (from 0) with an indexer; others take the choice of the last "
+                                                 "one before them (GLM-5.2). Left out: every layer.", ge=0)] = None
 
 
 def index_counts(sparse: Indexer, d_model: int, q_rank: int) -> tuple[int, int]:

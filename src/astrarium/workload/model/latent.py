@@ -60,14 +60,14 @@ def latent_states(kind: LayerKind, sparse: Indexer | None) -> Mapping[str, str]:
     """The caches of a layer and their dims."""
     suffix = "" if kind.window is None else ".window"
     found = {CACHE: f"batch ctx{suffix} one latent"}
-    return MappingProxyType(found if sparse is None else {**found, INDEX_CACHE: INDEX_STATE})
+    return MappingProxyType({**found, INDEX_CACHE: INDEX_STATE} if sparse is not None and kind.indexes else found)
 
 
 def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: Options, weights: dict[str, str],
                  work: float, *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o[batch,seq,heads,v_size]."""
     ops = _query(mla, weights)
-    if sparse is not None and owner:
+    if sparse is not None and owner and kind.indexes:
         ops += index_ops(sparse, options, weights)
     if owner:
         ops += _latents(weights)
