@@ -89,7 +89,7 @@ class Weight(NamedTuple):
     `elements` of this rank before ZeRO; the gradient must be summed over `replicas` (mesh axes over which the weight is
     replicated and its gradient partial), and ZeRO shards over those. `dense`: False for experts. `product`: weights of
     one block with the same number have their gradients from one product (-1: from none); `matrix` elements of one
-    matrix: all, or one expert's.
+    matrix: all, or one expert's. `role`: what stores it (see kernels.role_of).
     """
 
     name: str
@@ -98,6 +98,7 @@ class Weight(NamedTuple):
     dense: bool = True
     product: int = -1
     matrix: float = 0
+    role: str = "weights"
 
 
 class BlockPieces(Struct, frozen=True):

@@ -10,6 +10,7 @@ from astrarium.workload.graph.checkpoint import kept_results, not_of_modules, ru
 from astrarium.workload.graph.draft import ENTRY
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
+from astrarium.workload.graph.kernels import role_of
 from astrarium.workload.graph.ops import KINDS, gradient
 from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
 from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight
@@ -207,7 +208,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     saved.pop(block.memory.tensor, None)
     waiting = _kept(front, stored, {**saved, **dict.fromkeys(_made_memory(block), ())})
     if not backward:
-        weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts)
+        weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts, role=role_of(name, block))
                         for name, dims in block.weights.items())
         held = {block.output.tensor, *block.states}
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,

@@ -13,7 +13,7 @@ from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use
-from astrarium.workload.graph.kernels import kernel_of
+from astrarium.workload.graph.kernels import kernel_of, role_of
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
 from astrarium.workload.pieces import Fusion, Numbers
@@ -50,8 +50,8 @@ class Side:
         if tensor in block.widths:
             return self.widths[block.widths[tensor]]
         if plain in block.weights:
-            stored = "experts" if plain in block.experts and "experts" in self.widths else "weights"
-            return self.widths[stored if plain == tensor else "gradients"]
+            return self.widths.get(role_of(plain, block), self.widths["weights"]) if plain == tensor else self.widths[
+                "gradients"]
         return self.widths["state" if plain in block.states else "activations"]
 
     def bytes_of(self, use: Use) -> float:

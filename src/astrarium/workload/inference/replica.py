@@ -102,14 +102,13 @@ class Replica(Struct, frozen=True, dict=True):
     def weight_bytes(self, stage: int) -> float:
         """Bytes of weights on a rank of a stage; a tied embedding counts once where both its uses are there."""
         pieces = self.pieces(Packed((Sequences(self.mesh.size(("sp", "cp")), 1, 1),)))
-        dense, experts, tied = 0.0, 0.0, set[str]()
+        elements, tied = dict[str, float](), set[str]()
         for number in self.blocks_of(stage, pieces):
             for weight in pieces.blocks[number].weights:
-                size = 0.0 if weight.name in tied else weight.elements
-                dense, experts = (dense + size, experts) if weight.dense else (dense, experts + size)
+                if weight.name not in tied:
+                    elements[weight.role] = elements.get(weight.role, 0.0) + weight.elements
                 tied |= {weight.name} & pieces.tied
-        widths = self.widths
-        return dense * widths["weights"] + experts * widths.get("experts", widths["weights"])
+        return sum(size * self.widths.get(role, self.widths["weights"]) for role, size in elements.items())
 
     def options(self, step: Packed) -> Options:
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
