@@ -10,6 +10,7 @@ from fractions import Fraction
 from astrarium.trace.work import Generated
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.formats import resolved
 from astrarium.workload.inference.program import Pass, Program, assemble
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import expected_tokens
@@ -42,7 +43,7 @@ def _generated(workload: Inference) -> float:
 def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
     model = workload.speculation.draft if draft and workload.speculation else workload.model
-    return Replica(model, workload.mesh, workload.formats, workload.compression, workload.attention, workload.mask,
+    return Replica(model, workload.mesh, resolved(workload.formats, model.checkpoint), workload.compression, workload.attention, workload.mask,
                    workload.fusion, workload.uneven, tuple(workload.stage_layers or ()))
 
 

@@ -18,6 +18,7 @@ from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import Kind, load
+from astrarium.workload.model.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -101,6 +102,8 @@ class Model(Config, frozen=True, kw_only=True):
     unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     notes: Annotated[Sequence[str], Knob("What the import of a Hugging Face config.json assumed, and what it left out."
                                          )] = ()
+    checkpoint: Annotated[Checkpoint | None, Knob("Number formats of the published weights; left out: 16 bits, or not "
+                                                  "known.")] = None
 
     def stack(self, options: Options) -> Stack:
         """The model as blocks of operators, for training or (`options.packed`) a step of inference."""

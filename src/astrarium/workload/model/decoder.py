@@ -262,6 +262,7 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     states: dict[str, str] = {}
     ops.append(norm(model.norm, "norm1", "x", "h", weights))
     ops += _mixer(model, kind, options, weights, states, owner=owner)
+    mixer = frozenset(weights)
     kept = dropped(options, ops, "a", "dropout1")
     source = "x" if model.parallel else "r"
     ops.append(add("residual1", f"x{STREAM} + {kept}{STREAM} -> r{STREAM}"))
@@ -270,7 +271,7 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     ops += expert_ops(model.moe, options, weights, **inner) if kind.moe and model.moe else ffn(weights, **inner)
     kept = dropped(options, ops, "f", "dropout2")
     ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
-    found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
+    found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights), attention=mixer,
                   widths={"choice": "index", "chosen": "index", "index_loss": "stats",
                           **(delta_widths(model.delta) if kind.delta and model.delta else {})})
     learns = model.sparse is not None and options.packed is None and kind.indexes

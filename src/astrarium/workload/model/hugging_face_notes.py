@@ -53,13 +53,6 @@ def _on(value: Any) -> bool:
     return value is not None and value is not False and value != 0 and value not in ([], {}, "")
 
 
-def _quantised(value: Any) -> Iterator[str]:
-    method = str(value.get("quant_method", "unnamed"))[:40] if isinstance(value, Mapping) else "unnamed"
-    more = "; here formats.experts: mxfp4" if method == "mxfp4" else ""
-    yield (f"quantization_config ({method}) is not read: number formats belong to the run (workload.precision in "
-           f"training, workload.formats in inference{more})")
-
-
 def _towers(what: str) -> Callable[[Any], Iterator[str]]:
     def say(value: Any) -> Iterator[str]:
         del value
@@ -69,5 +62,5 @@ def _towers(what: str) -> Callable[[Any], Iterator[str]]:
 
 
 _FEATURES: Mapping[str, Callable[[Any], Iterator[str]]] = MappingProxyType({
-    "quantization_config": _quantised, "vision_config": _towers("vision tower (vision_config)"),
+    "vision_config": _towers("vision tower (vision_config)"),
     "audio_config": _towers("audio tower (audio_config)")})
