@@ -87,24 +87,26 @@ class Compression(Config, frozen=True, kw_only=True):
 
 
 def resolved(formats: Formats, checkpoint: Checkpoint | None) -> Formats:
-    """The formats with what they leave out as the checkpoint has it. Raises ConfigError where the two do not fit."""
-    if checkpoint is None:
-        return formats
-    more: dict[str, Any] = {} if formats.cache or checkpoint.cache is None else {"cache": checkpoint.cache}
+    """The formats with what they leave out as the checkpoint has it (None: bf16). Raises ConfigError where the two do
+    not fit."""
+    published = checkpoint or Checkpoint()
+    more: dict[str, Any] = {"cache": formats.cache or published.cache or "bf16", "weights": formats.held}
     if formats.weights is None and formats.experts is None:
-        more |= {"weights": checkpoint.weights, "experts": checkpoint.experts}
-        more |= {"attention": formats.attention or checkpoint.attention,
-                 "scale_group": formats.scale_group or checkpoint.scale_group}
-        if checkpoint.weight_only and formats.activations is None:
+        more |= {"weights": published.weights, "experts": published.experts,
+                 "attention": formats.attention or published.attention,
+                 "scale_group": formats.scale_group or published.scale_group}
+        if published.weight_only and formats.activations is None:
             more["activations"] = formats.messages
-    return replace_all(formats, more) if more else formats
+    return replace_all(formats, more)
 
 
 def taken(formats: Formats, checkpoint: Checkpoint | None) -> Iterator[str]:
     """A sentence about what comes from the checkpoint."""
+    if checkpoint is None:
+        return
     used = resolved(formats, checkpoint)
-    stated = [f"{name} {getattr(used, name)}" for name in ("weights", "attention", "experts", "cache", "scale_group",
-                                                           "activations") if getattr(used, name) != getattr(formats, name)]
+    names = ("weights", "attention", "experts", "cache", "scale_group", "activations")
+    stated = [f"{name} {getattr(used, name)}" for name in names if getattr(used, name) != getattr(formats, name)]
     if stated:
         yield f"left out, so as the published checkpoint has them: {', '.join(stated)}"
 

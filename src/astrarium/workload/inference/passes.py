@@ -43,7 +43,8 @@ def _generated(workload: Inference) -> float:
 def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
     model = workload.speculation.draft if draft and workload.speculation else workload.model
-    return Replica(model, workload.mesh, resolved(workload.formats, model.checkpoint), workload.compression, workload.attention, workload.mask,
+    formats = resolved(workload.formats, model.checkpoint)
+    return Replica(model, workload.mesh, formats, workload.compression, workload.attention, workload.mask,
                    workload.fusion, workload.uneven, tuple(workload.stage_layers or ()))
 
 

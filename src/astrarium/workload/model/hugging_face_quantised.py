@@ -38,8 +38,8 @@ ALGORITHMS: Mapping[str, Scheme] = MappingProxyType({
 """ModelOpt's names."""
 
 # Modules to which no format of ours belongs, and kinds by what checkpoints call their modules; the first found counts.
-SKIPPED = (r"visi?on|visual|audio|projector|embed|mtp|norm|bias|conv1d|eh_proj|index|router|shared_expert_gate|gate($|\.)|"
-           r"(^|\.)(lm_)?head")
+SKIPPED = (r"visi?on|visual|audio|projector|embed|mtp|norm|bias|conv1d|eh_proj|index|router|shared_expert_gate|"
+           r"gate($|\.)|(^|\.)(lm_)?head")
 NAMES = (("weights", r"shared_expert"), ("experts", r"experts"),
          ("attention", r"att(n|ention)|mixer\.(q|k|v|o|in|out)_proj"), ("weights", r"mlp|ffn|feed_forward"))
 
@@ -66,15 +66,16 @@ def quantised(plain: Mapping[str, Any], layers: int) -> tuple[Checkpoint | None,
 def _checkpoint(found: Mapping[str, Scheme], cache: str | None) -> Checkpoint:
     weights, used = found["weights"], [scheme for scheme in found.values() if scheme != PLAIN]
     others: dict[str, Any] = {kind: found[kind].format for kind in KINDS[1:] if found[kind].format != weights.format}
-    return Checkpoint(weights=weights.format, **others, scale_group=next((each.group for each in used if each.group), None),
+    group = next((each.group for each in used if each.group), None)
+    return Checkpoint(weights=weights.format, **others, scale_group=group,
                       weight_only=bool(used) and all(each.only for each in used),
                       cache="fp8" if cache == "fp8" else None)
 
 
 def _said(method: str, found: Mapping[str, Scheme], cache: str | None) -> str:
     stated = ", ".join(f"{kind} {scheme.format}" for kind, scheme in found.items())
-    return (f"quantization_config ({method}): {stated}, cache {cache or '16 bits'}; inference takes what workload.formats "
-            "leaves out from here, training has workload.precision")
+    return (f"quantization_config ({method}): {stated}, cache {cache or '16 bits'}; inference takes what "
+            "workload.formats leaves out from here, training has workload.precision")
 
 
 def _coarse(config: Mapping[str, Any]) -> Iterator[str]:
@@ -85,7 +86,8 @@ def _coarse(config: Mapping[str, Any]) -> Iterator[str]:
     if "MXFP8" in algorithms:
         yield "mxfp8 is taken as fp8: its scales, a byte for 32 weights, are left out"
     if len(algorithms) > 1 and any(name in ALGORITHMS and ALGORITHMS[name].only for name in algorithms):
-        yield "weights that are unpacked to 16 bits beside others that are not: products take each format's own activations"
+        yield ("weights that are unpacked to 16 bits beside others that are not: products take each format's own "
+               "activations")
 
 
 def _schemes(config: Mapping[str, Any], layers: int) -> dict[str, Scheme] | None:
