@@ -46,7 +46,7 @@ def weights(bits: int, kind: str, group: int | None, taken: object = None) -> Ma
      {"weights": "mxfp4", "attention": "bf16", "weight_only": True}),
     ({**NVFP4, "kv_cache_scheme": {"num_bits": 8, "type": "float"}, "ignore": ["lm_head", "model.layers.0*", *(
         f"model.layers.{layer}.self_attn*" for layer in LAYERS)]},
-     {"weights": "nvfp4", "attention": "bf16", "cache": "fp8"}),                    # one whole layer of three is no kind
+     {"weights": "nvfp4", "attention": "bf16", "cache": "fp8"}),                    # one whole layer of three
     ({**NVFP4, "kv_cache_quant_algo": "FP8", "exclude_modules": [                   # norms, routers, offsets, MTP
         f"model.layers.{layer}.{name}" for layer in range(5) for name in
         ("input_layernorm", "mlp.gate", "mlp.gate.e_score_correction_bias", "self_attn.indexers_proj", "eh_proj")]},
