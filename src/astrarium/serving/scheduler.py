@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from astrarium.errors import InputError
 from astrarium.serving.policy import Policy
+from astrarium.serving.shape import Shape
 from astrarium.workload.inference.footprint import CacheBlocks
 
 __all__ = ["Job", "Scheduler", "Step"]
@@ -38,6 +39,12 @@ class Step(Struct, frozen=True):
 
     decode: tuple[Job, ...]
     prefill: tuple[tuple[Job, int], ...]
+
+    @property
+    def shape(self) -> Shape:
+        """What decides how long it takes. The last part of a prompt samples a token."""
+        return Shape(len(self.decode), sum(job.done for job in self.decode),
+                     tuple((tokens, job.done, int(job.done + tokens == job.todo)) for job, tokens in self.prefill))
 
 
 class Scheduler(Struct, dict=True):

@@ -37,8 +37,9 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
         if kernel.kind in STREAMS or kernel.kind == "grouped_gemm":
             continue
         family, precision, held, shape, times = normalised(kernel)
-        variant = model.chosen(family, precision, held, framework)
-        row = _rows(model.machine.name, family, precision, variant).get(_key(shape))
-        if row is not None:
-            out[number] = row * times
+        variants = model.candidates(family, precision, held, framework)
+        found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]
+        measured = [row for row in found if row is not None]
+        if measured:
+            out[number] = min(measured) * times
     return out

@@ -63,7 +63,10 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
     if names & block.experts:
         return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held)
-    return Sketch("gemm", precision, (groups, m, n, k), op.work, operands=operands, held=held)
+    count = op.sequences
+    if count > 1:       # packed into one: a product for each
+        groups, m, n = groups * count, m / count, n / count
+    return Sketch("gemm", precision, (groups, m, n, k), op.work * count, operands=operands, held=held)
 
 
 def _cached(use: Use, block: Block, numbers: Numbers) -> tuple[str, str]:

@@ -38,8 +38,8 @@ def _operands(formats: Formats) -> Iterator[Problem]:
         yield Problem("activations", f"{kind} is what products of quantised weights take; these weights are in "
                       f"{formats.held}", f"weights: {kind}, or messages of the format" if kind in WIDE else
                       f"weights: {kind}, or no activations")
-    for each in narrow if kind is not None else ():
-        if BYTES[kind] < BYTES[each] - 0.01:
+    for each in narrow:
+        if kind is not None and BYTES[kind] < BYTES[each] - 0.01:
             yield Problem("activations", f"{kind} is narrower than weights in {each}", CAST.get(each, each))
 
 

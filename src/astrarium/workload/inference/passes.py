@@ -42,10 +42,10 @@ def _generated(workload: Inference) -> float:
 
 def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
-    model = workload.speculation.draft if draft and workload.speculation else workload.model
-    formats = resolved(workload.formats, model.checkpoint)
-    return Replica(model, workload.mesh, formats, workload.compression, workload.attention, workload.mask,
-                   workload.fusion, workload.uneven, tuple(workload.stage_layers or ()))
+    found = Replica(workload.model, workload.mesh, resolved(workload.formats, workload.model.checkpoint),
+                    workload.compression, workload.attention, workload.mask, workload.fusion, workload.uneven,
+                    tuple(workload.stage_layers or ()), workload.exchange, workload.routing, workload.redundant_experts)
+    return found.drafting(workload.speculation.draft) if draft and workload.speculation else found
 
 
 def _rounds(workload: Inference) -> Iterator[Pass]:

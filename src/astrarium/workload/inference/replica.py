@@ -20,6 +20,7 @@ from astrarium.workload.inference.formats import Compression, Formats, density, 
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import stack_of
+from astrarium.workload.routing import Routing
 
 __all__ = ["Replica", "even_layers"]
 
@@ -50,6 +51,13 @@ class Replica(Struct, frozen=True, dict=True):
     fusion: bool = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
+    exchange: str = "all_to_all"
+    routing: Routing = Routing()
+    redundant: int = 0
+
+    def drafting(self, model: Model) -> Replica:
+        """A draft model on the same ranks."""
+        return replace(self, model=model, routing=Routing(), redundant=0)
 
     @cached_property
     def _made(self) -> dict[Packed, _Made]:
@@ -115,7 +123,8 @@ class Replica(Struct, frozen=True, dict=True):
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
-                       widths=self.widths, numbers=numbers_of(self.formats))
+                       widths=self.widths, numbers=numbers_of(self.formats),
+                       exchange=self.exchange, routing=self.routing, redundant=self.redundant)
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""

@@ -55,14 +55,15 @@ def _plain(text: str) -> Mapping[str, Any]:
 
 
 class Split(NamedTuple):
-    """A layout of inference: degrees of the axes, `even` where sizes must divide (`uneven: refuse`), `compressed`
-    where the workload asks for a smaller cache."""
+    """A layout of inference: degrees of the axes (`moe_tp`: parts of an expert), `redundant` experts, `even` where
+    sizes must divide (`uneven: refuse`), `compressed` where the workload asks for a smaller cache."""
 
     tp: int
     sp: int = 1
     pp: int = 1
     ep: int = 1
-    dp: int = 1
+    moe_tp: int = 1
+    redundant: int = 0
     even: bool = True
     compressed: bool = False
 

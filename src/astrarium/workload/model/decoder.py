@@ -31,7 +31,14 @@ from astrarium.workload.model.cached import (
     states_of,
 )
 from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes, delta_widths
-from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.experts import (
+    Experts,
+    expert_axes,
+    expert_ops,
+    expert_rules,
+    expert_sizes,
+    expert_weights,
+)
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers
@@ -43,6 +50,8 @@ from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, blo
 from astrarium.workload.model.prediction import prediction_block
 
 __all__ = ["Decoder"]
+
+STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_squares")
 
 
 def _decoder_rules(model: Decoder) -> Iterator[Problem]:
@@ -80,22 +89,22 @@ def _layouts(model: Decoder, split: Split) -> Iterator[Problem]:
     """What forbids a layout of inference."""
     if split.pp > model.layers:
         yield Problem("pp", f"{split.pp} stages of {model.layers} layers", f"at most {model.layers}")
-    if split.dp % split.ep:
-        yield from divides("ep", split.ep, split.dp, "replicas (ep is a part of dp)")
     if split.ep > 1 and model.moe is None:
         yield Problem("ep", f"{split.ep}, but the model has no experts", "1")
     if split.even:
-        yield from _even(model, split.tp, split.ep)
+        yield from _even(model, split)
 
 
-def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
+def _even(model: Decoder, split: Split) -> Iterator[Problem]:
+    tp = split.tp
     yield from divides("tp", tp, model.heads, "heads")
     if model.mla is None and model.groups % tp and tp % model.groups:
         yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
                       f"a divisor or a multiple of {model.groups}")
     yield from divides("tp", tp, model.ffn, "(ffn)")
     if model.moe is not None:
-        yield from divides("ep", ep, model.moe.experts, "experts")
+        yield from expert_rules(model.moe.experts, split)
+        yield from divides("moe_tp", split.moe_tp, model.moe.expert_ffn or model.ffn, "(expert_ffn)")
 
 
 def _cache(model: Decoder) -> Cache:
@@ -272,8 +281,8 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     kept = dropped(options, ops, "f", "dropout2")
     ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights), attention=mixer,
-                  widths={"choice": "index", "chosen": "index", "index_loss": "stats",
-                          **(delta_widths(model.delta) if kind.delta and model.delta else {})})
+                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"),
+                          **(delta_widths(model.delta, options) if kind.delta and model.delta else {})})
     learns = model.sparse is not None and options.packed is None and kind.indexes
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 
@@ -315,7 +324,7 @@ def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
     for name, heads in made[:2]:
         dims = f"[batch,seq,{heads},head]"
         if model.qk_norm:
-            ops.append(_head_norm(model, name, heads, weights))
+            ops += _head_norm(model, options, name, heads, weights)
             names[name] = f"{name}n"
         if model.positions == "rotary":     # two products and a sum; nothing but angles is needed for backward
             ops.append(point(f"rope_{name}", f"{names[name]}{dims} -> {name}r{dims}", 3 * model.rotary_share,
@@ -330,14 +339,19 @@ def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
     return ops + core(options, _work(model, kind, options), q=q, k=k, sinks="sinks" if model.sinks else "")
 
 
-def _head_norm(model: Decoder, name: str, heads: str, weights: dict[str, str]) -> Op:
-    """A norm over each head's vector, with the scale that the model has."""
+def _head_norm(model: Decoder, options: Options, name: str, heads: str, weights: dict[str, str]) -> list[Op]:
+    """A norm over each head's vector, or over all heads' (`all`: ranks of tp then sum up its squares, a number of fp32
+    a token: vLLM, SGLang), with the scale that the model has."""
     dims, scale = f"[batch,seq,{heads},head]", f"{name}_scale"
     if model.qk_norm_scale == "none":
-        return point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)
+        return [point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)]
     own = "head" if model.qk_norm_scale == "head" else f"{heads},head"
     weights[scale] = own.replace(",", " ")
-    return point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])
+    if model.qk_norm_scale == "head" or options.degrees.get("tp", 1) == 1:
+        return [point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])]
+    squares = f"{name}_squares[batch,seq]"
+    return [point(f"{name}_norm_squares", f"{name}{dims} -> {squares}", 2),
+            point(f"{name}_norm", f"{name}{dims} + {squares} + {scale}[{own}] -> {name}n{dims}", NORM["rms"] - 2)]
 
 
 def _one_chunk(model: Decoder, kind: LayerKind, options: Options) -> None:

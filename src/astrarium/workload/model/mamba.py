@@ -162,7 +162,7 @@ def _layer(model: Mamba, options: Options) -> Block:
                   NORM["rms"] + ACTIVATION["silu"] + 1),
             linear("out", "w[batch,seq,heads,p]", "heads,p,d", f"o{INSIDE}", weights, bias=False),
             add("residual", f"x{STREAM} + o{STREAM} -> y{STREAM}")]
-    widths = state_widths(model.state_format, "ubc")
+    widths = state_widths(model.state_format, "ubc", options)
     return block("layer", ops, weights, states=states, widths=widths)
 
 
