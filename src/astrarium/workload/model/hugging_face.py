@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from astrarium.config import ConfigError
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST", "from_mapping", "read_config", "readers"]
 
+_V4 = ("residual streams in several copies (hc_mult: hyper-connections), attention to compressed tokens "
+       "(compress_ratios: CSA and HCA) and its grouped output (o_groups)")
+UNMODELLED: Mapping[str, str] = MappingProxyType({
+    "deepseek_v4": _V4, "deepseek_ref": _V4,
+    "minimax_m3": "attention to blocks of tokens that heads of an indexer choose (sparse_attention_config)",
+    "minimax_m3_vl": "attention to blocks of tokens that heads of an indexer choose (sparse_attention_config)",
+    "kimi_k3": "a residual that attends to earlier layers (attn_res_block_size), and Kimi delta attention "
+               "(linear_attn_config)"})
+"""Values of `model_type` that are known, and what their models have that no family here has."""
 LARGEST = 1 << 24  # bytes of a config.json: one that lists the format of every module has 4 MB
 
 
@@ -84,6 +94,9 @@ def from_mapping(plain: object, name: str = "config.json") -> Model:
         raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
     keys = Keys(plain, name)
     kind, known = keys.text("model_type"), readers()
+    if kind in UNMODELLED:
+        raise UnsupportedError(f"{name}: model_type", f"{kind!r} has no model here: {UNMODELLED[kind]}",
+                               expected="a family without them: " + ", ".join(known))
     if kind not in known:
         raise UnsupportedError(f"{name}: model_type", f"{kind[:60]!r} has no family here",
                                expected="one of " + ", ".join(known), did_you_mean=nearest(kind, known))
