@@ -23,9 +23,10 @@ from astrarium.workload.model.base import Cache, Counts, Generation, Model
 from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, cached_core, sparse, states_of
 from astrarium.workload.model.decoder_counts import decoder_counts
 from astrarium.workload.model.decoder_rules import FEEDS, MIXERS, decoder_rules, layout_rules
+from astrarium.workload.model.decoder_shape import FullHeads
 from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_ops, delta_sizes, delta_widths
 from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
-from astrarium.workload.model.heads import FullHeads, head_axes, head_dims, head_sizes, sizes_of
+from astrarium.workload.model.heads import head_axes, head_dims, head_sizes, sizes_of
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from astrarium.workload.model.base import Count, Counts
 from astrarium.workload.model.cached import LayerKind
+from astrarium.workload.model.decoder_shape import Shape
 from astrarium.workload.model.delta_net import delta_counts
 from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.heads import sizes_of
@@ -15,13 +15,10 @@ from astrarium.workload.model.latent import latent_counts
 from astrarium.workload.model.mamba_mixer import mamba_counts
 from astrarium.workload.model.parameters import ffn_count, linear_count
 
-if TYPE_CHECKING:
-    from astrarium.workload.model.decoder import Decoder
-
 __all__ = ["decoder_counts"]
 
 
-def decoder_counts(model: Decoder) -> Counts:
+def decoder_counts(model: Shape) -> Counts:
     """(parameters by part, those of them that a token does not use)."""
     kinds = [model.layer(index) for index in range(model.layers)]
     norm = model.d_model * (2 if model.norm == "layer" else 1)
@@ -43,21 +40,21 @@ def decoder_counts(model: Decoder) -> Counts:
     return parts, routed * unused + parts["mtp"]
 
 
-def _norms(model: Decoder, kind: LayerKind) -> int:
+def _norms(model: Shape, kind: LayerKind) -> int:
     """Norms over d_model of one layer."""
     each = 2 if model.post_norms else 1
     beside = 3 if kind.moe and model.moe and model.moe.beside_ffn else 0
     return each * (kind.mixes + kind.feeds) + beside
 
 
-def _ffn_counts(model: Decoder, kind: LayerKind) -> Count:
+def _ffn_counts(model: Shape, kind: LayerKind) -> Count:
     """Parameters of one layer's FFN; 0 where it has experts in its place."""
     if not kind.feeds or (kind.moe and not (model.moe and model.moe.beside_ffn)):
         return 0
     return ffn_count(model.d_model, kind.inner or model.ffn, gated=model.gated, bias="mlp" in model.biases)
 
 
-def _expert_counts(model: Decoder, moe: Experts) -> tuple[Count, Count, Count]:
+def _expert_counts(model: Shape, moe: Experts) -> tuple[Count, Count, Count]:
     """Parameters of (all experts, the router) of one layer, and those of experts that a token does not go to."""
     inner, bias = moe.expert_ffn or model.ffn, "mlp" in model.biases
     expert = ffn_count(moe.latent or model.d_model, inner, gated=model.gated, bias=bias)
@@ -69,7 +66,7 @@ def _expert_counts(model: Decoder, moe: Experts) -> tuple[Count, Count, Count]:
             (moe.experts - moe.top_k) * expert)
 
 
-def _mixer_counts(model: Decoder, kind: LayerKind) -> tuple[Count, Count]:
+def _mixer_counts(model: Shape, kind: LayerKind) -> tuple[Count, Count]:
     """Parameters of (matrices, norms) of one layer's attention, or of what stands in its place."""
     if not kind.mixes:
         return 0, 0

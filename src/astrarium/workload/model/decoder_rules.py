@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from astrarium.config import Problem
 from astrarium.workload.divisors import divides
 from astrarium.workload.model.base import Split
+from astrarium.workload.model.decoder_shape import Shape
 from astrarium.workload.model.experts import expert_rules
-
-if TYPE_CHECKING:
-    from astrarium.workload.model.decoder import Decoder
 
 __all__ = ["FEEDS", "MIXERS", "decoder_rules", "layout_rules"]
 
@@ -20,7 +17,7 @@ FEEDS = ("ffn", "experts")
 """Words of a pattern: what mixes tokens, and what works on each by itself."""
 
 
-def decoder_rules(model: Decoder) -> Iterator[Problem]:
+def decoder_rules(model: Shape) -> Iterator[Problem]:
     if model.groups > model.heads:
         yield Problem("kv_heads", f"{model.groups} is more than {model.heads} heads", f"1 to {model.heads}")
     elif model.heads % model.groups:
@@ -39,7 +36,7 @@ def decoder_rules(model: Decoder) -> Iterator[Problem]:
                       f"0 to {model.layers}")
 
 
-def _attention_rules(model: Decoder) -> Iterator[Problem]:
+def _attention_rules(model: Shape) -> Iterator[Problem]:
     if model.positions == "learned" and model.max_positions is None:
         yield Problem("max_positions", "is missing", "the length of the learned position table")
     if model.full_heads is not None and (model.window is None or model.mla is not None):
@@ -58,7 +55,7 @@ def _attention_rules(model: Decoder) -> Iterator[Problem]:
         yield Problem("gated_heads", "means nothing with mla", "false")
 
 
-def _pattern_rules(model: Decoder) -> Iterator[Problem]:
+def _pattern_rules(model: Shape) -> Iterator[Problem]:
     """Kinds of layers, one by one: each of a mixer, an FFN, or both, that the model has."""
     for name, sizes in (("pattern", model.pattern), ("ffns", model.ffns)):
         if sizes is not None and len(sizes) != model.layers:
@@ -83,7 +80,7 @@ def _pattern_rules(model: Decoder) -> Iterator[Problem]:
         yield Problem("full_every", "means nothing beside pattern", "0")
 
 
-def layout_rules(model: Decoder, split: Split) -> Iterator[Problem]:
+def layout_rules(model: Shape, split: Split) -> Iterator[Problem]:
     """What forbids a layout of inference."""
     if split.pp > model.layers:
         yield Problem("pp", f"{split.pp} stages of {model.layers} layers", f"at most {model.layers}")
@@ -93,7 +90,7 @@ def layout_rules(model: Decoder, split: Split) -> Iterator[Problem]:
         yield from _even(model, split)
 
 
-def _even(model: Decoder, split: Split) -> Iterator[Problem]:
+def _even(model: Shape, split: Split) -> Iterator[Problem]:
     tp = split.tp
     yield from divides("tp", tp, model.heads, "heads")
     if model.mla is None and model.groups % tp and tp % model.groups:

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import NamedTuple
 
-from astrarium.config import Config, Knob
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.options import usual_axes
 from astrarium.workload.model.cached import HeadDims, LayerKind, kv_heads
+from astrarium.workload.model.decoder_shape import Shape
 
-if TYPE_CHECKING:
-    from astrarium.workload.model.decoder import Decoder
-
-__all__ = ["FullHeads", "HeadSizes", "head_axes", "head_dims", "head_sizes", "sizes_of"]
+__all__ = ["HeadSizes", "head_axes", "head_dims", "head_sizes", "sizes_of"]
 
 DIMS = ("kv_heads", "head", "head_v")
 FULL = ".full"          # ends the dims of layers that look at all tokens, where their heads are others
-
-
-class FullHeads(Config, frozen=True, kw_only=True):
-    """Heads of layers that look at all tokens, where those of layers with a window are others (Gemma 4, MiMo-V2)."""
-
-    kv_heads: Annotated[int, Knob("Key and value heads.", ge=1)]
-    head_size: Annotated[int | None, Knob("Length of a head's vectors; left out: as the others'.", ge=1)] = None
-    keys_are_values: Annotated[bool, Knob("Values are the keys as projected; there is no matrix for values.")] = False
-    sinks: Annotated[bool, Knob("Whether they have sinks, where the others do.")] = True
 
 
 class HeadSizes(NamedTuple):
@@ -41,7 +29,7 @@ class HeadSizes(NamedTuple):
     sinks: bool = False
 
 
-def sizes_of(model: Decoder, kind: LayerKind) -> HeadSizes:
+def sizes_of(model: Shape, kind: LayerKind) -> HeadSizes:
     """The heads of a layer with attention."""
     full = model.full_heads
     if full is None or kind.window is not None:
@@ -51,14 +39,14 @@ def sizes_of(model: Decoder, kind: LayerKind) -> HeadSizes:
     return HeadSizes(full.kv_heads, key, value, not full.keys_are_values, model.sinks and full.sinks)
 
 
-def head_dims(model: Decoder, kind: LayerKind) -> HeadDims:
+def head_dims(model: Shape, kind: LayerKind) -> HeadDims:
     """The dims of a layer with attention."""
     end = FULL if model.full_heads is not None and kind.window is None else ""
     sizes = sizes_of(model, kind)
     return HeadDims(*(f"{dim}{end}" for dim in (DIMS[0], DIMS[1], DIMS[1] if sizes.key == sizes.value else DIMS[2])))
 
 
-def head_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
+def head_sizes(model: Shape, options: Options) -> Mapping[str, Size]:
     """Sizes of these dims."""
     found: dict[str, Size] = {}
     for end, kind in (("", LayerKind(False, 1)), (FULL, LayerKind(False, None))):

@@ -8,8 +8,8 @@ from typing import Any
 
 from astrarium.config.coerce import shown
 from astrarium.errors import UnsupportedError
+from astrarium.workload.model.decoder_shape import FullHeads
 from astrarium.workload.model.experts import Experts
-from astrarium.workload.model.heads import FullHeads
 from astrarium.workload.model.hugging_face_decoders import common, grouped
 from astrarium.workload.model.hugging_face_experts import state_format, within
 from astrarium.workload.model.hugging_face_keys import Fields, Keys, Readers
