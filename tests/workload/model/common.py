@@ -76,6 +76,12 @@ SAMPLES: dict[str, dict[str, Any]] = {
                     "layer_types": ["sliding_attention", "sliding_attention", "full_attention"], "num_experts": 8,
                     "enable_moe_block": True, "top_k_experts": 2, "moe_intermediate_size": 48, "pad_token_id": 0,
                     "hidden_size_per_layer_input": 0},
+    "minimax_m3": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "rotary_dim": 8, "hidden_act": "swigluoai",
+                   "intermediate_size": 48, "dense_intermediate_size": 160, "shared_intermediate_size": 48,
+                   "num_local_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "use_routing_bias": True,
+                   "moe_layer_freq": [0, 1, 1], "sparse_attention_config": {
+                       "sparse_attention_freq": [0, 1, 1], "sparse_num_index_heads": 2, "sparse_index_dim": 24,
+                       "sparse_block_size": 8, "sparse_topk_blocks": 4, "sparse_local_block": 1}},
     "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 96, "vocab_size": 1000},
     "gpt_neox": {**_TRUNK, "hidden_act": "gelu", "use_parallel_residual": True},
     "opt": {**_TRUNK, "ffn_dim": 192, "word_embed_proj_dim": 64, "do_layer_norm_before": True},
@@ -95,8 +101,8 @@ SAMPLES: dict[str, dict[str, Any]] = {
 
 SAMPLES |= {"qwen3_vl_text": SAMPLES["qwen3"], "qwen3_vl_moe_text": SAMPLES["qwen3_moe"]}
 for _text, _whole in (("llama4_text", "llama4"), ("qwen3_vl_text", "qwen3_vl"), ("qwen3_vl_moe_text", "qwen3_vl_moe"),
-                      ("qwen3_5_text", "qwen3_5"), ("gemma4_text", "gemma4"), ("qwen3_5_moe_text", "qwen3_5_moe"),
-                      ("kimi_k2", "kimi_k25")):
+                      ("qwen3_5_text", "qwen3_5"), ("qwen3_5_moe_text", "qwen3_5_moe"), ("kimi_k2", "kimi_k25"),
+                      ("gemma4_text", "gemma4"), ("minimax_m3", "minimax_m3_vl")):
     SAMPLES[_whole] = {"text_config": {"model_type": _text, **SAMPLES[_text]}, "vision_config": {"depth": 2}}
 
 HEADS = {"bert": "BertForPreTraining", "vit": "ViTForImageClassification", "t5": "T5ForConditionalGeneration",

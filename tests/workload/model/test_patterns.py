@@ -49,6 +49,13 @@ def step() -> tuple[int, int]:
     return HEAD + 6 * D + 3 * attention + 3 * D * FFN + 2 * routed, 2 * 6 * EXPERT
 
 
+def minimax_m3() -> tuple[int, int]:
+    """Two of three layers have an indexer: a query of 24 numbers for each of 2 heads, a key, and their norms."""
+    attention, indexer = D * (8 + 2 * 2) * 16 + 8 * 16 * D + 2 * 16, D * 3 * 24 + 2 * 24
+    routed = 9 * EXPERT + 8 * (D + 1)
+    return HEAD + 6 * D + 3 * attention + 2 * indexer + 3 * D * FFN + 2 * routed, 2 * 6 * EXPERT
+
+
 def gemma4() -> tuple[int, int]:
     """Four norms and three for experts; a layer that sees all has no matrix for values; the head is the embedding."""
     window = D * (8 + 2 * 4) * 16 + 8 * 16 * D + 2 * 16
@@ -65,7 +72,7 @@ def nemotron_nas() -> tuple[int, int]:
 
 @pytest.mark.parametrize(("kind", "hand"), [
     ("nemotron_h", nemotron_h()), ("mimo_v2_flash", mimo()), ("step3p7", step()), ("gemma4_text", gemma4()),
-    ("nemotron-nas", nemotron_nas())])
+    ("nemotron-nas", nemotron_nas()), ("minimax_m3", minimax_m3())])
 def test_parameters_by_hand(kind: str, hand: tuple[int, int]) -> None:
     found = parameters(from_mapping(sample(kind)))
     assert (found.total, found.total - found.active) == hand
@@ -77,6 +84,7 @@ def test_parameters_by_hand(kind: str, hand: tuple[int, int]) -> None:
     ("mimo_v2_flash", 20, 20 * 2 * (16 + 8) + 2 * 20 * 4 * (16 + 8)),
     ("gemma4_text", 100, 100 * 2 * 2 * 32 + 2 * 32 * 2 * 4 * 16),
     ("nemotron-nas", 100, 2 * 100 * 2 * 2 * 24),
+    ("minimax_m3", 100, 3 * 100 * 2 * 2 * 16 + 2 * 100 * 24),       # all tokens stay cached
 ])
 def test_cache_of_a_sequence_by_hand(kind: str, tokens: int, numbers: int) -> None:
     replica = replica_of(Inference(from_mapping(sample(kind)), batch=1, prompt=40, generated=3))
@@ -84,7 +92,7 @@ def test_cache_of_a_sequence_by_hand(kind: str, tokens: int, numbers: int) -> No
     assert cache_blocks([replica], 1e9, 16, 100).of(1) >= 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "minimax_m3"])
 @pytest.mark.parametrize("how", [
     {"phase": "prefill", "tp": 2, "pp": 3, "chunk": 24}, {"phase": "decode", "dp": 2, "context": 50, "tp": 4}])
 def test_every_kind_generates(kind: str, how: dict[str, Any]) -> None:
@@ -107,6 +115,18 @@ def test_latent_experts_send_latents() -> None:
         assert max(sent) == 2 * 2 * 2 * size        # two tokens to two experts each, in bf16
 
 
+def test_attention_reads_the_blocks_that_were_chosen() -> None:
+    """4 blocks of 8 tokens of 500 that are cached, and of the indexer all; in training it is refused."""
+    work = Inference(from_mapping(sample("minimax_m3")), batch=1, phase="decode", context=499)
+    steps = {step.name: step for block in replica_of(work).pieces(Packed((Sequences(1, 1, 499),))).blocks
+             for step in block.forward.steps}
+    kernels = [step.kernel for name, step in steps.items() if name.endswith(".attention") and step.kernel]
+    assert sorted(kernel.shape[4] for kernel in kernels) == [32, 500]
+    assert steps["expert_layer.index_scores"].gemm == 2 * 500 * 2 * 24
+    with pytest.raises(InputError, match="attention to blocks of tokens is not modelled in training"):
+        ar.simulate(design(ar.Transformer(work.model, global_batch=4, seq=64)))
+
+
 def model(**more: Any) -> Decoder:
     return Decoder(layers=3, d_model=64, heads=4, ffn=128, vocab=500, **more)
 
@@ -127,7 +147,7 @@ def test_patterns_that_cannot_be(more: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "feature"), [
-    ("deepseek_v4", "hyper-connections"), ("minimax_m3", "blocks of tokens"), ("kimi_k3", "attn_res_block_size")])
+    ("deepseek_v4", "hyper-connections"), ("deepseek_ref", "CSA and HCA"), ("kimi_k3", "attn_res_block_size")])
 def test_what_no_family_has_is_named(kind: str, feature: str) -> None:
     with pytest.raises(InputError, match=f"model_type: '{kind}' has no model here: .*{re.escape(feature)}"):
         from_mapping({"model_type": kind})

@@ -162,12 +162,16 @@ def states_of(kind: LayerKind, heads: HeadDims = HEADS) -> Mapping[str, str]:
 
 
 def cached_core(kind: LayerKind, options: Options, q: str, k: str, heads: HeadDims = HEADS, *,
-                owner: bool) -> list[Op]:
-    """From queries, and in the layer that owns the cache keys and values, to the heads' outputs `o`."""
+                owner: bool, read: int | None = None) -> list[Op]:
+    """From queries, and in the layer that owns the cache keys and values, to the heads' outputs `o`. `read`: of all
+    that is cached, the tokens that a query sees, where an indexer chooses them."""
     context, kv = f"ctx{_suffix(kind)}", heads.kv
     ops = [append(name, f"{source}[batch,seq.all,{kv},{size}] -> {state}[batch,{context},{kv},{size}]")
            for name, source, state, size in (("cache_k", k, KEYS, heads.key), ("cache_v", "v", VALUES, heads.value))
            ] if owner else []
+    if read is not None:
+        kind = kind._replace(window=read)
+        context = f"ctx{_suffix(kind)}"
     for each in parts_of(options):
         part = each._replace(fresh=each.fresh and owner)
         if part.fresh:

@@ -31,7 +31,7 @@ from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers
 from astrarium.workload.model.hugging_face_patterns import PATTERNS
-from astrarium.workload.model.indexer import INDEX_LOSS, Indexer, index_sizes
+from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_LOSS, INDEX_STATE, Indexer, block_ops, index_sizes
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.latent import Latent, latent_heads, latent_sizes, latent_states
 from astrarium.workload.model.mamba_mixer import MambaMixer, mamba_axes, mamba_ops, mamba_sizes, mamba_widths
@@ -161,10 +161,11 @@ class Decoder(Model, frozen=True, kw_only=True):
             "positions": self.max_positions or 1, **mamba_sizes(self.mamba, options),
             **latent_sizes(self.mla, self.d_model), **expert_sizes(self.moe, self.ffn, options),
             **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
-            **delta_sizes(self.delta, options), **index_sizes(self.sparse)}
+            **delta_sizes(self.delta, options), **index_sizes(self.sparse, options)}
         return Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
                      {**expert_axes(options), **cache_axes(options), **delta_axes(), **head_axes(options),
-                      **mamba_axes(self.mamba, options), **{f"ffn.{inner}": ("tp",) for inner in self.ffns or ()}},
+                      **mamba_axes(self.mamba, options), "index_kv": ("tp",),
+                      **{f"ffn.{inner}": ("tp",) for inner in self.ffns or ()}},
                      tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
 
     def counts(self) -> Counts:
@@ -246,6 +247,8 @@ def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
             ops.append(point("gated", f"o{dims} + hg{dims} -> og{dims}", ACTIVATION["silu"]))
         if options.packed is not None:
             states |= latent_states(kind, model.sparse) if model.mla else states_of(kind, head_dims(model, kind))
+            if model.sparse is not None and kind.sparse and not model.mla:
+                states[INDEX_CACHE] = INDEX_STATE
     return [*ops, linear("out", f"{result}[batch,seq,{heads},{size}]", f"{heads},{size},d", f"a{INSIDE}", weights,
                          bias="out" in model.biases and kind.attends)]
 
@@ -280,9 +283,13 @@ def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
             names[name] = f"{name}r"
     if sizes.sinks:
         weights["sinks"] = "heads"
+    blocks = model.sparse if kind.sparse else None
+    if blocks is not None and owner:
+        ops += block_ops(options, weights)
     if options.packed is not None:
         _one_chunk(model, kind, options)
-        return ops + cached_core(kind, options, names["q"], names["k"], heads, owner=owner)
+        return ops + cached_core(kind, options, names["q"], names["k"], heads, owner=owner,
+                                 read=None if blocks is None else blocks.top_k)
     return ops + core(options, _work(model, kind, options), q=names["q"], k=names["k"], kv=heads.kv,
                       sizes=(heads.key, heads.value), sinks="sinks" if sizes.sinks else "")
 

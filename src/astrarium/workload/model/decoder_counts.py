@@ -10,7 +10,7 @@ from astrarium.workload.model.decoder_shape import Shape
 from astrarium.workload.model.delta_net import delta_counts
 from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.heads import sizes_of
-from astrarium.workload.model.indexer import index_counts
+from astrarium.workload.model.indexer import block_counts, index_counts
 from astrarium.workload.model.latent import latent_counts
 from astrarium.workload.model.mamba_mixer import mamba_counts
 from astrarium.workload.model.parameters import ffn_count, linear_count
@@ -76,10 +76,10 @@ def _mixer_counts(model: Shape, kind: LayerKind) -> tuple[Count, Count]:
         return mamba_counts(model.mamba, model.d_model)
     if model.mla is not None:
         matrices, norms = latent_counts(model.mla, model.d_model, model.heads, bias="out" in model.biases)
-        more: tuple[int, int] = (0, 0)
-        if model.sparse is not None and kind.sparse and kind.indexes:
-            more = index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
-        return matrices + more[0], norms + more[1]
+        if model.sparse is None or not kind.sparse or not kind.indexes:
+            return matrices, norms
+        indexer = index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
+        return matrices + indexer[0], norms + indexer[1]
     sizes = sizes_of(model, kind)
     query, keys, values = model.heads * sizes.key, sizes.kv * sizes.key, sizes.kv * sizes.value
     made = query * (2 if model.gated_heads else 1) + keys + (values if sizes.projected else 0)
@@ -87,4 +87,5 @@ def _mixer_counts(model: Shape, kind: LayerKind) -> tuple[Count, Count]:
     every: Mapping[str, Count] = {"head": 2 * sizes.key, "all": query + keys, "none": 0}
     scales = every[model.qk_norm_scale] if model.qk_norm else 0
     out = linear_count(model.heads * sizes.value, model.d_model, "out" in model.biases)
-    return matrices + out, scales
+    more = block_counts(model.sparse, model.d_model) if model.sparse is not None and kind.sparse else (0, 0)
+    return matrices + out + more[0], scales + more[1]

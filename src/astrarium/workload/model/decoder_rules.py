@@ -45,8 +45,13 @@ def _attention_rules(model: Shape) -> Iterator[Problem]:
         yield Problem("full_every", "means nothing without window or delta", "one of them, or 0")
     if model.window is not None and model.delta is not None:
         yield Problem("window", "means nothing with delta", "no window")
-    if model.sparse is not None and (model.mla is None or model.mla.q_rank is None):
+    if model.sparse is not None and model.mla is not None and model.mla.q_rank is None:
         yield Problem("sparse", "needs mla with q_rank, from which the indexer makes its queries", "both, or neither")
+    if model.sparse is not None and model.mla is None and model.sparse.heads != model.groups:
+        yield Problem("sparse.heads", f"{model.sparse.heads}, but beside ordinary heads each of keys has one",
+                      f"{model.groups}, or mla")
+    if model.sparse is not None and model.mla is not None and model.sparse.block > 1:
+        yield Problem("sparse.block", "is for sparse attention without mla", "1")
     if model.sparse is not None and model.sparse.layers is not None and 0 not in model.sparse.layers:
         yield Problem("sparse.layers", "the first layer has no layer before it that chooses", "0 among them")
     if model.sparse is not None and model.window is not None:

@@ -30,8 +30,6 @@ _V4 = ("residual streams in several copies (hc_mult: hyper-connections), attenti
        "(compress_ratios: CSA and HCA) and its grouped output (o_groups)")
 UNMODELLED: Mapping[str, str] = MappingProxyType({
     "deepseek_v4": _V4, "deepseek_ref": _V4,
-    "minimax_m3": "attention to blocks of tokens that heads of an indexer choose (sparse_attention_config)",
-    "minimax_m3_vl": "attention to blocks of tokens that heads of an indexer choose (sparse_attention_config)",
     "kimi_k3": "a residual that attends to earlier layers (attn_res_block_size), and Kimi delta attention "
                "(linear_attn_config)"})
 """Values of `model_type` that are known, and what their models have that no family here has."""

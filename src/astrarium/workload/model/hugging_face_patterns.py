@@ -13,6 +13,7 @@ from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.hugging_face_decoders import common, grouped
 from astrarium.workload.model.hugging_face_experts import state_format, within
 from astrarium.workload.model.hugging_face_keys import Fields, Keys, Readers
+from astrarium.workload.model.indexer import Indexer
 from astrarium.workload.model.mamba_mixer import MambaMixer
 
 __all__ = ["PATTERNS"]
@@ -38,6 +39,12 @@ def _with(keys: Keys, more: Mapping[str, Any]) -> Keys:
     """The file with values for keys that it lacks."""
     given = {key: value for key, value in keys.plain.items() if value is not None}
     return Keys({**more, **given}, keys.name, keys.seen, keys.notes, keys.assumed)
+
+
+def _without(keys: Keys, key: str) -> Keys:
+    """The file without a key."""
+    return Keys({name: value for name, value in keys.plain.items() if name != key}, keys.name, keys.seen, keys.notes,
+                keys.assumed)
 
 
 def _nemotron_h(keys: Keys) -> Fields:
@@ -176,6 +183,35 @@ def _gemma4(keys: Keys) -> Fields:
             "pattern": tuple(f"{sight}+{feed}" for sight in sights)}
 
 
+def _minimax_m3(keys: Keys) -> Fields:
+    """Dense layers that see all, then experts and attention to blocks of tokens that an indexer chooses."""
+    found = grouped(_with(_without(keys, "hidden_act"), {"hidden_act": "silu"}))
+    keys.only("hidden_act", "swigluoai", "silu")
+    keys.only("qk_norm_type", "per_head")
+    keys.only("attention_output_gate", False)
+    keys.only("scoring_func", "sigmoid")
+    keys.only("shared_intermediate_size", keys.whole("intermediate_size"))
+    index = keys.inner("sparse_attention_config")
+    index.only("use_sparse_attention", True)
+    index.only("sparse_score_type", "max")
+    index.only("sparse_init_block", 0)
+    size = index.whole("sparse_block_size")     # the newest block is one of those that are chosen
+    sparse = Indexer(heads=index.whole("sparse_num_index_heads"), head_size=index.whole("sparse_index_dim"), block=size,
+                     top_k=size * index.whole("sparse_topk_blocks"))
+    sights = _kinds(index, "sparse_attention_freq", index.listed("sparse_attention_freq"), {0: "full", 1: "sparse"},
+                    found["layers"])
+    feeds = _kinds(keys, "moe_layer_freq", keys.listed("moe_layer_freq"), {0: "ffn", 1: "experts"}, found["layers"])
+    moe = Experts(experts=keys.whole("num_local_experts"), top_k=keys.whole("num_experts_per_tok"), router="sigmoid",
+                  expert_ffn=keys.whole("intermediate_size"), shared_experts=keys.whole("n_shared_experts"),
+                  router_bias=keys.flag("use_routing_bias", False))
+    keys.unused("first_k_dense_replace", "moe_intermediate_size", "use_gemma_norm", "num_mtp_modules")
+    _no_prediction(keys)
+    head = keys.whole("head_dim", 128)
+    return {**found, "ffn": keys.whole("dense_intermediate_size"), "qk_norm": keys.flag("use_qk_norm", True),
+            "rotary_share": keys.whole("rotary_dim", head) / head, "sparse": sparse, "moe": moe,
+            "pattern": tuple(f"{sight}+{feed}" for sight, feed in zip(sights, feeds, strict=True))}
+
+
 PATTERNS: Readers = MappingProxyType({
     "nemotron_h": _nemotron_h, "nemotron-nas": _nemotron_nas, "mimo_v2_flash": _mimo_v2, "step3p7": _step,
-    "gemma4_text": _gemma4, "gemma4": within(_gemma4)})
+    "gemma4_text": _gemma4, "gemma4": within(_gemma4), "minimax_m3": _minimax_m3, "minimax_m3_vl": within(_minimax_m3)})
