@@ -44,7 +44,11 @@ STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_square
 
 
 def _cache(model: Decoder) -> Cache:
-    return Cache(heads=1 if model.mla is not None else model.groups, sight=lambda index: model.layer(index).window)
+    def sight(index: int) -> int | None:
+        kind = model.layer(index)
+        return kind.window if kind.attends else 1       # a state, or nothing, does not grow
+
+    return Cache(heads=1 if model.mla is not None else model.groups, sight=sight)
 
 
 class Decoder(Model, frozen=True, kw_only=True):

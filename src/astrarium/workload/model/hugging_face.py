@@ -90,6 +90,9 @@ def from_mapping(plain: object, name: str = "config.json") -> Model:
     """The model that the decoded content of a config.json describes; `name` stands in messages. Raises InputError."""
     if not isinstance(plain, dict):
         raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
+    if "peft_type" in plain:
+        raise UnsupportedError(f"{name}: peft_type", f"adapters ({shown(plain['peft_type'])}) have no model here",
+                               expected="the config.json of the model that they adapt")
     keys = Keys(plain, name)
     kind, known = keys.text("model_type"), readers()
     if kind in UNMODELLED:
