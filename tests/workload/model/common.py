@@ -82,6 +82,11 @@ SAMPLES: dict[str, dict[str, Any]] = {
                    "moe_layer_freq": [0, 1, 1], "sparse_attention_config": {
                        "sparse_attention_freq": [0, 1, 1], "sparse_num_index_heads": 2, "sparse_index_dim": 24,
                        "sparse_block_size": 8, "sparse_topk_blocks": 4, "sparse_local_block": 1}},
+    "deepseek_v4": {**{key: value for key, value in _TRUNK.items() if key != "intermediate_size"}, **_EXPERTS,
+                    "num_key_value_heads": 1, "head_dim": 16, "qk_rope_head_dim": 8, "compress_ratios": [0, 4, 128, 4],
+                    "sliding_window": 32, "q_lora_rank": 40, "o_groups": 4, "o_lora_rank": 24, "index_n_heads": 4,
+                    "index_head_dim": 12, "index_topk": 8, "n_routed_experts": 8, "n_shared_experts": 1, "hc_mult": 4,
+                    "scoring_func": "sqrtsoftplus", "num_hash_layers": 1},
     "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 96, "vocab_size": 1000},
     "gpt_neox": {**_TRUNK, "hidden_act": "gelu", "use_parallel_residual": True},
     "opt": {**_TRUNK, "ffn_dim": 192, "word_embed_proj_dim": 64, "do_layer_norm_before": True},
@@ -99,6 +104,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
                 "num_mel_bins": 20, "max_source_positions": 160, "max_target_positions": 44, "pad_token_id": 0},
 }
 
+SAMPLES |= {"deepseek_ref": SAMPLES["deepseek_v4"]}
 SAMPLES |= {"qwen3_vl_text": SAMPLES["qwen3"], "qwen3_vl_moe_text": SAMPLES["qwen3_moe"]}
 for _text, _whole in (("llama4_text", "llama4"), ("qwen3_vl_text", "qwen3_vl"), ("qwen3_vl_moe_text", "qwen3_vl_moe"),
                       ("qwen3_5_text", "qwen3_5"), ("qwen3_5_moe_text", "qwen3_5_moe"), ("kimi_k2", "kimi_k25"),

@@ -15,7 +15,7 @@ _SPREAD = ("heads", "m_heads", "experts")
 """Dims that make a product a batch where fewer of the other operand ride along."""
 
 
-_PLAIN = ("vocab", "experts.router", "gate")     # dims of matrices that no checkpoint quantises
+_PLAIN = ("vocab", "experts.router", "gate", "mixes", "mixes.head")     # dims of matrices that no checkpoint quantises
 
 
 def role_of(weight: str, block: Block) -> str:

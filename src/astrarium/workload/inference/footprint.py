@@ -17,6 +17,8 @@ from astrarium.workload.model.base import cache_of
 
 __all__ = ["CacheBlocks", "StageFootprint", "cache_blocks", "footprint", "max_batch"]
 
+FAR = 4096      # tokens, a multiple of those of a compressed entry
+
 
 class StageFootprint(Struct, frozen=True):
     """Bytes on a rank of one pipeline stage: of the model and its draft, the cache at its fullest, and the most that a
@@ -123,15 +125,24 @@ def _blocks(models: Sequence[Replica], stage: int, free: float, block: int) -> C
 
 
 def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | None, float, float]]:
-    """Of every layer of a stage: tokens that it looks back, bytes of a block of tokens, bytes that do not grow."""
+    """Of every layer of a stage: tokens that it looks back, bytes of a block of those, bytes that do not grow; and
+    (None, bytes of a block, 0) of what grows beyond them (compressed tokens)."""
     cache, spread = cache_of(replica.model), replica.mesh.size(("sp",))
-    one = replica.cache_of_layers(_of(1, spread), stage)
+
+    def bytes_of(tokens: int, place: int) -> float:
+        return replica.cache_of_layers(_of(tokens, spread), stage)[place] / spread
+
     first = sum(replica.layers_of(len(replica.pieces(_of(1, spread)).layers))[:stage])
-    for place, size in enumerate(one):
-        sight = None if cache is None else cache.sight(first + place)
-        more = block if sight is None else min(block, sight - 1)
-        grown = (replica.cache_of_layers(_of(1 + more, spread), stage)[place] - size) / more if more else 0.0
-        yield sight, block * grown / spread, (size - grown) / spread
+    for place in range(len(replica.cache_of_layers(_of(1, spread), stage))):
+        sight, one = None if cache is None else cache.sight(first + place), bytes_of(1, place)
+        near = (bytes_of(1 + block, place) - one) / block
+        if sight is None:
+            yield None, block * near, one - near
+            continue
+        far = (bytes_of(sight + 2 * FAR, place) - bytes_of(sight + FAR, place)) / FAR
+        near = (bytes_of(sight, place) - one) / (sight - 1) if sight > 1 else far
+        yield sight, block * (near - far), one - near
+        yield None, block * far, 0.0
 
 
 def _of(tokens: int, count: int) -> Packed:

@@ -34,7 +34,7 @@ class LayerKind(NamedTuple):
     whether a gated delta net or a Mamba mixer stands in the place of attention, and whether sparse attention has an
     indexer here or takes the choice of the layer before. `sparse` False: attention to all tokens beside layers of
     sparse attention. `mixes`, `feeds`: whether there is attention (or what stands in its place), and an FFN or experts;
-    `inner`: size of the FFN (None: the model's)."""
+    `inner`: size of the FFN (None: the model's). `ratio`: tokens of a compressed entry, where attention is to those."""
 
     moe: bool
     window: int | None
@@ -45,6 +45,7 @@ class LayerKind(NamedTuple):
     mixes: bool = True
     feeds: bool = True
     inner: int | None = None
+    ratio: int | None = None
 
     @property
     def attends(self) -> bool:

@@ -21,6 +21,7 @@ from astrarium.workload.graph.ir import Block, Op, add, gather, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Cache, Counts, Generation, Model
 from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, cached_core, sparse, states_of
+from astrarium.workload.model.compressed import Compressed, compressed_axes, compressed_ops, compressed_sizes
 from astrarium.workload.model.decoder_counts import decoder_counts
 from astrarium.workload.model.decoder_rules import FEEDS, MIXERS, decoder_rules, layout_rules
 from astrarium.workload.model.decoder_shape import FullHeads
@@ -37,6 +38,7 @@ from astrarium.workload.model.latent import Latent, latent_heads, latent_sizes, 
 from astrarium.workload.model.mamba_mixer import MambaMixer, mamba_axes, mamba_ops, mamba_sizes, mamba_widths
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, block, core, dropped, ffn, linear, norm
 from astrarium.workload.model.prediction import prediction_block, renamed
+from astrarium.workload.model.streams import STREAMS, collapsed, expanded, stream_sizes, with_streams
 
 __all__ = ["Decoder"]
 
@@ -46,7 +48,8 @@ STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_square
 def _cache(model: Decoder) -> Cache:
     def sight(index: int) -> int | None:
         kind = model.layer(index)
-        return kind.window if kind.attends else 1       # a state, or nothing, does not grow
+        window = model.compressed.window if model.compressed else kind.window
+        return window if kind.attends else 1        # a state, or nothing, does not grow
 
     return Cache(heads=1 if model.mla is not None else model.groups, sight=sight)
 
@@ -103,6 +106,10 @@ class Decoder(Model, frozen=True, kw_only=True):
                                                  )] = None
     value_size: Annotated[int | None, Knob("Length of a head's value; left out: head_size.", ge=1)] = None
     post_norms: Annotated[bool, Knob("Norms also over what attention and FFN give (Gemma).")] = False
+    compressed: Annotated[Compressed | None, Knob("Attention to a window and to compressed tokens; left out: none."
+                                                     )] = None
+    streams: Annotated[int, Knob("Copies of the residual stream, which layers mix (hyper-connections, DeepSeek-V4).",
+                                 ge=1, lt=65)] = 1
     mtp: Annotated[int, Knob("Modules for multi-token prediction (DeepSeek-V3), trained beside the head; inference "
                              "leaves them out.", ge=0, lt=65)] = 0
 
@@ -136,7 +143,7 @@ class Decoder(Model, frozen=True, kw_only=True):
         routed = moe is not None and index >= moe.dense_layers and (index - moe.dense_layers + 1) % moe.every == 0
         full = self.full_every > 0 and (index + 1) % self.full_every == 0
         return LayerKind(routed, None if full else self.window, self.delta is not None and not full, indexes,
-                         inner=inner)
+                         inner=inner, ratio=self.compressed.ratios[index] if self.compressed else None)
 
     def ep_units(self) -> int | None:
         """Experts of a layer, which ep divides; None: the model has none."""
@@ -150,7 +157,10 @@ class Decoder(Model, frozen=True, kw_only=True):
         number = {kind: 1 + place for place, kind in enumerate(distinct)}
         head = language_head(options, norm_kind=self.norm, tied=self.tied_embeddings, bias="head" in self.biases)
         layers = tuple(_layer(self, kind, options, owner=owner) for kind, owner in distinct)
-        blocks = (_embedding(self, options), *layers, head)
+        first = _embedding(self, options)
+        if self.streams > 1:
+            first, head = with_streams(first, head)
+        blocks = (first, *layers, head)
         if options.packed is not None:
             blocks = tuple(sparse(block, options.packed.density) for block in blocks)
         last: tuple[int, ...] = (len(blocks) - 1,) if options.packed is None or options.packed.sampled else ()
@@ -165,10 +175,11 @@ class Decoder(Model, frozen=True, kw_only=True):
             "positions": self.max_positions or 1, **mamba_sizes(self.mamba, options),
             **latent_sizes(self.mla, self.d_model), **expert_sizes(self.moe, self.ffn, options),
             **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
-            **delta_sizes(self.delta, options), **index_sizes(self.sparse, options)}
+            **delta_sizes(self.delta, options), **index_sizes(self.sparse, options), **stream_sizes(self.streams),
+            **compressed_sizes(self.compressed, int(self.head), options)}
         return Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
                      {**expert_axes(options), **cache_axes(options), **delta_axes(), **head_axes(options),
-                      **mamba_axes(self.mamba, options), "index_kv": ("tp",),
+                      **mamba_axes(self.mamba, options), "index_kv": ("tp",), **compressed_axes(),
                       **{f"ffn.{inner}": ("tp",) for inner in self.ffns or ()}},
                      tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
 
@@ -188,25 +199,36 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     ops: list[Op] = []
     weights: dict[str, str] = {}
     states: dict[str, str] = {}
-    middle = "r" if kind.mixes else "x"
+    middle, several = "r" if kind.mixes else "x", model.streams > 1
     if kind.mixes:
-        ops.append(norm(model.norm, "norm1", "x", "h", weights))
+        ops += collapsed("streams1", "x", "x1", weights) if several else []
+        ops.append(norm(model.norm, "norm1", "x1" if several else "x", "h", weights))
         ops += _mixer(model, kind, options, weights, states, owner=owner)
     mixer = frozenset(weights)
     if kind.mixes:
         kept = dropped(options, ops, _post_norm(model, ops, "a", "post_norm1", weights), "dropout1")
-        ops.append(add("residual1", f"x{STREAM} + {kept}{STREAM} -> {middle if kind.feeds else 'y'}{STREAM}"))
+        ops.append(_joined(model, "1", "x", kept, middle if kind.feeds else "y"))
     if kind.feeds:
-        ops.append(norm(model.norm, "norm2", "x" if model.parallel else middle, "g", weights))
+        ops += collapsed("streams2", middle, "r1", weights) if several else []
+        ops.append(norm(model.norm, "norm2", "r1" if several else "x" if model.parallel else middle, "g", weights))
         ops += _feed(model, kind, options, weights, middle)
         kept = dropped(options, ops, _post_norm(model, ops, "f", "post_norm2", weights), "dropout2")
-        ops.append(add("residual2", f"{middle}{STREAM} + {kept}{STREAM} -> y{STREAM}"))
+        ops.append(_joined(model, "2", middle, kept, "y"))
     own = {**(delta_widths(model.delta, options) if kind.delta and model.delta else {}),
            **(mamba_widths(model.mamba, options) if kind.mamba and model.mamba else {})}
+    stream = STREAMS if several else STREAM
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights), attention=mixer,
+                  start=f"x{stream}", end=f"y{stream}",
                   widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"), **own})
     learns = model.sparse is not None and options.packed is None and kind.attends and kind.sparse and kind.indexes
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
+
+
+def _joined(model: Decoder, number: str, stream: str, kept: str, target: str) -> Op:
+    """The stream with what a part of the layer adds to it."""
+    if model.streams > 1:
+        return expanded(f"streams{number}", kept, stream, target, model.streams)
+    return add(f"residual{number}", f"{stream}{STREAM} + {kept}{STREAM} -> {target}{STREAM}")
 
 
 def _post_norm(model: Decoder, ops: list[Op], tensor: str, name: str, weights: dict[str, str]) -> str:
@@ -241,6 +263,9 @@ def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
         ops, heads, size, result = delta_ops(model.delta, options, weights, states), "v_heads", "v_size", "o"
     elif kind.mamba and model.mamba:
         ops, heads, size, result = mamba_ops(model.mamba, options, weights, states), "m_heads", "p", "w"
+    elif model.compressed is not None:
+        ops = compressed_ops(model.compressed, kind.ratio or 0, model.rotary_share, options, weights, states)
+        heads, size, result = "out_groups", "out_rank", "low"
     else:
         ops, heads, result = _heads(model, kind, options, weights, owner=owner), "heads", "o"
         size = head_dims(model, kind).value if model.mla is None else "v_size"
@@ -258,8 +283,9 @@ def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
 
 
 def _name(kind: LayerKind, owner: bool) -> str:
+    ratio = [] if kind.ratio is None else [f"compressed{kind.ratio}"]
     return "_".join([*([] if owner else ["sharing"]), *(["window"] if kind.window is not None else []),
-                     *(["delta"] if kind.delta else []), *(["mamba"] if kind.mamba else []),
+                     *(["delta"] if kind.delta else []), *(["mamba"] if kind.mamba else []), *ratio,
                      *([] if kind.mixes else ["feed"]), *([] if kind.indexes else ["choice_sharing"]),
                      *(["expert"] if kind.moe else []), "layer"])
 

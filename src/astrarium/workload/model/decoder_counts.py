@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from astrarium.workload.model.base import Count, Counts
 from astrarium.workload.model.cached import LayerKind
+from astrarium.workload.model.compressed import compressed_counts
 from astrarium.workload.model.decoder_shape import Shape
 from astrarium.workload.model.delta_net import delta_counts
 from astrarium.workload.model.experts import Experts
@@ -14,6 +15,7 @@ from astrarium.workload.model.indexer import block_counts, index_counts
 from astrarium.workload.model.latent import latent_counts
 from astrarium.workload.model.mamba_mixer import mamba_counts
 from astrarium.workload.model.parameters import ffn_count, linear_count
+from astrarium.workload.model.streams import stream_counts
 
 __all__ = ["decoder_counts"]
 
@@ -31,6 +33,8 @@ def decoder_counts(model: Shape) -> Counts:
         "norms": sum(norm * _norms(model, kind) + mixed[kind][1] for kind in kinds) + norm * (
             2 if model.embedding_norm else 1),
         "head": linear_count(0 if model.tied_embeddings else model.d_model, model.vocab, "head" in model.biases)}
+    part, head = stream_counts(model.streams, model.d_model)
+    parts["streams"] = sum(kind.mixes + kind.feeds for kind in kinds) * part + head
     experts, router, unused = _expert_counts(model, model.moe) if model.moe else (0, 0, 0)
     routed = sum(kind.moe for kind in kinds)
     parts |= {"experts": routed * experts, "router": routed * router}
@@ -74,6 +78,8 @@ def _mixer_counts(model: Shape, kind: LayerKind) -> tuple[Count, Count]:
         return delta_counts(model.delta, model.d_model)
     if kind.mamba and model.mamba:
         return mamba_counts(model.mamba, model.d_model)
+    if model.compressed is not None:
+        return compressed_counts(model.compressed, kind.ratio or 0, model.d_model, model.heads, int(model.head))
     if model.mla is not None:
         matrices, norms = latent_counts(model.mla, model.d_model, model.heads, bias="out" in model.biases)
         if model.sparse is None or not kind.sparse or not kind.indexes:

@@ -39,6 +39,12 @@ def decoder_rules(model: Shape) -> Iterator[Problem]:
 def _attention_rules(model: Shape) -> Iterator[Problem]:
     if model.positions == "learned" and model.max_positions is None:
         yield Problem("max_positions", "is missing", "the length of the learned position table")
+    if model.compressed is not None and (len(model.compressed.ratios) != model.layers or any(
+            each is not None for each in (model.mla, model.sparse, model.window, model.delta, model.pattern))):
+        yield Problem("compressed", "takes a ratio for every layer, and no other kind of attention beside it",
+                      f"{model.layers} ratios; no mla, sparse, window, delta or pattern")
+    if model.streams > 1 and model.compressed is None:
+        yield Problem("streams", "are not modelled in training, so only beside compressed", "1, or compressed")
     if model.full_heads is not None and (model.window is None or model.mla is not None):
         yield Problem("full_heads", "means nothing without a window, or with mla", "no full_heads")
     if model.window is None and model.delta is None and model.full_every:
@@ -103,6 +109,8 @@ def _even(model: Shape, split: Split) -> Iterator[Problem]:
                       f"a divisor or a multiple of {model.groups}")
     if model.mamba is not None:
         yield from divides("tp", tp, model.mamba.heads, "heads (mamba)")
+    if model.compressed is not None:
+        yield from divides("tp", tp, model.compressed.out_groups, "groups of heads (out_groups)")
     yield from divides("tp", tp, model.ffn, "(ffn)")
     if model.moe is not None:
         yield from expert_rules(model.moe.experts, split)

@@ -8,6 +8,7 @@ from typing import Annotated, Protocol
 
 from astrarium.config import Config, Knob
 from astrarium.workload.model.cached import LayerKind
+from astrarium.workload.model.compressed import Compressed
 from astrarium.workload.model.delta_net import DeltaNet
 from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.indexer import Indexer
@@ -91,6 +92,10 @@ class Shape(Protocol):
     def mla(self) -> Latent | None: ...
     @property
     def sparse(self) -> Indexer | None: ...
+    @property
+    def compressed(self) -> Compressed | None: ...
+    @property
+    def streams(self) -> int: ...
     @property
     def moe(self) -> Experts | None: ...
     @property

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST", "from_mapping", "read_config", "readers"]
 
-_V4 = ("residual streams in several copies (hc_mult: hyper-connections), attention to compressed tokens "
-       "(compress_ratios: CSA and HCA) and its grouped output (o_groups)")
 UNMODELLED: Mapping[str, str] = MappingProxyType({
-    "deepseek_v4": _V4, "deepseek_ref": _V4,
     "kimi_k3": "a residual that attends to earlier layers (attn_res_block_size), and Kimi delta attention "
                "(linear_attn_config)"})
 """Values of `model_type` that are known, and what their models have that no family here has."""

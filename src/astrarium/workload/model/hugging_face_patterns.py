@@ -8,6 +8,7 @@ from typing import Any
 
 from astrarium.config.coerce import shown
 from astrarium.errors import UnsupportedError
+from astrarium.workload.model.compressed import Compressed
 from astrarium.workload.model.decoder_shape import FullHeads
 from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.hugging_face_decoders import common, grouped
@@ -212,6 +213,33 @@ def _minimax_m3(keys: Keys) -> Fields:
             "pattern": tuple(f"{sight}+{feed}" for sight, feed in zip(sights, feeds, strict=True))}
 
 
+def _deepseek_v4(keys: Keys) -> Fields:
+    """Several residual streams, attention to a window and compressed tokens, experts in every layer."""
+    expert = keys.whole("moe_intermediate_size")
+    found = grouped(_with(keys, {"intermediate_size": expert, "hidden_act": "silu"}))
+    keys.only("attention_bias", False)
+    keys.only("num_key_value_heads", 1)
+    keys.only("scoring_func", "sqrtsoftplus")
+    ratios = tuple(keys.listed("compress_ratios")[:found["layers"]])
+    if any(ratio not in (0, 4, 128) for ratio in ratios):
+        raise UnsupportedError(f"{keys.name}: compress_ratios", f"{shown(list(ratios)[:6])} has no model here",
+                               expected="0, 4 (CSA) and 128 (HCA)")
+    made = Compressed(ratios=ratios, window=keys.whole("sliding_window"), q_rank=keys.whole("q_lora_rank"),
+                      out_groups=keys.whole("o_groups"), out_rank=keys.whole("o_lora_rank"),
+                      index_heads=keys.whole("index_n_heads"), index_size=keys.whole("index_head_dim"),
+                      top_k=keys.whole("index_topk"))
+    moe = Experts(experts=keys.whole("n_routed_experts"), top_k=keys.whole("num_experts_per_tok"), router="sigmoid",
+                  expert_ffn=expert, shared_experts=keys.whole("n_shared_experts"), router_bias=True)
+    if keys.whole("num_hash_layers", 0):
+        keys.notes.append("num_hash_layers: experts of these layers are chosen by a token's number; counted as if by "
+                          "its vector")
+    keys.unused("qk_rope_head_dim", "hc_eps", "hc_sinkhorn_iters", "compress_rope_theta", "expert_dtype")
+    _no_prediction(keys)
+    return {**found, "compressed": made, "streams": keys.whole("hc_mult"), "moe": moe,
+            "rotary_share": keys.whole("qk_rope_head_dim") / found["head_size"]}
+
+
 PATTERNS: Readers = MappingProxyType({
     "nemotron_h": _nemotron_h, "nemotron-nas": _nemotron_nas, "mimo_v2_flash": _mimo_v2, "step3p7": _step,
-    "gemma4_text": _gemma4, "gemma4": within(_gemma4), "minimax_m3": _minimax_m3, "minimax_m3_vl": within(_minimax_m3)})
+    "gemma4_text": _gemma4, "gemma4": within(_gemma4), "minimax_m3": _minimax_m3, "minimax_m3_vl": within(_minimax_m3),
+    "deepseek_v4": _deepseek_v4, "deepseek_ref": _deepseek_v4})
