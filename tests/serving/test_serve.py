@@ -15,8 +15,11 @@ from astrarium.cli.dispatch import dispatch
 from astrarium.compute.measured import Measured
 from astrarium.errors import InputError
 from astrarium.serving import Buckets, ClosedLoop, Poisson, Policy, serve
+from astrarium.serving.batch import Batch
+from astrarium.serving.job import Job
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
+from astrarium.workload.inference.footprint import CacheBlocks
 from astrarium.workload.inference.speculative import expected_tokens
 
 
@@ -111,19 +114,61 @@ def test_ranks_that_share_experts_are_one_server(layout: dict[str, Any], servers
     assert alone.finish.tolist() == served.finish.tolist()[:1]
 
 
-def test_pools_may_share_experts() -> None:
-    """The cache goes from the rank of dp that has it, so it takes as long as between two single ranks."""
-    def served(front: dict[str, int], back: dict[str, int]) -> float:
-        work = Disaggregated(model=EXPERTS, prefill=front, decode=back, prompt=500, generated=3, batch=4)
-        chip = catalog.device("h100_sxm")
-        base = ar.Design(workload=work, compute=ar.Roofline(**chip.compute), memory=ar.Memory(**chip.memory),
-                         network=ar.Network([ar.Switch(work.ranks, bandwidth="10 GB/s", latency="500 ns")]))
-        found = serve(base, ClosedLoop(concurrency=1, count=1, prompt=500, output=2), None, EXACT)
-        return float(found.finish[0] - found.first[0])
+@pytest.mark.parametrize("layout", [{"pp": 2}, {"pp": 3, "stage_layers": [1, 2, 3]}, {"pp": 2, "dp": 2, "ep": 2}])
+def test_a_pipeline_has_a_server_for_each_stage(layout: dict[str, Any]) -> None:
+    """A request for each: a step takes as long as a round of as many micro-batches in a full pipeline, that is one pass
+    through all stages, or the work of all on the slowest stage."""
+    pp, dp = layout["pp"], layout.get("dp", 1)
+    base = design("h100_sxm", "450 GB/s", model={**EXPERTS, "layers": 6}, batch=6, **{"tp": 1, **layout})
+    work, policy = base.workload, Policy(max_tokens=600)
+    assert isinstance(work, Inference)
 
-    sent = 2 * 2 * 500 * 1024 * 2 / 10e9 * 1e12         # keys and values of two layers
-    assert served({"dp": 4, "ep": 4}, {"tp": 1}) - served({"tp": 1}, {"tp": 1}) == pytest.approx(0, abs=sent / 100)
-    assert served({"tp": 1}, {"dp": 2, "ep": 2}) > sent
+    def time(**fields: Any) -> int:
+        one = Inference(work.model, phase="decode", context=1000, **layout, **fields)
+        return ar.simulate(ar.replace(base, "workload", one)).makespan_ps
+
+    full = {"batch": pp * dp, "micro_batches": pp}
+    step, latency = time(steps=3, **full) - time(steps=2, **full), time(batch=dp)
+    served, alone = (serve(base, ClosedLoop(concurrency=count, count=count, prompt=1000, output=2), policy, EXACT)
+                     for count in (pp * dp, 1))
+    assert served.servers == pp
+    assert set(served.gaps.tolist()) == {step}
+    assert latency <= step <= 2 * latency      # the head is on the last stage
+    assert alone.gaps.tolist() == [step]
+
+
+def pools(front: dict[str, Any], back: dict[str, Any], **fields: Any) -> ar.Design:
+    """Pools on H100s with slow links between them."""
+    work = Disaggregated(**{"model": EXPERTS, "prefill": front, "decode": back, "prompt": 500, "generated": 3,
+                            "batch": 4, **fields})
+    chip = catalog.device("h100_sxm")
+    return ar.Design(workload=work, compute=ar.Roofline(**chip.compute), memory=ar.Memory(**chip.memory),
+                     network=ar.Network([ar.Switch(work.ranks, bandwidth="10 GB/s", latency="500 ns")]))
+
+
+def test_pools_may_share_experts() -> None:
+    """The cache goes from the rank of dp that has it to one, so it takes as long as between two single ranks."""
+    one = ClosedLoop(concurrency=1, count=1, prompt=500, output=2)
+    sent = 2 * 2 * 500 * 1024 * 2 / 10e9 * 1e12         # keys and values of two layers, ps
+    for front, back in (({"dp": 4, "ep": 4}, {}), ({}, {"dp": 2, "ep": 2})):
+        base = pools(front, back)
+        work = base.workload
+        assert isinstance(work, Disaggregated)
+        alone = ar.Inference(EXPERTS, phase="prefill", prompt=500, batch=front.get("dp", 1), **front)
+        there = ar.simulate(ar.replace_all(base, {"workload": alone, "network.dims[0].npus": alone.ranks})).makespan_ps
+        assert int(serve(base, one, None, EXACT).ttft[0]) - there == pytest.approx(sent, rel=0.01)
+
+
+def test_caches_of_two_workers_share_the_links_of_one() -> None:
+    """The second to come waits for as long as the first takes; a run of both has the last there as late."""
+    base = pools({"workers": 2}, {}, batch=2, contexts="each")
+    served = serve(base, ClosedLoop(concurrency=2, count=2, prompt=500, output=4), None, EXACT)
+    first, second = sorted(served.ttft.tolist())
+    sent = 2 * 2 * 500 * 1024 * 2 / 10e9 * 1e12
+    assert second - first == pytest.approx(sent, rel=0.01)
+    run = ar.simulate(base)
+    assert second == pytest.approx(run.phases[0].end + 2 * sent, rel=0.01)
+    assert served.finish.max() < run.makespan_ps        # whoever is there first does not wait
 
 
 def test_no_compute_model_is_asked_for_the_time_of_idle_ranks() -> None:
@@ -143,7 +188,8 @@ def test_pools_hand_over_what_a_batch_hands_over() -> None:
                      network=ar.Network([ar.Switch(6, bandwidth="450 GB/s", latency="500 ns")]))
     run = ar.simulate(base)
     served = serve(base, ClosedLoop(concurrency=1, count=1, prompt=500, output=4), None, EXACT)
-    assert served.ttft.tolist() == [run.phases[0].end]
+    sent = 500 * 128 * 1024 / 2 / 450e9 * 1e12      # into one of two ranks
+    assert served.ttft.tolist() == pytest.approx([run.phases[0].end + sent + 500_000], rel=1e-3)
     assert int(served.finish[0]) == pytest.approx(run.makespan_ps, rel=2e-3)
 
 
@@ -161,6 +207,21 @@ def test_speculation_gives_the_tokens_of_the_closed_form() -> None:
     one = serve(base, ClosedLoop(concurrency=1, count=1, prompt=50, output=2), None, EXACT)
     step = Inference("llama3-8b", tp=8, phase="decode", context=50, speculation=speculation)
     assert one.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", step)).makespan_ps]
+
+
+def test_a_module_for_prediction_drafts() -> None:
+    """A step is that of a run; and so it is on ranks that only decode."""
+    speculation = {"draft": "mtp", "tokens": 2, "acceptance": 1.0}
+    base = design("h100_sxm", "450 GB/s", model=EXPERTS, tp=2, ep=2, speculation=speculation)
+    one = Inference(EXPERTS, tp=2, ep=2, phase="decode", context=50, speculation=speculation)
+    served = serve(base, ClosedLoop(concurrency=1, count=1, prompt=50, output=4), None, EXACT)
+    assert served.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", one)).makespan_ps, 0, 0]
+    work = Disaggregated(model=EXPERTS, prefill={}, decode={"tp": 2, "ep": 2}, prompt=50, generated=3,
+                         speculation=speculation)
+    apart = ar.Design(workload=work, compute=base.compute, memory=base.memory,
+                      network=ar.Network([ar.Switch(3, bandwidth="450 GB/s", latency="500 ns")]))
+    found = serve(apart, ClosedLoop(concurrency=1, count=1, prompt=50, output=4), None, EXACT)
+    assert found.gaps.tolist() == served.gaps.tolist()
 
 
 @pytest.mark.shared
@@ -201,3 +262,22 @@ def test_hybrids_and_windows_are_served(model: str) -> None:
     served = serve(base, ClosedLoop(concurrency=3, count=3, prompt=100, output=3), Policy(), Buckets(context=64))
     assert len(served.finish) == 3
     assert served.preemptions == 0
+
+
+@pytest.mark.parametrize("held", [
+    CacheBlocks(1000, 16, fixed=3.2), CacheBlocks(1000, 16, windows=((3, 0.5),)), CacheBlocks(1000, 16, False, 1.0),
+    CacheBlocks(1000, 16, fixed=0.4, windows=((2, 0.25), (9, 0.5)))])
+def test_a_batch_takes_the_blocks_that_its_sequences_come_to_hold(held: CacheBlocks) -> None:
+    """Step by step: what is needed adds up to what the sequence holds with as many tokens; leaving takes it back."""
+    batch = Batch(16, held=held)
+    job = Job(number=0, prompt=30, output=200, todo=30, done=30, generated=1)
+    job.held.own = held.of(30)
+    batch.join(job)
+    taken = held.of(30)
+    for tokens in range(31, 150):
+        taken += batch.need()
+        assert taken == held.of(tokens)
+        batch.advance(1)
+    batch.leave(job)
+    assert (job.held.blocks, job.done) == (held.of(149), 149)
+    assert not batch.needs[batch.clock - batch.base:].any()

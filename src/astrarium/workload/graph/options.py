@@ -20,6 +20,10 @@ second; they are replicated over the third. `tp` may be `itp` and `etp` together
 first, experts over the second."""
 
 
+ONCE = ("deepep", "nvlink_one_sided", "nvlink_two_sided")
+"""Exchanges of tokens that send a token once to each rank."""
+
+
 class Options(Struct, frozen=True):
     """`degrees` ranks along each of AXES (1 where absent); `batch` samples of one micro-batch over all replicas; `seq`
     tokens of a sample. `tp_sequence`: outside attention and FFN the stream is sharded over tp along the sequence
@@ -29,8 +33,9 @@ class Options(Struct, frozen=True):
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
-    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant`
-    experts: see Inference.
+    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
+    Inference. `module`: the model's module for multi-token prediction, as a draft. `engine`: kernels as in serving
+    engines.
     """
 
     degrees: Mapping[str, int]
@@ -58,11 +63,13 @@ class Options(Struct, frozen=True):
     exchange: str = "all_to_all"
     routing: Routing = Routing()
     redundant: int = 0
+    module: bool = False
+    engine: bool = False
 
     @property
     def fusion(self) -> Fusion:
         """Which operators share a kernel."""
-        return Fusion(self.fuse, self.fused_norms, self.fused_qkv)
+        return Fusion(self.fuse, self.fused_norms, self.fused_qkv, self.engine)
 
     @property
     def experts(self) -> int:
@@ -70,10 +77,20 @@ class Options(Struct, frozen=True):
         return self.degrees.get("ep", 1) * self.degrees.get("etp", 1)
 
     @property
+    def exchanges(self) -> bool:
+        """Whether tokens go to experts on other ranks of dp."""
+        return self.packed is not None and self.degrees.get("ep", 1) * self.degrees.get("mdp", 1) > 1
+
+    @property
     def gathers_tokens(self) -> bool:
         """Whether an all_gather brings experts the tokens of all ranks of dp: asked for, or experts are in parts there.
         """
-        return self.degrees.get("mdp", 1) > 1 or (self.exchange == "all_gather" and self.degrees.get("ep", 1) > 1)
+        return self.exchanges and (self.exchange == "all_gather" or self.degrees.get("mdp", 1) > 1)
+
+    @property
+    def sends_once(self) -> bool:
+        """Whether a token is sent once to every rank that has one of its experts, and not once to each of these."""
+        return self.exchanges and not self.gathers_tokens and self.exchange in ONCE
 
     @property
     def ring(self) -> str:

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from astrarium.config import Config, ConfigError, Knob, Problem
 from astrarium.config.named import Named
 from astrarium.workload.config import Workload
-from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
-from astrarium.workload.inference.spread import Exchange
+from astrarium.workload.inference.spread import Exchange, expert_parts
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.model.base import Model, cache_of
 from astrarium.workload.routing import Routing
@@ -26,10 +26,11 @@ Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 
 
 class Pool(Config, frozen=True, kw_only=True):
-    """Ranks of one phase: tp * dp * pp of them."""
+    """Ranks of one phase: workers * tp * dp * pp of them."""
 
+    workers: Annotated[int, Knob("Engines, each with its own experts and dp replicas.", ge=1)] = 1
     tp: Annotated[int, Knob("Ranks that divide every layer's heads and matrices.", ge=1)] = 1
-    dp: Annotated[int, Knob("Replicas; each has its share of the batch.", ge=1)] = 1
+    dp: Annotated[int, Knob("Replicas of a worker; each has its share of the batch.", ge=1)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
     ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
     moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert; left out: tp where dp is a "
@@ -43,7 +44,7 @@ class Pool(Config, frozen=True, kw_only=True):
     @property
     def ranks(self) -> int:
         """Ranks of the pool."""
-        return self.tp * self.dp * self.pp
+        return self.workers * self.tp * self.dp * self.pp
 
 
 def _phases(work: Disaggregated) -> Iterator[Problem]:
@@ -86,9 +87,13 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
     routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
-    fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
+    fusion: Annotated[bool | Literal["engine"], Knob(
+        "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
+        "experts in one.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
+    speculation: Annotated[Speculation | None, Knob("Speculative decoding, on the ranks that generate; the draft's own "
+                                                    "prefill is left out. Left out: a token per step.")] = None
 
     @property
     def ranks(self) -> int:
@@ -99,10 +104,12 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
         """One of the pools as a workload of its own; decode's also has the prefill that others do."""
         pool = self.prefill if name == "prefill" else self.decode
         prefills = name == "prefill"
+        parts = pool.moe_tp if pool.workers == 1 else expert_parts(pool.tp, pool.dp, pool.ep, pool.moe_tp)
         return Inference(
             self.model, batch=self.batch, use_case=self.use_case, prompt=self.prompt, generated=self.generated,
             phase="prefill" if prefills else "request", contexts="mean" if prefills else self.contexts,
-            chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.dp, pp=pool.pp, ep=pool.ep,
-            moe_tp=pool.moe_tp, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
+            chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.workers * pool.dp, pp=pool.pp, ep=pool.ep,
+            moe_tp=parts, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
             micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
-            fusion=self.fusion, formats=self.formats, compression=self.compression)
+            fusion=self.fusion, formats=self.formats, compression=self.compression,
+            speculation=None if prefills else self.speculation)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium import config
@@ -15,7 +16,7 @@ from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of
 
-__all__ = ["CacheBlocks", "StageFootprint", "cache_blocks", "footprint", "max_batch"]
+__all__ = ["CacheBlocks", "StageFootprint", "cache_blocks", "cache_bytes", "footprint", "max_batch"]
 
 FAR = 4096      # tokens, a multiple of those of a compressed entry
 
@@ -82,11 +83,21 @@ class CacheBlocks(Struct, frozen=True):
     fixed: float = 0.0
     windows: tuple[tuple[int, float], ...] = ()
 
+    @property
+    def even(self) -> bool:
+        """Whether a sequence holds blocks in proportion to its tokens."""
+        return self.grows and not self.fixed and not self.windows
+
     def of(self, tokens: int) -> int:
         """Blocks that a sequence of `tokens` tokens holds."""
-        blocks = -(-tokens // self.size) if self.grows else 0
-        saved = sum(share * max(0, blocks - most) for most, share in self.windows)
-        return blocks + math.ceil(round(self.fixed - saved, 9))
+        return int(self.of_each(np.array([tokens]))[0])
+
+    def of_each(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Blocks that sequences of so many tokens hold."""
+        blocks = -(-tokens // self.size) if self.grows else np.zeros_like(tokens)
+        saved = sum((share * np.maximum(0, blocks - most) for most, share in self.windows), np.zeros(len(tokens)))
+        held: npt.NDArray[np.int64] = blocks + np.ceil(np.round(self.fixed - saved, 9)).astype(np.int64)
+        return held
 
 
 def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens: int) -> CacheBlocks:
@@ -148,3 +159,12 @@ def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | No
 def _of(tokens: int, count: int) -> Packed:
     """A step after which `count` sequences have `tokens` tokens each."""
     return Packed((Sequences(count, 1, tokens - 1),))
+
+
+def cache_bytes(models: Sequence[Replica], block: int) -> float:
+    """Bytes of a cache block of `block` tokens of all models, over all ranks of one rank of dp."""
+    mesh = models[0].mesh
+    spread = mesh.size(("sp",))
+    some = Packed((Sequences(spread, 1, block - 1),))
+    stages = sum(each.cache_bytes(stage, some) for each in models for stage in range(models[0].stages))
+    return stages / spread * mesh.size(("tp", "sp"))

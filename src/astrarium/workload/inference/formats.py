@@ -10,7 +10,8 @@ from astrarium.config import Config, Knob, Problem, replace_all
 from astrarium.workload.model.checkpoint import Checkpoint
 from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "numbers_of", "resolved", "taken", "widths_of"]
+__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "dispatch_width", "numbers_of", "resolved", "taken",
+           "widths_of"]
 
 Wide = Literal["fp32", "fp16", "bf16"]
 Format = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]
@@ -174,6 +175,21 @@ def widths_of(formats: Formats) -> Mapping[str, float]:
         ("experts", formats.experts), ("attention", formats.attention)) if kind is not None}
     return MappingProxyType({"weights": weights, **own, "plain": plain, "activations": plain, "gradients": 0.0,
                              "state": BYTES[formats.cached], "stats": 4.0, "mask": 1.0, "index": 8.0})
+
+
+def dispatch_width(formats: Formats, exchange: str) -> float:
+    """Bytes per element of tokens on their way to experts on other ranks, which come back in the format of messages.
+
+    Engines quantise them as experts' products take them, with a scale for 128 numbers beside fp8_block; DeepEP's
+    high-throughput kernels send no nvfp4.
+    """
+    weights = formats.experts or formats.held
+    taken = formats.messages if weights in WIDE else formats.activations or CAST.get(weights, formats.messages)
+    if taken == "nvfp4":
+        return BYTES[formats.messages if exchange == "deepep" else "nvfp4"]
+    if taken == "fp8":
+        return 1.0 + (4 / 128 if weights == "fp8_block" else 0.0)
+    return BYTES[formats.messages]
 
 
 def _stored(formats: Formats, kind: Format) -> float:

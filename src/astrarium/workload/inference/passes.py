@@ -13,7 +13,7 @@ from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.formats import resolved
 from astrarium.workload.inference.program import Pass, Program, assemble
 from astrarium.workload.inference.replica import Replica
-from astrarium.workload.inference.speculative import expected_tokens
+from astrarium.workload.inference.speculative import expected_tokens, guessing
 
 __all__ = ["decode_passes", "inference", "prefill_passes", "program_of", "replica_of"]
 
@@ -86,6 +86,7 @@ def decode_passes(workload: Inference, contexts: list[int]) -> Iterator[Pass]:
             yield Pass("decode", Packed((Sequences(count, 1, past),)), waits=True)
             continue
         for guess in range(speculation.tokens):
-            yield Pass("draft", Packed((Sequences(count, 1, past + guess),)), model=1)
+            part = guessing(count, past, guess, speculation.tokens, module=speculation.draft == "mtp")
+            yield Pass("draft", Packed((part,)), model=1)
         verified = speculation.tokens + 1
         yield Pass("verify", Packed((Sequences(count, verified, past, verified),)), waits=True)

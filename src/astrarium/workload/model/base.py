@@ -81,10 +81,12 @@ class Cache(Struct, frozen=True):
 
 class Generation(Struct, frozen=True):
     """Steps of inference of a family. `rules(model, split)` yields what forbids a layout; `cache(model)` describes its
-    key-value cache, None for a family that keeps states of fixed size in place of one."""
+    key-value cache, None for a family that keeps states of fixed size in place of one. `predicts`: a module for
+    multi-token prediction can be its draft (`Options.module`)."""
 
     rules: Callable[[Any, Split], Iterator[Problem]]
     cache: Callable[[Any], Cache] | None = None
+    predicts: bool = False
 
 
 class Model(Config, frozen=True, kw_only=True):

@@ -15,34 +15,42 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from astrarium.config import Knob, Problem
-from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, gather, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Cache, Counts, Generation, Model
-from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, cached_core, sparse, states_of
+from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, sparse, states_of
 from astrarium.workload.model.compressed import Compressed, compressed_axes, compressed_ops, compressed_sizes
 from astrarium.workload.model.decoder_counts import decoder_counts
 from astrarium.workload.model.decoder_rules import FEEDS, MIXERS, decoder_rules, layout_rules
 from astrarium.workload.model.decoder_shape import FullHeads
 from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_ops, delta_sizes, delta_widths
-from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
-from astrarium.workload.model.heads import head_axes, head_dims, head_sizes, sizes_of
+from astrarium.workload.model.experts import (
+    Experts,
+    expert_axes,
+    expert_ops,
+    expert_sizes,
+    expert_weights,
+    expert_widths,
+)
+from astrarium.workload.model.head_sizes import head_axes, head_dims, head_sizes
+from astrarium.workload.model.heads import head_ops
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers
 from astrarium.workload.model.hugging_face_patterns import PATTERNS
-from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_LOSS, INDEX_STATE, Indexer, block_ops, index_sizes
+from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_LOSS, INDEX_STATE, Indexer, index_sizes
 from astrarium.workload.model.language_head import language_head
-from astrarium.workload.model.latent import Latent, latent_heads, latent_sizes, latent_states
+from astrarium.workload.model.latent import Latent, latent_sizes, latent_states
 from astrarium.workload.model.mamba_mixer import MambaMixer, mamba_axes, mamba_ops, mamba_sizes, mamba_widths
-from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, block, core, dropped, ffn, linear, norm
-from astrarium.workload.model.prediction import prediction_block, renamed
+from astrarium.workload.model.parts import ACTIVATION, INSIDE, STREAM, block, dropped, ffn, linear, norm
+from astrarium.workload.model.prediction import module_stack, prediction_block, renamed
 from astrarium.workload.model.streams import STREAMS, collapsed, expanded, stream_sizes, with_streams
 
 __all__ = ["Decoder"]
 
 STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_squares")
+RESIDUAL = f"res{STREAM}"
 
 
 def _cache(model: Decoder) -> Cache:
@@ -59,7 +67,7 @@ class Decoder(Model, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "decoder"
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (decoder_rules,)
-    generation: ClassVar[Generation | None] = Generation(layout_rules, _cache)
+    generation: ClassVar[Generation | None] = Generation(layout_rules, _cache, predicts=True)
     unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({"seq": None})
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
     d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
@@ -111,7 +119,7 @@ class Decoder(Model, frozen=True, kw_only=True):
     streams: Annotated[int, Knob("Copies of the residual stream, which layers mix (hyper-connections, DeepSeek-V4).",
                                  ge=1, lt=65)] = 1
     mtp: Annotated[int, Knob("Modules for multi-token prediction (DeepSeek-V3), trained beside the head; inference "
-                             "leaves them out.", ge=0, lt=65)] = 0
+                             "runs one as a draft (speculation.draft: mtp).", ge=0, lt=65)] = 0
 
     @property
     def groups(self) -> int:
@@ -155,7 +163,8 @@ class Decoder(Model, frozen=True, kw_only=True):
         kinds = [(self.layer(index), index % share == 0) for index in range(self.layers)]
         distinct = list(dict.fromkeys(kinds))
         number = {kind: 1 + place for place, kind in enumerate(distinct)}
-        head = language_head(options, norm_kind=self.norm, tied=self.tied_embeddings, bias="head" in self.biases)
+        head = language_head(options, norm_kind=self.norm, tied=self.tied_embeddings, bias="head" in self.biases,
+                             residual=RESIDUAL if _engine(self, options) else "")
         layers = tuple(_layer(self, kind, options, owner=owner) for kind, owner in distinct)
         first = _embedding(self, options)
         if self.streams > 1:
@@ -177,11 +186,12 @@ class Decoder(Model, frozen=True, kw_only=True):
             **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
             **delta_sizes(self.delta, options), **index_sizes(self.sparse, options), **stream_sizes(self.streams),
             **compressed_sizes(self.compressed, int(self.head), options)}
-        return Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
+        found = Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
                      {**expert_axes(options), **cache_axes(options), **delta_axes(), **head_axes(options),
                       **mamba_axes(self.mamba, options), "index_kv": ("tp",), **compressed_axes(),
                       **{f"ffn.{inner}": ("tp",) for inner in self.ffns or ()}},
                      tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+        return module_stack(found, self.norm, options) if options.module else found
 
     def counts(self) -> Counts:
         """Parameters by part; a token uses top_k of the routed experts, and no module for prediction."""
@@ -193,35 +203,48 @@ class Decoder(Model, frozen=True, kw_only=True):
         return {**DECODERS, **EXPERTS, **PATTERNS}
 
 
+def _engine(model: Decoder, options: Options) -> bool:
+    """Whether the stream and what a layer adds to it go on side by side, as in engines."""
+    return options.engine and model.streams == 1
+
+
 def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) -> Block:
-    """Norm, attention, residual; norm, FFN, residual; or one of the two. `owner`: of layers that share a cache, the one
-    that makes it."""
+    """Norm, attention, residual; norm, FFN, residual; or one of the two. Engines add a layer's last residual with the
+    next one's norm: the stream and what is added to it go on side by side. `owner`: of layers that share a cache, the
+    one that makes it."""
     ops: list[Op] = []
     weights: dict[str, str] = {}
     states: dict[str, str] = {}
-    middle, several = "r" if kind.mixes else "x", model.streams > 1
+    engine, several, both = _engine(model, options), model.streams > 1, kind.mixes and kind.feeds
+    stream, middle, end = ("sum" if both else "res", "res", "") if engine else ("x", "r" if kind.mixes else "x", "y")
+    if engine:
+        ops.append(add("residual", f"x{STREAM} + {RESIDUAL} -> {stream}{STREAM}"))
     if kind.mixes:
-        ops += collapsed("streams1", "x", "x1", weights) if several else []
-        ops.append(norm(model.norm, "norm1", "x1" if several else "x", "h", weights))
+        ops += collapsed("streams1", stream, "x1", weights) if several else []
+        ops.append(norm(model.norm, "norm1", "x1" if several else stream, "h", weights))
         ops += _mixer(model, kind, options, weights, states, owner=owner)
     mixer = frozenset(weights)
     if kind.mixes:
         kept = dropped(options, ops, _post_norm(model, ops, "a", "post_norm1", weights), "dropout1")
-        ops.append(_joined(model, "1", "x", kept, middle if kind.feeds else "y"))
+        ops += [_joined(model, "1", stream, kept, middle if kind.feeds else end)] if kind.feeds or end else []
     if kind.feeds:
         ops += collapsed("streams2", middle, "r1", weights) if several else []
-        ops.append(norm(model.norm, "norm2", "r1" if several else "x" if model.parallel else middle, "g", weights))
+        ops.append(norm(model.norm, "norm2", "r1" if several else stream if model.parallel else middle, "g", weights))
         ops += _feed(model, kind, options, weights, middle)
         kept = dropped(options, ops, _post_norm(model, ops, "f", "post_norm2", weights), "dropout2")
-        ops.append(_joined(model, "2", middle, kept, "y"))
-    own = {**(delta_widths(model.delta, options) if kind.delta and model.delta else {}),
-           **(mamba_widths(model.mamba, options) if kind.mamba and model.mamba else {})}
-    stream = STREAMS if several else STREAM
+        ops += [_joined(model, "2", middle, kept, end)] if end else []
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights), attention=mixer,
-                  start=f"x{stream}", end=f"y{stream}",
-                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"), **own})
+                  start=f"x{STREAMS if several else STREAM}", end=f"{end or kept}{STREAMS if several else STREAM}",
+                  memory=RESIDUAL if engine else "", takes=engine, gives=engine, widths=_widths(model, kind, options))
     learns = model.sparse is not None and options.packed is None and kind.attends and kind.sparse and kind.indexes
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
+
+
+def _widths(model: Decoder, kind: LayerKind, options: Options) -> Mapping[str, str]:
+    """Roles of tensors that are not those of their kinds."""
+    return {"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"), **expert_widths(options),
+            **(delta_widths(model.delta, options) if kind.delta and model.delta else {}),
+            **(mamba_widths(model.mamba, options) if kind.mamba and model.mamba else {})}
 
 
 def _joined(model: Decoder, number: str, stream: str, kept: str, target: str) -> Op:
@@ -267,7 +290,7 @@ def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
         ops = compressed_ops(model.compressed, kind.ratio or 0, model.rotary_share, options, weights, states)
         heads, size, result = "out_groups", "out_rank", "low"
     else:
-        ops, heads, result = _heads(model, kind, options, weights, owner=owner), "heads", "o"
+        ops, heads, result = head_ops(model, kind, options, weights, owner=owner), "heads", "o"
         size = head_dims(model, kind).value if model.mla is None else "v_size"
         if model.gated_heads:
             dims, result = f"[batch,seq,{heads},{size}]", "og"
@@ -288,78 +311,6 @@ def _name(kind: LayerKind, owner: bool) -> str:
                      *(["delta"] if kind.delta else []), *(["mamba"] if kind.mamba else []), *ratio,
                      *([] if kind.mixes else ["feed"]), *([] if kind.indexes else ["choice_sharing"]),
                      *(["expert"] if kind.moe else []), "layer"])
-
-
-def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str], *, owner: bool) -> list[Op]:
-    """From h to the heads' outputs o."""
-    if model.mla is not None:
-        return latent_heads(model.mla, model.sparse, kind, options, weights, _work(model, kind, options), owner=owner)
-    bias, heads, sizes = "qkv" in model.biases, head_dims(model, kind), sizes_of(model, kind)
-    made = (("q", "heads", heads.key), ("k", heads.kv, heads.key), ("v", heads.kv, heads.value))
-    ops = [linear(name, f"h{INSIDE}", f"d,{count},{size}", f"{name}[batch,seq,{count},{size}]", weights, bias=bias)
-           for name, count, size in made[:1 if not owner else 3 if sizes.projected else 2]]
-    if owner and not sizes.projected:
-        dims = f"[batch,seq,{heads.kv},{heads.key}]"
-        ops.append(point("values", f"k{dims} -> v{dims}", NORM["rms"] - 1))
-    names = {"q": "q", "k": "k"}
-    for name, count, size in made[:2 if owner else 1]:
-        dims = f"[batch,seq,{count},{size}]"
-        if model.qk_norm:
-            ops += _head_norm(model, options, name, (count, size), weights)
-            names[name] = f"{name}n"
-        if model.positions == "rotary":     # two products and a sum; nothing but angles is needed for backward
-            ops.append(point(f"rope_{name}", f"{names[name]}{dims} -> {name}r{dims}", 3 * model.rotary_share,
-                             saves="nothing"))
-            names[name] = f"{name}r"
-    if sizes.sinks:
-        weights["sinks"] = "heads"
-    blocks = model.sparse if kind.sparse else None
-    if blocks is not None and owner:
-        ops += block_ops(options, weights)
-    if options.packed is not None:
-        _one_chunk(model, kind, options)
-        return ops + cached_core(kind, options, names["q"], names["k"], heads, owner=owner,
-                                 read=None if blocks is None else blocks.top_k)
-    return ops + core(options, _work(model, kind, options), q=names["q"], k=names["k"], kv=heads.kv,
-                      sizes=(heads.key, heads.value), sinks="sinks" if sizes.sinks else "")
-
-
-def _head_norm(model: Decoder, options: Options, name: str, dim: tuple[str, str], weights: dict[str, str]) -> list[Op]:
-    """A norm over each head's vector, or over all heads' (`all`: ranks of tp then sum up its squares, a number of fp32
-    a token: vLLM, SGLang), with the scale that the model has."""
-    dims, scale = f"[batch,seq,{','.join(dim)}]", f"{name}_scale"
-    if model.qk_norm_scale == "none":
-        return [point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)]
-    own = dim[1] if model.qk_norm_scale == "head" else ",".join(dim)
-    weights[scale] = own.replace(",", " ")
-    if model.qk_norm_scale == "head" or options.degrees.get("tp", 1) == 1:
-        return [point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])]
-    squares = f"{name}_squares[batch,seq]"
-    return [point(f"{name}_norm_squares", f"{name}{dims} -> {squares}", 2),
-            point(f"{name}_norm", f"{name}{dims} + {squares} + {scale}[{own}] -> {name}n{dims}", NORM["rms"] - 2)]
-
-
-def _one_chunk(model: Decoder, kind: LayerKind, options: Options) -> None:
-    """Refuse chunked attention over more than one chunk: how much of the last one is cached would depend on the place.
-    """
-    packed = options.packed
-    longest = max(part.past + part.new for part in packed.parts) if packed is not None else 0
-    if kind.window is not None and model.window_kind == "chunked" and longest > kind.window:
-        raise UnsupportedError("workload.model.window_kind", f"chunked attention over {longest} tokens in inference is "
-                               "not modelled", expected=f"at most {kind.window} tokens (one chunk)")
-
-
-def _work(model: Decoder, kind: LayerKind, options: Options) -> float:
-    """Share of all scores that is computed: all (`full`), or what the mask leaves (`skip`)."""
-    seq = options.seq
-    sight = kind.window or (model.sparse.top_k if model.sparse is not None and kind.sparse else seq)
-    window = min(sight, seq)
-    if options.mask == "full":
-        return window / seq
-    if kind.window is not None and model.window_kind == "chunked":
-        whole, rest = divmod(seq, window)
-        return (whole * window * (window + 1) + rest * (rest + 1)) / (2 * seq**2)
-    return (window * (window + 1) / 2 + (seq - window) * window) / seq**2
 
 
 def _embedding(model: Decoder, options: Options) -> Block:

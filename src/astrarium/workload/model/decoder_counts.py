@@ -10,7 +10,7 @@ from astrarium.workload.model.compressed import compressed_counts
 from astrarium.workload.model.decoder_shape import Shape
 from astrarium.workload.model.delta_net import delta_counts
 from astrarium.workload.model.experts import Experts
-from astrarium.workload.model.heads import sizes_of
+from astrarium.workload.model.head_sizes import sizes_of
 from astrarium.workload.model.indexer import block_counts, index_counts
 from astrarium.workload.model.latent import latent_counts
 from astrarium.workload.model.mamba_mixer import mamba_counts

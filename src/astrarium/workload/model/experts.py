@@ -18,13 +18,15 @@ from typing import Annotated, Any, ClassVar, Literal
 from astrarium.config import Config, Knob, Problem
 from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.graph import Options
+from astrarium.workload.graph.draft import EXPERTS
 from astrarium.workload.graph.ir import Op, Use, add, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Split
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
-from astrarium.workload.routing import Routing, busiest, loads_of
+from astrarium.workload.routing import Busiest, Routing, busiest, loads_of
 
-__all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes", "expert_weights", "rows_per_expert"]
+__all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes", "expert_weights", "expert_widths",
+           "rows_per_expert"]
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
@@ -105,21 +107,49 @@ def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mappin
     missed = (1.0 - moe.top_k / moe.experts) ** (tokens / copies)
     rows = rows_per_expert(moe, tokens, options.experts, padded=options.padded)
     experts, hit = moe.experts + options.redundant, moe.experts * (1.0 - missed)
-    if options.redundant or options.routing != Routing():
-        loads = loads_of(options.routing, moe.experts, moe.top_k, tokens / copies)
-        most = busiest(loads, options.experts, options.redundant, moe.top_k, tokens / copies)
+    most = _busiest(moe, options)
+    if most is not None:
         hit = most.hit * options.experts
         rows *= most.rows if moe.capacity_factor is None else 1.0
         rows *= moe.experts / experts
+    sent = _destinations(moe, options.experts) / moe.top_k if options.sends_once else 1.0
     return MappingProxyType({
-        "experts": experts, "experts.router": moe.experts, "experts.hit": hit, "rows": rows, "top_k": moe.top_k,
-        "expert_ffn": inner, "shared_ffn": moe.shared_experts * (moe.shared_ffn or inner), "gate": 1,
-        "expert_d": moe.latent or 1})
+        "rows": rows, "rows.src": rows * sent, "rows.ep": rows * sent, "experts": experts,
+        "experts.router": moe.experts, "experts.hit": hit, "top_k": moe.top_k, "expert_ffn": inner,
+        "shared_ffn": moe.shared_experts * (moe.shared_ffn or inner), "gate": 1, "expert_d": moe.latent or 1})
+
+
+def _destinations(moe: Experts, ranks: int) -> float:
+    """Ranks, of `ranks`, that have one of a token's experts, on average."""
+    each = moe.experts / ranks
+    return ranks * (1.0 - math.prod(max(0.0, 1.0 - each / (moe.experts - number)) for number in range(moe.top_k)))
+
+
+def _busiest(moe: Experts, options: Options) -> Busiest | None:
+    """What the busiest rank gets where that is not the mean."""
+    if not options.redundant and options.routing == Routing():
+        return None
+    tokens = float(options.batch) * options.seq / math.prod(
+        options.degrees.get(axis, 1) for axis in ("edp", "sp", "cp"))
+    loads = loads_of(options.routing, moe.experts, moe.top_k, tokens)
+    return busiest(loads, options.experts, options.redundant, moe.top_k, tokens)
+
+
+def _spread(moe: Experts, options: Options) -> tuple[int, int, float]:
+    """See Op."""
+    most, skew = _busiest(moe, options), round(100 * options.routing.skew)
+    uneven = most is not None and skew and not options.redundant and moe.capacity_factor is None
+    return (options.experts, skew, most.rows) if most is not None and uneven else (options.experts, 0, 1.0)
 
 
 def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
     """Those of `weights` that ep shards."""
     return frozenset(name for name, dims in weights.items() if dims.split()[0] == "experts")
+
+
+def expert_widths(options: Options) -> Mapping[str, str]:
+    """Tensors that go to experts on other ranks of dp, in the format in which they are sent."""
+    return MappingProxyType({"gs" if options.gathers_tokens else "b": "dispatch"} if options.exchanges else {})
 
 
 def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated: bool, activation: str,
@@ -143,16 +173,22 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
         made = f"[batch,seq.res,{wide}]"
         ops.append(point("send", f"choice[batch,seq.res,top_k] + {sent}{made} -> gs{made}", 0))
         sent, picked, shares = "gs", "picked[batch.moe,seq.moe,top_k]", "shares[batch.moe,seq.moe,top_k]"
-    ops += [point("permute", f"{picked} + {sent}{SENT},{wide}] -> b[experts.src,rows.src,{wide}]", 0, saves="index",
-                  linear=True),
-            point("sort", f"b[experts,rows.ep,{wide}] -> e[experts,rows.ep,{wide}]", 0, saves="nothing", linear=True)]
+    sent_apart = options.experts > 1 and not options.gathers_tokens     # by kernels that permute and add up, too
+    permute = point("permute", f"{picked} + {sent}{SENT},{wide}] -> b[experts.src,rows.src,{wide}]", 0, saves="index",
+                    linear=True)
+    sort = point("sort", f"b[experts,rows.ep,{wide}] -> e[experts,rows.ep,{wide}]", 0, saves="nothing", linear=True)
     inner = ffn(weights, gated=gated, activation=activation, bias=bias,
                 source=f"e[experts,rows,{wide}]", result=f"be[experts,rows,{wide}]", inner="[experts,rows,expert_ffn]",
                 matrix=f"experts,{wide},expert_ffn", prefix=_PREFIX)
-    ops += inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
-    back = "fl" if moe.latent else result
-    ops.append(point("combine", f"be[experts.src,rows.src,{wide}] + {shares} -> {back}{SENT},{wide}]", 2,
-                     saves="nothing", linear=True))
+    layer = [sort, *(inner if options.packed is None else [_of_the_hit(op, weights) for op in inner])]
+    if options.sends_once:
+        layer.append(point("collect", f"be[experts,rows,{wide}] -> bc[experts,rows.ep,{wide}]", 1, saves="nothing",
+                           linear=True))
+    back, made = "bc" if options.sends_once else "be", "fl" if moe.latent else result
+    combine = point("combine", f"{back}[experts.src,rows.src,{wide}] + {shares} -> {made}{SENT},{wide}]", 2,
+                    saves="nothing", linear=True)
+    layer = [permute._replace(view=sent_apart), *layer, combine._replace(view=sent_apart)]
+    ops += [op._replace(fused=EXPERTS, spread=_spread(moe, options)) for op in layer]
     if moe.latent:      # of partial sums over tp: one all_reduce behind it and the shared experts
         ops.append(linear("latent_up", "fl[batch,seq.res,expert_d]", "expert_d,d", f"{result}{STREAM}", weights,
                           bias=False)._replace(linear=options.packed is not None))
