@@ -28,7 +28,7 @@ SEED = 1
 GROUPS = ("tokens", "heads", "decode", "prompts")
 
 
-class Class(NamedTuple):
+class Class(Struct, frozen=True):
     """Equal prompts, or parts of prompts: `count` of `size` tokens with `past` tokens in their caches, which sample."""
 
     count: int
@@ -39,7 +39,7 @@ class Class(NamedTuple):
 NONE = Class(0, 1, 0)
 
 
-class Point(NamedTuple):
+class Point(Struct, frozen=True):
     """A step of one pass: `count` sequences with `new` tokens each and `context` in their caches in all, `padding`, and
     up to two classes of prompts."""
 
@@ -189,8 +189,10 @@ def _features(replica: Replica, sort: Sort, points: Sequence[Point], windows: Se
     if sort.new:
         found["decode"] = decode_features(of("count"), of("context"), of("padding"), sort.new, windows)
     for name in ("prompts", "others"):
-        if getattr(points[0], name).count:
-            found[name] = prompt_features(*of(name).T, windows)
+        drawn = [getattr(point, name) for point in points]
+        if drawn[0].count:
+            count, size, past = (np.array([getattr(each, field) for each in drawn]) for field in Class.__struct_fields__)
+            found[name] = prompt_features(count, size, past, windows)
     return curved, found
 
 
@@ -211,8 +213,10 @@ class Curved(Struct, frozen=True, dict=True):
                 known[tokens] = [float(found[name]) for name in self.names]
             return known[tokens]
 
-        return [Row(lambda at, place=place: np.array([sizes(max(1, each))[place] for each in at.tolist()]), SMOOTH, 0.0)
-                for place in range(len(self.names))]
+        def row(place: int) -> Row:
+            return Row(lambda at: np.array([sizes(max(1, each))[place] for each in at.tolist()]), SMOOTH, 0.0)
+
+        return [row(place) for place in range(len(self.names))]
 
     def __call__(self, tokens: I64) -> F64:
         """[points, features]."""
