@@ -74,9 +74,19 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     },
     "arrivals": {
         "poisson": ("astrarium.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
+        "gamma": ("astrarium.serving.requests:Gamma", "Requests in bursts: at random with a given variation."),
         "closed_loop": ("astrarium.serving.requests:ClosedLoop",
                         "So many users, each with one request at a time."),
-        "trace": ("astrarium.serving.requests:RequestTrace", "Requests of a CSV file."),
+        "trace": ("astrarium.serving.requests:RequestTrace", "Requests of a CSV file (Azure, BurstGPT, or our own)."),
+        "mooncake": ("astrarium.serving.requests:Mooncake", "Requests of Mooncake's traces, with hashes of blocks."),
+        "jsonl": ("astrarium.serving.requests:JsonLines",
+                  "Requests of JSON lines: priorities, shared prefixes, hashes, conversations."),
+        "sharegpt": ("astrarium.serving.requests:ShareGpt", "Lengths of ShareGPT's conversations, at random times."),
+    },
+    "lengths": {
+        "uniform": ("astrarium.serving.requests:Uniform", "Every number of tokens between two, equally often."),
+        "lognormal": ("astrarium.serving.requests:Lognormal", "Lognormal with a mean and a variation."),
+        "empirical": ("astrarium.serving.requests:Empirical", "Lengths of a file, drawn with replacement."),
     },
     "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
     "composition": {

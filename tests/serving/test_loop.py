@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.serving.every_step import EveryStep
 
 from astrarium.errors import InputError
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served
-from astrarium.serving.loop import Fleet, Server
+from astrarium.serving.batch import Batch, Draw
+from astrarium.serving.cache import Blocks
+from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
 from astrarium.serving.requests import Requests, requests_of
-from astrarium.serving.scheduler import Scheduler, Step
+from astrarium.serving.scheduler import Scheduler
+from astrarium.serving.server import Server
+from astrarium.serving.shape import Shape
 
 MS = 10**9
 MANY = 10**9        # blocks: room for everybody
 
 
-def run(stream: Requests, policy: Policy, blocks: int, time_of: Callable[[Step], int]) -> Served:
+class Given:
+    """Step times by a function of their shape."""
+
+    def __init__(self, of: Callable[[Shape], int]):
+        self.of = of
+
+    def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> npt.NDArray[np.int64]:
+        return np.array([self.of(Shape(count, context + step * count, (), padding)) for step in range(steps)])
+
+
+def server(policy: Policy, blocks: int, of: Callable[[Shape], int], guesses: int = 0, draw: Draw | None = None
+           ) -> Server:
+    cache = Blocks(blocks, policy.block, reuse=policy.prefix_cache)
+    return Server(Scheduler(policy, cache, Batch(policy.block, guesses, draw)), Given(of))
+
+
+def run(stream: Requests, policy: Policy, blocks: int, of: Callable[[Shape], int]) -> Served:
     """One server."""
-    return answer(stream, Fleet([Server(Scheduler(policy, blocks), time_of)]))
+    return answer(stream, Fleet([server(policy, blocks, of)]))
 
 
-def fixed(step: int) -> Callable[[Step], int]:
+def fixed(step: int) -> Callable[[Shape], int]:
     return lambda _: step
 
 
@@ -38,7 +59,7 @@ def requests(*rows: tuple[int, int, int]) -> Requests:
 
 def test_one_request() -> None:
     """TTFT is the time of its prefill, TPOT that of a step."""
-    served = run(requests((5, 100, 11)), Policy(), MANY, lambda step: 7 * MS if step.prefill else 2 * MS)
+    served = run(requests((5, 100, 11)), Policy(), MANY, lambda step: 7 * MS if step.prompts else 2 * MS)
     assert served.ttft.tolist() == [7 * MS]
     assert served.tpot.tolist() == [2 * MS]
     assert served.finish.tolist() == [(5 + 7 + 10 * 2) * MS]
@@ -76,7 +97,7 @@ def test_chunks_share_steps_with_decoding() -> None:
 
 def test_whole_prompts_stall_decoding() -> None:
     policy = Policy(schedule="prefill_first", max_tokens=2000)
-    served = run(requests((0, 10, 20), (3, 1000, 2)), policy, MANY, lambda step: 8 * MS if step.prefill else 2 * MS)
+    served = run(requests((0, 10, 20), (3, 1000, 2)), policy, MANY, lambda step: 8 * MS if step.prompts else 2 * MS)
     assert served.first.tolist() == [8 * MS, 16 * MS]
     assert sorted(set(served.gaps.tolist())) == [2 * MS, 10 * MS]
 
@@ -106,19 +127,16 @@ def test_everybody_is_answered_and_no_bound_is_broken(rows: list[tuple[int, int,
     stream = requests(*sorted(rows))
     seen: list[int] = []
 
-    def timed(step: Step) -> int:
-        jobs = [*step.decode, *(job for job, _ in step.prefill)]
-        assert len({job.number for job in jobs}) == len(jobs) <= batch
-        assert 0 < len(step.decode) + sum(each for _, each in step.prefill) <= tokens
-        assert sum(job.blocks for job in jobs) <= blocks
-        for job in step.decode:
-            assert job.blocks * 16 >= job.done + 1
-        for job, more in step.prefill:
-            assert job.blocks * 16 >= job.done + more
-        seen.append(len(step.decode) + sum(each for _, each in step.prefill))
+    def timed(step: Shape) -> int:
+        assert step.count + len(step.prompts) <= batch
+        assert 0 < step.count + sum(part[0] for part in step.prompts) <= tokens
+        assert step.context + step.count + sum(part[0] + part[1] for part in step.prompts) <= blocks * 16
+        seen.append(step.count + sum(part[0] for part in step.prompts))
         return MS
 
-    served = run(stream, policy, blocks, timed)
+    one = server(policy, blocks, timed)
+    served = answer(stream, Fleet([one]), single=True)
+    assert_empty(one, blocks)
     assert served.steps == len(seen)
     assert served.tokens == sum(seen)
     assert (served.first > served.arrival).all()
@@ -130,9 +148,48 @@ def test_everybody_is_answered_and_no_bound_is_broken(rows: list[tuple[int, int,
         assert (np.diff(served.first) >= 0).all()       # first come, first served
 
 
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60), st.integers(1, 90)), min_size=1, max_size=12),
+       st.sampled_from(["chunked", "inflight", "prefill_first"]), st.sampled_from([None, 7, 200]),
+       st.tuples(st.integers(1, 6), st.integers(150, 200), st.integers(10, 40), st.sampled_from([1, 4, 16])),
+       st.booleans(), st.sampled_from([None, 1, 3]))
+def test_jumps_give_what_every_step_gives(rows: list[tuple[int, int, int]], schedule: str, chunk: int | None,
+                                          bounds: tuple[int, int, int, int], reserve: bool, users: int | None) -> None:
+    batch, tokens, blocks, block = bounds
+    blocks *= 16 // block
+    policy = Policy(schedule=schedule, max_batch=batch, max_tokens=tokens, chunk=chunk, block=block,
+                    reserve=float(reserve), prefix_cache=False)
+    stream = requests(*sorted(rows))
+    if users is not None:
+        stream = Requests(stream.arrival * 0, stream.prompt, stream.output, users)
+
+    def of(step: Shape) -> int:
+        prompts = sum(10**7 * new + past for new, past, _ in step.prompts)
+        return 10**8 + 10**6 * step.count + 10**4 * step.context + prompts
+
+    one = server(policy, blocks, of)
+    found, oracle = answer(stream, Fleet([one])), EveryStep(stream, policy, blocks, of)
+    oracle.run()
+    assert found.arrival.tolist() == [each.arrival for each in oracle.all]
+    assert found.first.tolist() == [each.first for each in oracle.all]
+    assert found.finish.tolist() == [each.finish for each in oracle.all]
+    assert sorted(found.gaps.tolist()) == sorted(oracle.gaps)
+    assert (found.steps, found.preemptions) == (oracle.steps, oracle.preemptions)
+    assert_empty(one, blocks)
+
+
+def assert_empty(one: Server, blocks: int) -> None:
+    """Nobody holds anything after the last answer."""
+    scheduler, cache = one.scheduler, one.scheduler.cache
+    assert cache.free == cache.total == blocks
+    assert cache.idle == sum(node.length for node in cache.left.values())
+    assert not any(node.users for node in cache.nodes.values())
+    assert (scheduler.load, scheduler.growth, scheduler.handing) == (0, 0, 0)
+    assert not scheduler.batch.needs[scheduler.batch.clock - scheduler.batch.base:].any()
+
+
 def fleet(front: int, back: int, policy: Policy, *, prompt: int, step: int, handed: int, blocks: int = MANY) -> Fleet:
     """Servers whose steps take `prompt` ps with and `step` ps without prompts."""
-    sides = [[Server(Scheduler(policy, blocks), lambda each: prompt if each.prefill else step) for _ in range(count)]
+    sides = [[server(policy, blocks, lambda each: prompt if each.prompts else step) for _ in range(count)]
              for count in (front, back)]
     return Fleet(*sides, lambda *_: handed)
 
@@ -171,10 +228,8 @@ def test_apart_everybody_is_answered_too(rows: list[tuple[int, int, int]], front
     stream = requests(*sorted(rows))
     served = answer(stream, servers)
     assert len(served.gaps) == int((stream.output - 1).sum())
-    for server in (*servers.front, *servers.back):
-        assert server.scheduler.free == blocks
-        assert server.scheduler.handing == 0
-        assert server.load == 0
+    for each in servers.servers:
+        assert_empty(each, blocks)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60), st.integers(1, 30)), min_size=1, max_size=12),
@@ -182,24 +237,23 @@ def test_apart_everybody_is_answered_too(rows: list[tuple[int, int, int]], front
 @settings(max_examples=60)
 def test_guesses_have_room_and_nobody_gets_more_than_was_asked_for(rows: list[tuple[int, int, int]], guesses: int,
                                                                    blocks: int, yielded: list[int]) -> None:
-    def timed(step: Step) -> int:
-        for job in step.decode:
-            assert job.blocks * 16 >= job.done + 1 + guesses
-        assert len(step.decode) * (1 + guesses) + sum(each for _, each in step.prefill) <= 100
+    def timed(step: Shape) -> int:
+        assert step.context + step.count * (1 + guesses) <= blocks * 16
+        assert step.count * (1 + guesses) + sum(part[0] for part in step.prompts) <= 100
         return MS
 
-    server = Server(Scheduler(Policy(max_tokens=100), blocks, guesses=guesses), timed)
-    turns = itertools.cycle(min(each, guesses + 1) for each in yielded)
+    given = np.minimum(np.array(yielded), guesses + 1)
+    one = server(Policy(max_tokens=100), blocks, timed, guesses, lambda steps: np.resize(given, steps))
     stream = requests(*sorted(rows))
-    served = answer(stream, Fleet([server], yielded=lambda: next(turns)))
+    served = answer(stream, Fleet([one]))
     assert len(served.gaps) == int((stream.output - 1).sum())
-    assert server.scheduler.free == blocks
+    assert_empty(one, blocks)
 
 
 def test_goodput_counts_requests_that_keep_every_promise() -> None:
     zeros = np.zeros(3, np.int64)
     served = Served(zeros, np.array([1, 3, 1]) * MS, np.array([11, 13, 41]) * MS, zeros + 1, zeros + 11, zeros,
-                    np.zeros(0, np.int64), 1, MS, 1, 0)
+                    zeros[:0], zeros[:0], 1, MS, 1, 0)
     assert served.good(Objective(ttft="2 ms", tpot="2 ms")).tolist() == [True, False, False]
     assert served.good(Objective(ttft="2 ms")).tolist() == [True, False, True]
     assert served.goodput(Objective(tpot="1 ms")) == pytest.approx(2 / 0.041)

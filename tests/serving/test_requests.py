@@ -55,7 +55,8 @@ def test_a_trace_of_azure(tmp_path: Path) -> None:
     ("", "columns"), ("a,b\n1,2\n", "columns"), ("arrival,prompt,output\n", "no requests"),
     ("arrival,prompt,output\n1,x,3\n", "line 2"), ("arrival,prompt,output\n1,2\n", "line 2"),
     ("arrival,prompt,output\n1,2,3\n1,0,3\n", "line 3"), ("arrival,prompt,output\nnan,1,3\n", "out of range"),
-    ("arrival,prompt,output\n1e300,1,3\n", "out of range"), ("arrival,prompt,output\nsoon,1,3\n", "no request")])
+    ("arrival,prompt,output\n1e300,1,3\n", "out of range"),
+    ("arrival,prompt,output\nsoon,1,3\n", "line 2, column arrival: 'soon' is no time")])
 def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "requests.csv"
     path.write_text(text)
@@ -81,7 +82,7 @@ def test_no_file_is_a_crash(text: str) -> None:
 
 def test_streams_that_would_never_end_are_refused() -> None:
     with pytest.raises(InputError, match="tokens to generate"):
-        requests_of(Poisson(rate=1, count=1_000_000, seed=0, prompt=1, output=1000))
+        requests_of(Poisson(rate=1, count=1_000_000, seed=0, prompt=1, output=1001))
     with pytest.raises(InputError, match="too slow"):
         requests_of(Poisson(rate=1e-9, count=10, seed=0, prompt=1, output=1))
 

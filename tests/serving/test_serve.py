@@ -117,6 +117,29 @@ def test_ranks_that_share_experts_are_one_server(layout: dict[str, Any], servers
     assert alone.finish.tolist() == served.finish.tolist()[:1]
 
 
+@pytest.mark.parametrize("layout", [{"pp": 2}, {"pp": 3, "stage_layers": [1, 2, 3]}, {"pp": 2, "dp": 2, "ep": 2}])
+def test_a_pipeline_has_a_server_for_each_stage(layout: dict[str, Any]) -> None:
+    """A request for each: a step takes as long as a round of as many micro-batches in a full pipeline, that is one pass
+    through all stages, or the work of all on the slowest stage."""
+    pp, dp = layout["pp"], layout.get("dp", 1)
+    base = design("h100_sxm", "450 GB/s", model={**EXPERTS, "layers": 6}, batch=6, **{"tp": 1, **layout})
+    work, policy = base.workload, Policy(max_tokens=600)
+    assert isinstance(work, Inference)
+
+    def time(**fields: Any) -> int:
+        one = Inference(work.model, phase="decode", context=1000, **layout, **fields)
+        return ar.simulate(ar.replace(base, "workload", one)).makespan_ps
+
+    full = {"batch": pp * dp, "micro_batches": pp}
+    step, latency = time(steps=3, **full) - time(steps=2, **full), time(batch=dp)
+    served, alone = (serve(base, ClosedLoop(concurrency=count, count=count, prompt=1000, output=2), policy, EXACT)
+                     for count in (pp * dp, 1))
+    assert served.servers == pp
+    assert set(served.gaps.tolist()) == {step}
+    assert latency <= step <= 2 * latency      # the head is on the last stage
+    assert alone.gaps.tolist() == [step]
+
+
 def test_pools_may_share_experts() -> None:
     """The cache goes from the rank of dp that has it, so it takes as long as between two single ranks."""
     def served(front: dict[str, int], back: dict[str, int]) -> float:
@@ -167,6 +190,22 @@ def test_speculation_gives_the_tokens_of_the_closed_form() -> None:
     one = serve(base, ClosedLoop(concurrency=1, count=1, prompt=50, output=2), None, EXACT)
     step = Inference("llama3-8b", tp=8, phase="decode", context=50, speculation=speculation)
     assert one.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", step)).makespan_ps]
+
+
+def test_a_module_for_prediction_drafts() -> None:
+    """A step is that of a run; and so it is on ranks that only decode."""
+    speculation = {"draft": "mtp", "tokens": 2, "acceptance": 1.0}
+    base = design("h100_sxm", "450 GB/s", model=EXPERTS, tp=2, ep=2, speculation=speculation)
+    one = Inference(EXPERTS, tp=2, ep=2, phase="decode", context=50, speculation=speculation)
+    served = serve(base, ClosedLoop(concurrency=1, count=1, prompt=50, output=4), None, EXACT)
+    assert served.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", one)).makespan_ps, 0, 0]
+    work = Disaggregated(model=EXPERTS, prefill={}, decode={"tp": 2, "ep": 2}, prompt=50, generated=3,
+                         speculation=speculation)
+    pools = ar.Design(workload=work, compute=base.compute, memory=base.memory,
+                      network=ar.Network([ar.Switch(3, bandwidth="450 GB/s", latency="500 ns")]))
+    apart = serve(pools, ClosedLoop(concurrency=1, count=1, prompt=50, output=4), None, EXACT)
+    assert apart.gaps.tolist()[1:] == [0, 0]
+    assert served.gaps[0] < apart.gaps[0] < 1.2 * served.gaps[0]
 
 
 @pytest.mark.shared

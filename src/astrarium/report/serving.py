@@ -17,9 +17,9 @@ __all__ = ["serving_tables"]
 
 def serving_tables(served: Served, objective: Objective, title: str) -> Iterator[Table]:
     """Latencies, then rates."""
-    rows = [_row(name, values) for name, values in (
-        ("TTFT", served.ttft), ("TPOT", served.tpot[~np.isnan(served.tpot)]), ("ITL", served.gaps),
-        ("latency", served.finish - served.arrival)) if len(values)]
+    rows = [_row(name, values, counts) for name, values, counts in (
+        ("TTFT", served.ttft, None), ("TPOT", served.tpot[~np.isnan(served.tpot)], None),
+        ("ITL", served.gap_times, served.gap_counts), ("latency", served.latency, None)) if len(values)]
     yield Table(title, "<>>>>", rows, ("", "mean", *(f"p{share}" for share in PERCENTILES)))
     rates = [("requests", f"{len(served.finish):,}", f"in {served.span:,.4g} s: {served.request_rate:,.4g} per s"),
              ("output tokens", f"{int(served.output.sum()):,}", f"{served.throughput:,.5g} per s"),
@@ -33,7 +33,8 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
     yield Table("served", "<><", rates)
 
 
-def _row(name: str, values: npt.NDArray[np.generic]) -> tuple[str, ...]:
-    """Mean and percentiles of times in ps."""
-    mean = float(np.mean(np.asarray(values, np.float64)))
-    return (name, *(format_time(each / 1000) for each in (mean, *(percentile(values, p) for p in PERCENTILES))))
+def _row(name: str, values: npt.NDArray[np.generic], counts: npt.NDArray[np.int64] | None) -> tuple[str, ...]:
+    """Mean and percentiles of times in ps, each of them `counts` times."""
+    mean = float(np.average(np.asarray(values, np.float64), weights=counts))
+    each = (mean, *(percentile(values, share, counts) for share in PERCENTILES))
+    return (name, *(format_time(value / 1000) for value in each))

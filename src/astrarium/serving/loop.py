@@ -1,7 +1,8 @@
-"""The clock of some servers: step after step until every request is answered.
+"""The clock of some servers, from event to event until every request is answered.
 
 At one instant everything that ends comes first, then who arrives, in order of their numbers; then every idle server
-begins a step, in order of the servers.
+begins a step, in order of the servers. Steps of the batch alone are taken many at a time: until a sequence ends, until
+the cache is full, or until a request arrives that might be admitted.
 """
 
 from __future__ import annotations
@@ -14,35 +15,26 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from astrarium.errors import InputError, InternalError
+from astrarium.serving.job import Job
 from astrarium.serving.outcome import Served
+from astrarium.serving.record import Gaps, Watch
 from astrarium.serving.requests import Requests
-from astrarium.serving.scheduler import Job, Scheduler, Step
+from astrarium.serving.scheduler import Scheduler
+from astrarium.serving.server import Server
 
-__all__ = ["Fleet", "Server", "Told", "run"]
+__all__ = ["Fleet", "Told", "run"]
 
 I64 = npt.NDArray[np.int64]
 Told = Callable[[int, int, int], None]      # requests answered, of how many, simulated time in ps
 CLOCK = 2**62       # ps
-STEP, HANDED = 0, 1
-
-
-class Server(Struct):
-    """A scheduler with its cache, how long its steps take (ps), and the step that it is at."""
-
-    scheduler: Scheduler
-    time_of: Callable[[Step], int]
-    step: Step | None = None
-
-    @property
-    def load(self) -> int:
-        """Requests that it has."""
-        return len(self.scheduler.waiting) + len(self.scheduler.running) + self.scheduler.handing
+STEP, HANDED, LOADED, COME = range(4)       # in this order at one instant
+MOST = 4096         # steps at a time
 
 
 class Fleet(Struct, frozen=True):
     """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
-    tokens)` is then the time in ps in which a cache gets from one to the other. `overhead` ps between two steps.
-    `yielded()`: tokens that a decoding sequence gets in a step (1, but for speculation).
+    tokens)` is then the time in ps in which a cache gets from one to the other. `offset` ps between a token's step and
+    the client.
 
     A request goes to the server with the fewest requests, the first of equals; so does its cache.
     """
@@ -50,126 +42,240 @@ class Fleet(Struct, frozen=True):
     front: Sequence[Server]
     back: Sequence[Server] = ()
     transfer: Callable[[int, int, int], int] = lambda front, back, tokens: 0
-    overhead: int = 0
-    yielded: Callable[[], int] = lambda: 1
+    offset: int = 0
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """All of them."""
+        return (*self.front, *self.back)
 
 
 class _Run(Struct):
-    """Who has come, and what has happened so far. `events`: (time, kind, order, server, job)."""
+    """Who has come, and what has happened so far. `events`: (time, kind, order, server or request, job)."""
 
     requests: Requests
     fleet: Fleet
+    servers: tuple[Server, ...]
     times: dict[str, I64]
-    gaps: list[int] = field(default_factory=list)
+    single: bool            # every step on its own
+    gaps: Gaps = field(default_factory=Gaps)
+    watch: Watch = field(default_factory=Watch)
     events: list[tuple[int, int, int, int, Job | None]] = field(default_factory=list)
-    come: int = 0
+    touched: set[int] = field(default_factory=set)
+    roots: list[int] = field(default_factory=list)
+    come: int = 0           # of the roots
+    users: int = 0          # of a closed loop, at work
     answered: int = 0
     order: int = 0
     steps: int = 0
     busy: int = 0
     tokens: int = 0
 
-    def push(self, time: int, kind: int, server: int, job: Job | None = None) -> None:
-        """Something that will end at `time`."""
+    def push(self, time: int, kind: int, number: int, job: Job | None = None) -> int:
+        """Something that will end at `time`; its order."""
         if time > CLOCK:
             raise InputError("requests", "the run goes beyond 2^62 ps", expected="at most 53 days")
         self.order += 1
-        heapq.heappush(self.events, (time, kind, self.order, server, job))
+        heapq.heappush(self.events, (time, kind, self.order, number, job))
+        return self.order
 
-    def next_time(self) -> int:
-        """When something happens next."""
-        waiting = self.come < len(self.requests) and self.requests.concurrency is None
-        arrival = int(self.requests.arrival[self.come]) if waiting else CLOCK
-        return min(arrival, self.events[0][0] if self.events else CLOCK)
+    def next_arrival(self) -> int:
+        """When the next request comes whose time is known."""
+        if self.come < len(self.roots) and self.requests.concurrency is None:
+            return int(self.requests.arrival[self.roots[self.come]])
+        return CLOCK
 
     def arrive(self, now: int) -> None:
         """Everybody who has come by `now`."""
-        requests, users = self.requests, self.requests.concurrency
-        while self.come < len(requests):
-            if users is not None and self.come - self.answered >= users:
-                return
-            if users is None and int(requests.arrival[self.come]) > now:
-                return
-            number = self.come
-            self.times["arrival"][number] = now if users is not None else requests.arrival[number]
-            prompt, output = int(requests.prompt[number]), int(requests.output[number])
-            job = Job(number, prompt, output, todo=prompt)
-            _least(self.fleet.front).scheduler.add(job, prompt if self.fleet.back else prompt + output - 1)
+        limit = self.requests.concurrency
+        while self.come < len(self.roots):
+            number = self.roots[self.come]
+            if limit is None:
+                if int(self.requests.arrival[number]) > now:
+                    return
+                self._enter(number, int(self.requests.arrival[number]), now)
+            else:
+                if self.users >= limit:
+                    return
+                self.users += 1
+                self._enter(number, now, now)
             self.come += 1
 
-    def token(self, job: Job, scheduler: Scheduler, now: int) -> None:
-        """The job has its next token."""
-        times, number = self.times, job.number
-        job.generated += 1
-        if job.generated == 1:
-            times["first"][number] = now
-        else:
-            self.gaps.append(now - int(times["last"][number]))
-        times["last"][number] = now
-        times["preempted"][number] = job.preempted
-        if job.generated == job.output:
-            times["finish"][number] = now
-            scheduler.finish(job)
-            self.answered += 1
+    def _enter(self, number: int, arrival: int, now: int) -> None:
+        requests = self.requests
+        self.times["arrival"][number] = arrival
+        prompt, output = int(requests.prompt[number]), int(requests.output[number])
+        segments, told = requests.segments(number)
+        job = Job(number, prompt, output, prompt, segments, told, requests.priority_of(number))
+        place = self._least(0, len(self.fleet.front))
+        scheduler = self.servers[place].scheduler
+        empty = not scheduler.waiting
+        scheduler.add(job, prompt if self.fleet.back else prompt + output - 1)
+        self.touched.add(place)
+        if empty or scheduler.policy.priorities:
+            self._cut(place, now)
+
+    def _cut(self, place: int, now: int) -> None:
+        server = self.servers[place]
+        if server.step is not None:
+            end = server.cut(now)
+            if end is not None:
+                server.event = self.push(end, STEP, place)
+
+    def _least(self, start: int, end: int) -> int:
+        if end - start == 1:
+            return start
+        return min(range(start, end), key=lambda place: self.servers[place].scheduler.load)
 
     def begin(self, now: int) -> None:
         """Every idle server that has something to do begins a step."""
-        for number, server in enumerate((*self.fleet.front, *self.fleet.back)):
-            while server.step is None and (server.scheduler.running or server.scheduler.waiting):
-                step = server.scheduler.next_step()
-                if step.decode or step.prefill:
-                    server.step = step
-                    spent = server.time_of(step) + self.fleet.overhead
-                    self.push(now + spent, STEP, number)
-                    self.steps, self.busy = self.steps + 1, self.busy + spent
-                    each = 1 + server.scheduler.guesses
-                    self.tokens += len(step.decode) * each + sum(tokens for _, tokens in step.prefill)
-                elif not server.scheduler.gave_way:
-                    break       # the head of the queue waits for blocks that a transfer still holds
+        for place in sorted(self.touched):
+            server = self.servers[place]
+            scheduler = server.scheduler
+            while server.step is None and (scheduler.running or scheduler.waiting):
+                before = scheduler.preemptions
+                step = scheduler.next_step(now)
+                for time, job in scheduler.loads:
+                    self.push(time, LOADED, place, job)
+                scheduler.loads.clear()
+                if step.decode or step.prompts:     # who gave way in this step may be admitted to the next
+                    most = self._most(server, now) if scheduler.preemptions == before else 1
+                    server.event = self.push(server.begin(step, now, most), STEP, place)
+                elif scheduler.preemptions == before:
+                    break       # the head of the queue waits for blocks that a transfer still holds, or is being read
+        self.touched.clear()
+
+    def _most(self, server: Server, now: int) -> int:
+        """How many steps to ask for: not many more than there are before the next arrival."""
+        if self.single:
+            return 1
+        coming = self.next_arrival() - now
+        if coming >= CLOCK - now or not server.pace:
+            return MOST
+        return min(MOST, len(self.fleet.front) * (coming // server.pace + 2))
 
     def end(self, now: int) -> None:
         """Everything that ends now."""
-        servers = (*self.fleet.front, *self.fleet.back)
         while self.events and self.events[0][0] == now:
-            _, kind, _, number, job = heapq.heappop(self.events)
-            server = servers[number]
-            if kind == HANDED and job is not None:
-                server.scheduler.let_go(job)
-                moved = Job(job.number, job.prompt, job.output, job.todo, job.done, job.generated)
-                target = self.fleet.back[job.target]
-                target.scheduler.handing -= 1
-                target.scheduler.add(moved, job.prompt + job.output - 1)
-            elif server.step is not None:
-                step, server.step = server.step, None
-                self._done(step, number, server, now)
-
-    def _done(self, step: Step, number: int, server: Server, now: int) -> None:
-        for job in step.decode:
-            for _ in range(min(self.fleet.yielded(), job.output - job.generated)):
-                job.done += 1
-                self.token(job, server.scheduler, now)
-        for job, tokens in step.prefill:
-            job.done += tokens
-            if job.done < job.todo:
+            _, kind, order, number, job = heapq.heappop(self.events)
+            if kind == COME:
+                self._enter(number, now, now) if number >= 0 else self._leave()
                 continue
-            self.token(job, server.scheduler, now)
-            if self.fleet.back and number < len(self.fleet.front) and job.generated < job.output:
-                server.scheduler.hand_over(job)
-                target = _least(self.fleet.back)
-                job.target = self.fleet.back.index(target)
-                target.scheduler.handing += 1
-                self.push(now + self.fleet.transfer(number, job.target, job.done), HANDED, number, job)
+            server = self.servers[number]
+            if kind == STEP:
+                if order == server.event and server.step is not None:
+                    self._done(number, server, now)
+            elif job is not None:
+                self._moved(kind, number, server, job, now)
+            self.touched.add(number)
+
+    def _leave(self) -> None:
+        self.users -= 1
+
+    def _moved(self, kind: int, number: int, server: Server, job: Job, now: int) -> None:
+        """A cache has been read from a tier, or is where it is decoded."""
+        if kind == LOADED:
+            server.scheduler.loaded(job)
+        else:
+            server.scheduler.let_go(job)
+            moved = Job(job.number, job.prompt, job.output, job.todo, job.segments, job.told, job.priority,
+                        done=job.done, generated=job.generated, last=job.last)
+            target = self.servers[job.target].scheduler
+            target.handing -= 1
+            target.add(moved, job.prompt + job.output - 1)
+            self.touched.add(job.target)
+            self._cut(job.target, now)
+        self._cut(number, now)
+
+    def _done(self, place: int, server: Server, now: int) -> None:
+        step, ends = server.step, server.ends
+        assert step is not None
+        server.step, server.ends = None, None
+        scheduler, steps = server.scheduler, 1 if ends is None else len(ends)
+        self.steps, self.busy = self.steps + steps, self.busy + now - server.start
+        if step.decode:
+            self._decoded(server, now if ends is None else int(ends[0]), ends, steps)
+            for job in scheduler.batch.finished():
+                self._answered(job, scheduler, now)
+        for job, tokens in step.prompts:
+            self.tokens += tokens
+            job.done += tokens
+            if job.done == job.todo:
+                self._first(job, place, scheduler, now)
+        if now >= self.watch.due:
+            self._sample(now)
+
+    def _decoded(self, server: Server, first: int, ends: I64 | None, steps: int) -> None:
+        batch, gaps = server.scheduler.batch, self.gaps
+        if batch.count > len(batch.late):
+            gaps.add(first - batch.last, batch.count - len(batch.late))
+        for last in batch.late.values():
+            gaps.add(first - last, 1)
+        batch.late.clear()
+        if ends is not None and steps > 1:
+            gaps.extend(np.diff(ends), batch.count)
+            server.pace = int(ends[-1] - ends[-2])
+        else:
+            server.pace = first - server.start
+        batch.last = first if ends is None else int(ends[-1])
+        self.tokens += steps * batch.count * (1 + batch.guesses)
+        given = server.scheduler.advance(steps)
+        if given > steps * batch.count:
+            gaps.add(0, given - steps * batch.count)
+
+    def _first(self, job: Job, place: int, scheduler: Scheduler, now: int) -> None:
+        """A prompt is done, and has given a token."""
+        scheduler.prompt_done(job)
+        job.generated += 1
+        if job.generated == 1:
+            self.times["first"][job.number] = now + self.fleet.offset
+            self.times["cached"][job.number] = job.cached or 0
+        else:
+            self.gaps.add(now - job.last, 1)
+        job.last = now
+        if job.generated == job.output:
+            self._answered(job, scheduler, now)
+        elif self.fleet.back and place < len(self.fleet.front):
+            self.times["preempted"][job.number] += job.preempted
+            scheduler.hand_over(job)
+            job.target = self._least(len(self.fleet.front), len(self.servers))
+            self.servers[job.target].scheduler.handing += 1
+            time = self.fleet.transfer(place, job.target - len(self.fleet.front), job.done)
+            self.push(now + time, HANDED, place, job)
+        else:
+            scheduler.batch.join(job)
+
+    def _answered(self, job: Job, scheduler: Scheduler, now: int) -> None:
+        number, client = job.number, now + self.fleet.offset
+        self.times["finish"][number] = client
+        self.times["preempted"][number] += job.preempted
+        scheduler.finish(job)
+        self.answered += 1
+        next_turn = self.requests.next_turn(number)
+        if next_turn is not None:
+            self.push(client + next_turn[1], COME, next_turn[0])
+        elif self.requests.concurrency is not None:
+            if client == now:
+                self._leave()
+            else:
+                self.push(client, COME, -1)
+
+    def _sample(self, now: int) -> None:
+        waiting = running = used = 0
+        for server in self.servers:
+            scheduler = server.scheduler
+            waiting += len(scheduler.waiting)
+            running += len(scheduler.running)
+            used += scheduler.cache.total - scheduler.cache.free
+        self.watch.note((now, waiting, running, used))
 
 
-def _least(servers: Sequence[Server]) -> Server:
-    return min(servers, key=lambda server: server.load)
-
-
-def run(requests: Requests, fleet: Fleet, progress: Told | None = None) -> Served:
-    """Answer every request; `progress`: see `serve`. Raises InputError for one that cannot run at all, and beyond the
-    clock's range."""
-    names = ("arrival", "first", "finish", "last", "preempted")
-    state = _Run(requests, fleet, {name: np.zeros(len(requests), np.int64) for name in names})
+def run(requests: Requests, fleet: Fleet, progress: Told | None = None, *, single: bool = False) -> Served:
+    """Answer every request; `progress`: see `serve`; `single`: take every step on its own (the oracle of the jumps).
+    Raises InputError for a request that cannot run at all, and beyond the clock's range."""
+    names = ("arrival", "first", "finish", "preempted", "cached")
+    state = _Run(requests, fleet, fleet.servers, {name: np.zeros(len(requests), np.int64) for name in names}, single)
+    state.roots = requests.roots()
     now = 0
     while state.answered < len(requests):
         state.end(now)
@@ -178,10 +284,16 @@ def run(requests: Requests, fleet: Fleet, progress: Told | None = None) -> Serve
         if progress is not None:
             progress(state.answered, len(requests), now)
         if state.answered < len(requests):
-            now = state.next_time()
+            now = min(state.next_arrival(), state.events[0][0] if state.events else CLOCK)
             if now == CLOCK:
                 raise InternalError("requests wait for each other")
-    servers, times = (*fleet.front, *fleet.back), state.times
+    return _served(state)
+
+
+def _served(state: _Run) -> Served:
+    requests, times, gaps, servers = state.requests, state.times, state.gaps, state.servers
     return Served(times["arrival"], times["first"], times["finish"], requests.prompt, requests.output,
-                  times["preempted"], np.array(state.gaps, np.int64), state.steps, state.busy, state.tokens,
-                  sum(server.scheduler.preemptions for server in servers), len(servers))
+                  times["preempted"], gaps.values[:gaps.size], gaps.counts[:gaps.size], state.steps, state.busy,
+                  state.tokens, sum(server.scheduler.preemptions for server in servers), len(servers),
+                  times["cached"], state.watch.table(), sum(server.scheduler.cache.total for server in servers),
+                  requests.group, requests.groups)

@@ -2,37 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, Knob, default
-from astrarium.units import OptionalTime, Time
+from astrarium.config import Config, Knob, Problem, default
+from astrarium.units import Bandwidth, Bytes, OptionalTime, Time
 
-__all__ = ["Buckets", "Objective", "Policy"]
+__all__ = ["Buckets", "Objective", "Policy", "Tier"]
+
+Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
+
+
+class Tier(Config, frozen=True, kw_only=True):
+    """Memory behind the cache of a server: prefixes that requests left are read back from it, not computed again.
+
+    Writing goes on in the background and costs nothing (SGLang's HiCache and vLLM's offloading write through).
+    """
+
+    capacity: Annotated[Bytes, Knob("Bytes of a server's cache that it keeps.", gt=0)]
+    bandwidth: Annotated[Bandwidth, Knob("Of reading, by all NPUs of a server together.", gt=0)]
+    latency: Annotated[Time, Knob("Before a read.")] = default("0 ns")
+    shared: Annotated[bool, Knob("Whether all servers have it in common (a remote store); then capacity and bandwidth "
+                                 "are those of the whole.")] = False
+
+
+def _rules(policy: Policy) -> Iterator[Problem]:
+    if policy.preemption == "swap" and not policy.tiers:
+        yield Problem("preemption", "swap has nowhere to go", "a tier, or recompute")
+    if list(policy.graphs) != sorted(set(policy.graphs)) or any(size < 1 for size in policy.graphs):
+        yield Problem("graphs", "are not sizes in ascending order", "numbers of at least 1, each once")
 
 
 class Policy(Config, frozen=True, kw_only=True):
-    """Continuous batching: every step is put together anew (Orca, OSDI 2022), in order of arrival.
+    """Continuous batching: every step is put together anew (Orca, OSDI 2022), in order of arrival or priority.
 
     `chunked`: all running sequences decode, and what is left of `max_tokens` goes to prompts, cut where it ends
-    (Sarathi-Serve, arXiv 2403.02310). `prefill_first`: whole prompts as soon as they fit, nothing else in their step
-    (vLLM, arXiv 2309.06180); else all running sequences decode.
+    (Sarathi-Serve, arXiv 2403.02310; vLLM's V1 scheduler; SGLang's mixed chunks). `inflight`: in the same step, but
+    only whole prompts (TensorRT-LLM without chunked context). `prefill_first`: prompts as soon as they fit, nothing
+    else in their step (vLLM's first scheduler, arXiv 2309.06180; SGLang), whole, or with `chunk` in parts; else all
+    running sequences decode.
 
-    The cache is in blocks. A request is admitted when there are free blocks for its whole prompt. Where a running
-    sequence needs a block and none is free, the request that was admitted last gives up all of its blocks and waits at
-    the head of the queue; what it had is computed again (vLLM's recomputation).
+    The cache is in blocks. A request is admitted when there are free blocks for its whole prompt (vLLM's
+    scheduler_reserve_full_isl). If a running sequence needs a block and none is free, the request that was admitted
+    last (with `priorities`, the last of the last priority) gives up all of its blocks and waits at the head of the
+    queue; what it had is computed again, or swapped to the host and back.
     """
 
-    schedule: Annotated[Literal["chunked", "prefill_first"], Knob("What goes into a step.")] = "chunked"
-    max_batch: Annotated[int, Knob("Most sequences that run at once (vLLM's max_num_seqs).", ge=1, lt=65_537)] = 256
-    max_tokens: Annotated[int, Knob("Most tokens of one step (vLLM's max_num_batched_tokens).", ge=1, lt=10_000_001)
-                          ] = 2048
-    block: Annotated[int, Knob("Tokens of a cache block (vLLM: 16).", ge=1, lt=65_537)] = 16
+    rules: ClassVar[Rules] = (_rules,)
+    schedule: Annotated[Literal["chunked", "inflight", "prefill_first"], Knob("What goes into a step.")] = "chunked"
+    max_batch: Annotated[int, Knob("Most sequences that run at once (vLLM's max_num_seqs, SGLang's "
+                                   "max_running_requests, TensorRT-LLM's max_batch_size); never more than max_tokens.",
+                                   ge=1, lt=65_537)] = 256
+    max_tokens: Annotated[int, Knob("Most tokens of one step (vLLM's max_num_batched_tokens, TensorRT-LLM's "
+                                    "max_num_tokens), or of its prompts, where they have steps of their own (SGLang's "
+                                    "chunked_prefill_size).", ge=1, lt=10_000_001)] = 2048
+    chunk: Annotated[int | None, Knob("Most tokens of one prompt in a step (vLLM's long_prefill_token_threshold); with "
+                                      "prefill_first prompts are cut only where it is given.", ge=1, lt=10_000_001)
+                     ] = None
+    block: Annotated[int, Knob("Tokens of a cache block (vLLM: 16; SGLang: 1; TensorRT-LLM: 32).", ge=1, lt=65_537)
+                     ] = 16
     memory_share: Annotated[float, Knob("Share of memory.capacity that weights, cache and working memory may fill "
                                         "(vLLM's gpu_memory_utilization: 0.9).", gt=0, lt=1.0000001)] = 0.9
+    reserve: Annotated[float, Knob("Share of the cache that running requests may still need for their answers, which "
+                                   "must be free when another is admitted. 0: vLLM, and TensorRT-LLM's "
+                                   "MAX_UTILIZATION; 1: its GUARANTEED_NO_EVICT; SGLang goes from 0.7 to 0.1.",
+                                   ge=0, lt=1.0000001)] = 0.0
+    prefix_cache: Annotated[bool, Knob("Whether requests find the cache of equal prompts before them.")] = True
+    tiers: Annotated[Sequence[Tier], Knob("Memory behind the cache, fastest first.")] = ()
+    preemption: Annotated[Literal["recompute", "swap"], Knob("What becomes of the cache of a sequence that gives way; "
+                                                             "swap: to the first tier and back.")] = "recompute"
+    priorities: Annotated[bool, Knob("Whether requests are ordered by priority (smaller first), then by arrival.")
+                          ] = False
     seed: Annotated[int, Knob("Seed of which guesses are accepted, with speculation (NumPy's PCG64).", ge=0,
                                 lt=2**63)] = 0
     overhead: Annotated[Time, Knob("Host time between two steps: scheduling, sampling, launch. None is assumed.")
                         ] = default("0 ns")
+    sequence_overhead: Annotated[Time, Knob("Host time a step for each of its sequences. None is assumed.")
+                                 ] = default("0 ns")
+    stream_offset: Annotated[Time, Knob("From a token's step to the client, and from the client to the queue: added to "
+                                        "the first token and to the last. None is assumed.")] = default("0 ns")
+    graphs: Annotated[Sequence[int], Knob("Sizes in tokens of captured CUDA graphs: a smaller step is padded to the "
+                                            "next one; a larger one is not. None: no padding.")] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether a prompt is never cut."""
+        return self.schedule == "inflight" or (self.schedule == "prefill_first" and self.chunk is None)
 
 
 class Buckets(Config, frozen=True, kw_only=True):

@@ -1,173 +1,217 @@
-"""One step's choice: who decodes, whose prompt goes on, who is admitted, who has to give way."""
+"""One server's choice of a step: who decodes, whose prompt goes on, who is admitted, who has to give way."""
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+import math
 
 from msgspec import Struct, field
 
 from astrarium.errors import InputError
+from astrarium.serving.batch import Batch
+from astrarium.serving.cache import Blocks
+from astrarium.serving.job import Job, Step
 from astrarium.serving.policy import Policy
-from astrarium.serving.shape import Shape
 
-__all__ = ["Job", "Scheduler", "Step"]
-
-
-class Job(Struct, eq=False):
-    """A request in progress. `todo` tokens must be in the cache before it gives a token: its prompt, and after a
-    preemption what it had generated; `done` of them are. `target`: the server that its cache goes to."""
-
-    number: int
-    prompt: int
-    output: int
-    todo: int
-    done: int = 0
-    generated: int = 0
-    blocks: int = 0
-    preempted: int = 0
-    target: int = 0
-
-    @property
-    def decoding(self) -> bool:
-        """Whether its next token needs one more token in the cache, and nothing else."""
-        return self.generated > 0 and self.done == self.prompt + self.generated - 1
+__all__ = ["Scheduler"]
 
 
-class Step(Struct, frozen=True):
-    """`decode` jobs, and (job, tokens) of prompts."""
+class Scheduler(Struct):
+    """Queue, cache and batch of one server.
 
-    decode: tuple[Job, ...]
-    prefill: tuple[tuple[Job, int], ...]
-
-    @property
-    def shape(self) -> Shape:
-        """What decides how long it takes. The last part of a prompt samples a token."""
-        return Shape(len(self.decode), sum(job.done for job in self.decode),
-                     tuple((tokens, job.done, int(job.done + tokens == job.todo)) for job, tokens in self.prefill))
-
-
-class Scheduler(Struct, dict=True):
-    """The queue and the cache of one server. `free` blocks of the cache; `handing` requests whose cache is on its way
-    here; `guesses` of a draft that every decoding sequence has verified in a step; `gave_way`: whether the last step
-    preempted somebody."""
+    `waiting` is ordered by priority and arrival, so a request that gave way comes before those that arrived later.
+    `running`: admitted requests in that order; `prompts`: those of them whose prompt is not done; `loads`: (time in ps,
+    job) of caches that began to be read from a tier; `handing`: requests whose cache is on its way from or to here, or
+    from a tier. `growth`: blocks that running requests will still take at most. `taken`: blocks claimed for the step in
+    progress. `swap`: ps per block that goes to the host or back.
+    """
 
     policy: Policy
-    free: int
-    waiting: deque[Job] = field(default_factory=deque)
-    running: list[Job] = field(default_factory=list)
-    preemptions: int = 0
+    cache: Blocks
+    batch: Batch
+    swap: float = 0.0
+    waiting: list[tuple[int, int, Job]] = field(default_factory=list)
+    running: dict[int, Job] = field(default_factory=dict)
+    prompts: dict[int, Job] = field(default_factory=dict)
+    loads: list[tuple[int, Job]] = field(default_factory=list)
+    loading: int = 0
     handing: int = 0
-    guesses: int = 0
-    gave_way: bool = False
+    arrivals: int = 0
+    preemptions: int = 0
+    growth: int = 0
+    taken: int = 0
+    moving: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.total = self.free
+    @property
+    def load(self) -> int:
+        """Requests that it has."""
+        return len(self.waiting) + len(self.running) + self.handing + self.loading
+
+    @property
+    def most(self) -> int:
+        """Most sequences that run at once: every one of them has its tokens in every step of the batch."""
+        return min(self.policy.max_batch, max(1, self.policy.max_tokens // (1 + self.batch.guesses)))
 
     def add(self, job: Job, most: int) -> None:
         """A new request, which takes `most` tokens of cache here. Raises InputError where it could never run."""
-        if self._blocks(most + self.guesses) > self.total:
-            raise InputError("requests", f"request {job.number} needs {most + self.guesses:,} tokens of cache",
-                             expected=f"at most {self.total * self.policy.block:,}, all that fit")
-        if self.policy.schedule == "prefill_first" and most > self.policy.max_tokens:
+        if self.cache.of(most + self.batch.guesses) > self.cache.total:
+            raise InputError("requests", f"request {job.number} needs {most + self.batch.guesses:,} tokens of cache",
+                             expected=f"at most {self.cache.total * self.policy.block:,}, all that fit")
+        if self.policy.whole and most > self.policy.max_tokens:
             raise InputError("policy.max_tokens", f"request {job.number} may have to prefill {most:,} tokens at once",
-                             expected="as many, or schedule: chunked")
-        self.waiting.append(job)
+                             expected="as many, or prompts in chunks")
+        self.arrivals += 1
+        job.order = self.arrivals
+        heapq.heappush(self.waiting, (job.priority, job.order, job))
 
-    def next_step(self) -> Step:
+    def next_step(self, now: int) -> Step:
         """What the next step does; cache blocks are taken for it."""
-        before, self.gave_way = self.preemptions, False
-        self._admit_ready()
+        self.moving, self.taken, before = 0.0, 0, self.preemptions
+        self._resume()
         if self.policy.schedule == "prefill_first":
-            prompts = self._admit(self.policy.max_tokens, whole=True)
+            prompts = self._choose(self.policy.max_tokens, now, admit=True)
             if prompts:
-                return Step((), prompts)
-        decode = self._decode()
-        self.gave_way = self.preemptions > before
-        left = self.policy.max_tokens - len(decode) * (1 + self.guesses)
-        prefill = []
-        for job in self.running:
-            if not job.decoding and left > 0:
-                prefill.append((job, min(left, job.todo - job.done)))
-                left -= prefill[-1][1]
-        if self.policy.schedule == "chunked" and not self.gave_way:
-            prefill += self._admit(left, whole=False)
-        return Step(decode, tuple(prefill))
+                return Step(False, prompts, round(self.moving))
+            self._make_room()
+            return Step(self.batch.count > 0, (), round(self.moving))
+        self._make_room()
+        left = self.policy.max_tokens - self.batch.count * (1 + self.batch.guesses)
+        prompts = self._choose(left, now, admit=self.preemptions == before)
+        return Step(self.batch.count > 0, prompts, round(self.moving))
+
+    def advance(self, steps: int) -> int:
+        """The batch has made `steps` steps; tokens that they gave."""
+        need = self.batch.need(steps)
+        self.cache.claim(need - self.taken)
+        self.growth -= need - self.taken
+        self.taken = 0
+        return self.batch.advance(steps)
+
+    def steps(self) -> int:
+        """How many steps the batch can make before somebody is answered or has to give way, the first included."""
+        return max(1, self.batch.fitting(self.batch.next_end(), self.cache.free + self.taken))
+
+    def prompt_done(self, job: Job) -> None:
+        """A job's prompt is in the cache."""
+        del self.prompts[job.number]
 
     def finish(self, job: Job) -> None:
         """The job is answered."""
-        self.running.remove(job)
-        self._release(job)
+        self._forget(job)
+        self.cache.release(job.held, job.segments, job.done)
 
     def hand_over(self, job: Job) -> None:
         """The job is done here; its blocks are kept until `let_go`."""
-        self.running.remove(job)
+        self._forget(job)
         self.handing += 1
 
     def let_go(self, job: Job) -> None:
         """The job's cache is where it has to be."""
         self.handing -= 1
-        self._release(job)
+        self.cache.release(job.held, job.segments, job.done)
 
-    def _admit_ready(self) -> None:
-        """Jobs from the head of the queue whose cache has arrived."""
-        while self.waiting and self.waiting[0].decoding and len(self.running) < self.policy.max_batch:
-            job = self.waiting[0]
-            need = self._blocks(job.done + 1 + self.guesses)
-            if need > self.free:
+    def loaded(self, job: Job) -> None:
+        """The job's cache has been read from a tier."""
+        self.loading -= 1
+        self.running[job.number] = self.prompts[job.number] = job
+
+    def _final(self, job: Job) -> int:
+        return self.cache.of(job.prompt + job.output - 1 + self.batch.guesses)
+
+    def _forget(self, job: Job) -> None:
+        del self.running[job.number]
+        self.growth -= self._final(job) - job.held.blocks
+
+    def _resume(self) -> None:
+        """Jobs from the head of the queue whose cache has arrived, or is on the host."""
+        while self.waiting and self.waiting[0][2].ready and len(self.running) + self.loading < self.most:
+            job = self.waiting[0][2]
+            need = self.cache.of(job.done + 1 + self.batch.guesses)
+            if need > self.cache.free:
                 return
-            self.waiting.popleft()
-            self.free -= need
-            job.blocks = need
-            self.running.append(job)
+            heapq.heappop(self.waiting)
+            self.cache.take(job.held, need)
+            self.moving += need * self.swap if job.preempted else 0
+            self.growth += self._final(job) - need
+            self.running[job.number] = job
+            self.batch.join(job)
 
-    def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.policy.block)
+    def _make_room(self) -> None:
+        """Take the blocks that the batch needs for its next step; who was admitted last, or has the last priority,
+        gives way where they are too few."""
+        while self.batch.count and self.batch.need() > self.cache.free:
+            self._preempt()
+        self.taken = self.batch.need() if self.batch.count else 0
+        self.cache.claim(self.taken)
+        self.growth -= self.taken
 
-    def _release(self, job: Job) -> None:
-        self.free += job.blocks
-        job.blocks = 0
-
-    def _decode(self) -> tuple[Job, ...]:
-        """All decoding jobs within the budget of tokens, each with room for its next token and its guesses."""
-        chosen: list[Job] = []
-        each, most = 1 + self.guesses, self.policy.max_tokens
-        for job in list(self.running):
-            if not job.decoding or (len(chosen) + 1) * each > most or not job.blocks:
-                continue        # without blocks: it gave way in this very step
-            need = max(0, self._blocks(job.done + each) - job.blocks)
-            while need > self.free and self.running[-1] is not job:
-                self._preempt(self.running[-1])
-            if need > self.free:
-                self._preempt(job)
-                continue
-            self.free -= need
-            job.blocks += need
-            chosen.append(job)
-        return tuple(chosen)
-
-    def _preempt(self, job: Job) -> None:
-        """The job admitted last gives way and computes everything again."""
-        self.running.remove(job)
-        self._release(job)
-        job.todo, job.done = job.prompt + max(0, job.generated), 0
+    def _preempt(self) -> None:
+        """A job gives way and computes everything again, or has its cache moved to the host and back."""
+        running = self.running
+        number = (max(running, key=lambda each: (running[each].priority, running[each].order))
+                  if self.policy.priorities else next(reversed(running)))
+        job, swapped = running[number], False
+        if job.joined >= 0:
+            self.batch.leave(job)
+            swapped = self.policy.preemption == "swap"
+        else:
+            del self.prompts[number]
+        self._forget(job)
+        if swapped:
+            self.moving += self.cache.of(job.done) * self.swap
+        self.cache.release(job.held, job.segments, 0 if swapped else job.done)
+        if not swapped:
+            job.todo, job.done = job.prompt + job.generated, 0
         job.preempted += 1
         self.preemptions += 1
-        self.waiting.appendleft(job)
+        heapq.heappush(self.waiting, (job.priority, job.order, job))
 
-    def _admit(self, left: int, *, whole: bool) -> tuple[tuple[Job, int], ...]:
-        """Jobs from the head of the queue, as long as they fit."""
+    def _choose(self, left: int, now: int, *, admit: bool) -> list[tuple[Job, int]]:
+        """Parts of prompts within `left` tokens: those begun, then those from the head of the queue that fit."""
         found: list[tuple[Job, int]] = []
-        while self.waiting and left > 0 and len(self.running) < self.policy.max_batch:
-            job = self.waiting[0]
-            if job.decoding:
+        for job in self.prompts.values():
+            if left <= 0:
                 break
-            need = self._blocks(job.todo)
-            if need > self.free or (whole and job.todo > left):
+            left -= self._part(job, left, found)
+        while admit and self.waiting and left > 0 and len(self.running) + self.loading < self.most:
+            job = self.waiting[0][2]
+            if job.ready or not self._admit(job, left, now):
                 break
-            self.waiting.popleft()
-            self.free -= need
-            job.blocks = need
-            self.running.append(job)
-            found.append((job, min(left, job.todo)))
-            left -= found[-1][1]
-        return tuple(found)
+            heapq.heappop(self.waiting)
+            if job.number in self.prompts:
+                left -= self._part(job, left, found)
+        return found
+
+    def _part(self, job: Job, left: int, found: list[tuple[Job, int]]) -> int:
+        """Add the next part of a job's prompt; its tokens."""
+        tokens = min(left, job.todo - job.done, self.policy.chunk or left)
+        found.append((job, tokens))
+        if job.told:
+            self.cache.tell(job.held, job.segments, job.done + tokens)
+        return tokens
+
+    def _admit(self, job: Job, left: int, now: int) -> bool:
+        """Give a job the blocks of its whole prompt, and those of others that begin it; False: they do not fit."""
+        cache = self.cache
+        nodes, hit, idle = cache.match(job.segments, job.todo)
+        reach, store = cache.stored(job.segments, job.todo, hit) if cache.stores else (hit, None)
+        need, final = cache.of(job.todo) - hit, self._final(job)
+        if self.policy.whole and job.todo - reach * cache.block > left:
+            return False
+        later = math.ceil(self.policy.reserve * (self.growth + final - need - hit))
+        if need + idle + later > cache.free:
+            rest = cache.rest(nodes, hit)
+            if not rest or need + idle - rest + later > cache.free:
+                return False
+            cache.trim(nodes[-1], rest)
+        cache.hold(job.held, nodes, hit, need)
+        self.growth += final - job.held.blocks
+        job.done = reach * cache.block
+        if job.cached is None:
+            job.cached = job.done
+        if store is None:
+            self.running[job.number] = self.prompts[job.number] = job
+        else:
+            self.loading += 1
+            self.loads.append((store.read(reach - hit, now), job))
+        return True

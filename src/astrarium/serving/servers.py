@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium import config
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.serving.loop import Fleet, Server
-from astrarium.serving.policy import Buckets, Policy
-from astrarium.serving.scheduler import Scheduler, Step
-from astrarium.serving.shape import StepTimes
+from astrarium.serving.batch import Batch
+from astrarium.serving.cache import Blocks, Store
+from astrarium.serving.loop import Fleet
+from astrarium.serving.policy import Buckets, Policy, Tier
+from astrarium.serving.scheduler import Scheduler
+from astrarium.serving.server import Server, costs_of
 from astrarium.serving.steps.choose import times_of
 from astrarium.serving.steps.lockstep import Lockstep
 from astrarium.serving.steps.simulated import Known, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
-from astrarium.workload.inference.footprint import cache_blocks
+from astrarium.workload.inference.footprint import cache_blocks, cache_bytes
 from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.inference.transfers import Shards
 
@@ -27,21 +30,22 @@ __all__ = ["fleet_of"]
 
 
 def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> Fleet:
-    """The servers. The ranks of each are next to each other; ranks of dp that share experts are one server. Raises
-    InputError for what is not served."""
-    work, overhead = design.workload, round(float(policy.overhead) * 1000)
+    """The servers. The ranks of each are next to each other; ranks of dp that share experts are one server, and a
+    pipeline has as many servers as stages. Raises InputError for what is not served."""
+    work, offset = design.workload, round(float(policy.stream_offset) * 1000)
     if isinstance(work, Inference):
         front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
-        return Fleet(front, overhead=overhead, yielded=_yielded(work.speculation, policy.seed))
+        return Fleet(front, offset=offset)
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
         raise InputError("workload.retrieval", "is not served", expected="no retrieval")
-    prefill = work.phase("prefill")
-    fronts = _shards(prefill, 0)
-    backs = _shards(work.phase("decode"), prefill.ranks)
-    return Fleet(_servers(design, fronts, policy, buckets, known), _servers(design, backs, policy, buckets, known),
-                 TransferTimes(design, fronts, backs, buckets, known).of, overhead)
+    prefill, decode = work.phase("prefill"), work.phase("decode")
+    fronts, backs = _shards(prefill, 0), _shards(decode, prefill.ranks)
+    times = TransferTimes(design, fronts, backs, buckets, known)
+    return Fleet(_servers(design, fronts, policy, buckets, known),
+                 _servers(design, backs, policy, buckets, known, work.speculation),
+                 lambda front, back, tokens: times.of(front // prefill.pp, back // decode.pp, tokens), offset)
 
 
 def _shards(work: Inference, start: int) -> list[Shards]:
@@ -51,13 +55,14 @@ def _shards(work: Inference, start: int) -> list[Shards]:
     return [Shards(replica_of(one), start + number * one.ranks) for number in range(many)]
 
 
-def _yielded(speculation: Speculation | None, seed: int) -> Callable[[], int]:
-    """How many tokens a decoding sequence gets in a step: accepted guesses up to the first that is not, and one."""
-    if speculation is None:
-        return lambda: 1
+def _drawn(speculation: Speculation, seed: int) -> Callable[[int], npt.NDArray[np.int64]]:
+    """Tokens that a decoding sequence gets in successive steps: accepted guesses up to the first that is not, and one.
+    """
     generator, most = np.random.Generator(np.random.PCG64(seed)), speculation.tokens + 1
     missed = 1 - speculation.acceptance
-    return lambda: min(int(generator.geometric(missed)), most) if missed > 0 else most
+    if missed <= 0:
+        return lambda steps: np.full(steps, most, np.int64)
+    return lambda steps: np.minimum(generator.geometric(missed, steps), most)
 
 
 def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: Buckets, known: Known,
@@ -65,18 +70,37 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     if design.memory.capacity is None:
         raise InputError("memory.capacity", "is missing", expected="what bounds the cache")
     room = float(design.memory.capacity) * policy.memory_share
-    guesses = speculation.tokens if speculation else 0
-    draft = replace(shards[0].replica, model=speculation.draft) if speculation else None
-    models = (shards[0].replica, draft) if draft else (shards[0].replica,)
-    blocks, ranks = cache_blocks(models, room, policy.block, policy.max_tokens), shards[0].replica.mesh.size(("dp",))
-    whole = replace(policy, max_batch=min(65_536, policy.max_batch * ranks),
-                    max_tokens=min(10_000_000, policy.max_tokens * ranks))
-    return [Server(Scheduler(whole, blocks * ranks, guesses=guesses),
-                   _timed(times_of(design, each.replica, each.start, buckets, known, draft, guesses), ranks))
-            for each in shards]
+    guesses, replica = speculation.tokens if speculation else 0, shards[0].replica
+    ranks, stages = replica.mesh.size(("dp",)), replica.stages
+    draft = replica.drafting(speculation.draft) if speculation else None
+    models = (replica, draft) if draft else (replica,)
+    blocks = cache_blocks(models, room, policy.block, policy.max_tokens) * ranks // stages
+    size = cache_bytes(models, policy.block)
+    shared = [_store(tier, size) for tier in policy.tiers]
+    draw = _drawn(speculation, policy.seed) if speculation else None
+
+    def server(each: Shards) -> Server:
+        stores = [common if tier.shared else _store(tier, size)
+                  for tier, common in zip(policy.tiers, shared, strict=True)]
+        swap = stores[0].per_block if stores else 0.0
+        scheduler = Scheduler(_of_all(policy, ranks, stages), Blocks(blocks, policy.block, stores, policy.prefix_cache),
+                              Batch(policy.block, guesses, draw), swap)
+        times = times_of(design, each.replica, each.start, buckets, known, draft, guesses)
+        return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
+
+    return [server(each) for each in shards for _ in range(stages)]
 
 
-def _timed(times: StepTimes, ranks: int) -> Callable[[Step], int]:
-    """Times of the steps of a replica with `ranks` ranks of dp."""
-    every = Lockstep(times, ranks) if ranks > 1 else times
-    return lambda step: every.of(step.shape)
+def _of_all(policy: Policy, ranks: int, stages: int) -> Policy:
+    """The policy of a server whose sequences are on `ranks` ranks of dp, each of which has the policy's limits (a
+    prompt is on one of them), and which is one of `stages` that share those of a pipeline."""
+    if ranks == stages == 1:
+        return policy
+    cut = policy.chunk if policy.whole else min(policy.chunk or policy.max_tokens, policy.max_tokens)
+    return replace(policy, max_batch=min(65_536, max(1, policy.max_batch // stages) * ranks), chunk=cut,
+                   max_tokens=min(10_000_000, policy.max_tokens * ranks))
+
+
+def _store(tier: Tier, block: float) -> Store:
+    """A tier for blocks of `block` bytes, over all ranks of a server."""
+    return Store(int(tier.capacity // block), block / float(tier.bandwidth) * 1000, round(float(tier.latency) * 1000))

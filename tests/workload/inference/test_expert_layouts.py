@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -86,6 +87,22 @@ def test_what_dp_ranks_exchange(tp: int, dp: int, ep: int, moe_tp: int, exchange
     assert collectives(work(tp, dp, ep, moe_tp, exchange=exchange)) == expected
 
 
+ONCE = 8 * (1 - math.comb(14, 4) / math.comb(16, 4)) / 4      # ranks of 8 with one of a token's 4 experts, over 4
+
+
+@pytest.mark.parametrize(("exchange", "formats", "copies", "width"), [
+    ("all_to_all", {}, 1, 2), ("deepep_low_latency", {}, 1, 2), ("deepep", {}, ONCE, 2),
+    ("nvlink_one_sided", {}, ONCE, 2), ("deepep", {"weights": "fp8_block"}, ONCE, 1 + 4 / 128),
+    ("deepep", {"experts": "nvfp4"}, ONCE, 2),
+    ("nvlink_two_sided", {"experts": "nvfp4"}, ONCE, 0.5 + 1 / 16), ("all_to_all", {"weights": "fp8"}, 1, 1)])
+def test_what_kernels_of_experts_send(exchange: str, formats: dict[str, Any], copies: float, width: float) -> None:
+    """A copy for each expert, or one for each rank; in the format that experts take, and back in 16 bits."""
+    rows = D * TOKENS * TOP / 8 * copies
+    found = collectives(work(1, 8, 8, exchange=exchange, formats=formats))
+    assert [each[:2] for each in found] == [(CommOp.ALL_TO_ALL, 8)] * 2
+    assert [each[2] for each in found] == pytest.approx([rows * width, rows * 2])
+
+
 def test_ranks_of_a_split_tp() -> None:
     """The parts of an expert are neighbours; tp and dp are what they are without experts."""
     mesh, plain = mesh_of("megatron", tp=4, ep=4, dp=2, moe_tp=2), mesh_of("megatron", tp=4, dp=2)
@@ -104,3 +121,8 @@ def test_layouts_that_do_not_spread_are_refused(fields: tuple[int, ...], path: s
         work(*fields)
     assert refused.value.problems[0].path.endswith(path)
     assert expected in str(refused.value)
+
+
+def test_kernels_that_send_to_whole_experts_need_them() -> None:
+    with pytest.raises(ar.InputError, match="exchange"):
+        work(1, 8, 4, 2, exchange="deepep")

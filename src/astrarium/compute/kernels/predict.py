@@ -71,8 +71,8 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
 def extra_bytes(kernel: Kernel) -> float:
     """Bytes that a product moves beyond its operands and a result of 16 bits: a gradient in fp32, or what is there
     already and is read to be added to."""
-    if kernel.kind not in ("gemm", "grouped_gemm") or kernel.held:      # rows of narrower weights have all of it
-        return 0.0
+    if kernel.kind not in ("gemm", "grouped_gemm") or kernel.held or len(kernel.shape) > 4:
+        return 0.0      # rows of narrower weights, and of whole layers of experts, have all of it
     batch, m, n, k = kernel.shape
     left, right, out = (m * k, batch * k * n, m * n) if kernel.kind == "grouped_gemm" else (
         batch * m * k, batch * k * n, batch * m * n)
@@ -149,11 +149,30 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         at = np.array([number for number, _ in members])
         shape = np.array([asked.shape for _, asked in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([asked.times for _, asked in members])
-        out[at] = model.fastest_ns(family, precision, shape, variants, clock) * repeats
+        times = _rising_ns if family == "experts" else DeviceModel.fastest_ns
+        out[at] = times(model, family, precision, shape, variants, clock) * repeats
     for number, kernel in enumerate(kernels):
         if (more := extra_bytes(kernel)) > 0:
             out[number] += more / model.machine.bandwidth
     return out
+
+
+def _rising_ns(model: DeviceModel, family: str, precision: str, shape: F64, variants: Sequence[str],
+               clock: float) -> F64:
+    """`fastest_ns` that never falls as rows are added, by powers between numbers of rows that are half an octave apart:
+    a rank with more than its share of rows must not look faster than the others."""
+    rows = FAMILIES[family][0].index("m")
+    layers, which = np.unique(np.delete(shape, rows, axis=0), axis=1, return_inverse=True)
+    octaves = np.log2(shape[rows])
+    grid = np.arange(0.0, octaves.max() + 0.5, 0.5)
+    points = np.insert(np.repeat(layers, len(grid), axis=1), rows, np.tile(np.exp2(grid), layers.shape[1]), axis=0)
+    times = model.fastest_ns(family, precision, points, variants, clock).reshape(-1, len(grid))
+    rising = np.log2(np.maximum.accumulate(times, axis=1))
+    place = np.minimum(2 * octaves, max(len(grid) - 2, 0))
+    low = place.astype(np.intp)
+    high, part, line = np.minimum(low + 1, len(grid) - 1), 2 * octaves - low, which.ravel()
+    found: F64 = np.exp2(rising[line, low] * (1 - part) + rising[line, high] * part)
+    return found
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +17,7 @@ from astrarium.serving.steps.simulated import Known, Simulated
 from astrarium.serving.steps.tables import Tables
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.replica import Replica
+from astrarium.workload.inference.speculative import guessing
 
 __all__ = ["Summed", "times_of"]
 
@@ -37,7 +40,7 @@ class Summed:
             for probe in PROBES:
                 nodes_of(model, probe)
         self._target = Tables(self._times[0], 1 if steps.draft is None else steps.guesses + 1)
-        self._draft = None if steps.draft is None else Tables(self._times[1])
+        self._drafts: dict[int, Tables] = {}
         self._known: dict[Shape, int] = {}
         self._missing = ""
 
@@ -49,11 +52,10 @@ class Summed:
     def of(self, shape: Shape, /) -> int:
         """Time of a step."""
         try:
-            if self._draft is None:
+            if self._steps.draft is None:
                 return self._target.of(shape)
-            if shape.padding:
-                raise InseparableError("padding of speculation is sequences with several tokens")
-            return self._target.of(shape) + sum(self._draft.of(each) for each in self._guesses(shape))
+            self._no_padding(shape.padding)
+            return self._target.of(shape) + sum(tables.of(each) for tables, each in self._guesses(shape))
         except InseparableError as why:
             self._missing = self._missing or str(why)
         if shape not in self._known:
@@ -63,22 +65,31 @@ class Summed:
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times of successive decode steps [steps]."""
         try:
-            if padding and self._draft is not None:
-                raise InseparableError("padding")
-            found = self._target.decoding(count, context, steps, padding)
-            for guess in range(self._steps.guesses if self._draft is not None else 0):
-                assert self._draft is not None
-                found = found + self._draft.decoding(count, context + guess * count, steps, padding)
+            if self._steps.draft is None:
+                return self._target.decoding(count, context, steps, padding)
+            self._no_padding(padding)
+            found = self._target.decoding(count, context, steps)
+            for tables, each in self._guesses(Shape(count, context)):
+                found = found + tables.decoding(count, each.context, steps)
             return found
         except InseparableError:
             return np.array([self.of(Shape(count, context + step * count, (), padding)) for step in range(steps)],
                             np.int64)
 
-    def _guesses(self, shape: Shape) -> list[Shape]:
-        """The passes of the draft."""
-        count, context = shape.count, shape.context
-        return [Shape(count, context + guess * count, () if guess else shape.prompts, shape.padding)
-                for guess in range(self._steps.guesses if count else 1)]
+    def _no_padding(self, padding: int) -> None:
+        if padding:
+            raise InseparableError("padding of speculation is sequences with several tokens")
+
+    def _guesses(self, shape: Shape) -> Iterator[tuple[Tables, Shape]]:
+        """The passes of the draft, each with its tables."""
+        steps, count = self._steps, shape.count
+        assert steps.draft is not None
+        for guess in range(steps.guesses if count else 1):
+            each = guessing(1, 0, guess, steps.guesses, module=steps.draft.module)
+            if each.new not in self._drafts:
+                self._drafts[each.new] = Tables(self._times[1], each.new)
+            yield self._drafts[each.new], Shape(count, shape.context + each.past * count,
+                                                () if guess else shape.prompts)
 
 
 def times_of(design: Design, replica: Replica, start: int, buckets: Buckets, known: Known, draft: Replica | None = None,

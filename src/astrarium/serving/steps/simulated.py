@@ -20,6 +20,7 @@ from astrarium.workload.inference.join import Part, joined
 from astrarium.workload.inference.link import Transfer
 from astrarium.workload.inference.program import Pass, Program, assembled
 from astrarium.workload.inference.replica import Replica
+from astrarium.workload.inference.speculative import guessing
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
 __all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps"]
@@ -32,6 +33,9 @@ NAMES = (("step", 1.0), ("", 1.0))
 class Simulated(Struct, frozen=True):
     """Times in ps of the steps of a replica whose first rank is `start`, each shape simulated once (rounded up to
     `buckets`); the design's other ranks are idle.
+
+    A pipeline is full: as many like steps as it has stages follow each other through it, and the time of a step is that
+    between its begin and the next one's, its pass through all stages or the work of all steps on the slowest stage.
 
     With a `draft` every step of decoding sequences is `guesses` steps of the draft and one that verifies them; prompts
     go through both models.
@@ -63,10 +67,18 @@ class Simulated(Struct, frozen=True):
         decode, prompts = tuple(_decode(shape, self.buckets)), tuple(_prompts(shape, self.buckets))
         key = ("step", self.start, decode, prompts)
         if key not in self.known:
-            made, tiles = assembled(self.program(decode, prompts))
-            part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
-            self.known[key] = _time(self.design, [part], [], self.kept)
+            program = self.program(decode, prompts)
+            if self.replica.stages > 1:
+                full = replace(program, micro_batches=self.replica.stages)
+                self.known[key] = self._time(replace(full, rounds=full.rounds * 2)) - self._time(full)
+            else:
+                self.known[key] = self._time(program)
         return self.known[key]
+
+    def _time(self, program: Program) -> int:
+        made, tiles = assembled(program)
+        part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
+        return _time(self.design, [part], [], self.kept)
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times of successive decode steps in ps [steps], one by one."""
@@ -75,10 +87,10 @@ class Simulated(Struct, frozen=True):
     def program(self, decode: Sequence[Sequences], prompts: Sequence[Sequences]) -> Program:
         """The passes of a step."""
         if self.draft is None:
-            return Program((self.replica,), (Pass("step", Packed((*decode, *prompts))),))
+            return Program((self.replica,), (Pass("step", Packed((*decode, *prompts)), waits=True),))
         rounds = []
         for guess in range(self.guesses if decode else 1):
-            parts = [Sequences(each.count, 1, each.past + guess) for each in decode]
+            parts = [guessing(each.count, each.past, guess, self.guesses, module=self.draft.module) for each in decode]
             rounds.append(Pass("draft", Packed((*parts, *(() if guess else prompts))), model=1))
         checked = self.guesses + 1
         parts = [Sequences(each.count, checked, each.past, checked) for each in decode]

@@ -14,7 +14,7 @@ from astrarium.vocab import CommOp, Kernel, NodeKind
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import Piece, Sketch, Step
 
-__all__ = ["ENTRY", "Arguments", "Pool", "Strip", "strip_of", "whole_kernel"]
+__all__ = ["ENTRY", "SIZES", "Arguments", "Pool", "Strip", "strip_of", "whole_kernel"]
 
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
@@ -22,6 +22,7 @@ F64 = npt.NDArray[np.float64]
 ENTRY = -9          # parent: what the piece waits for
 COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 Stream = Literal["", "weights", "gradients"]
+SIZES = 7 - 1       # of a layer of experts the last number is no size: rows are even at 0
 MESSAGES = (NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 
@@ -64,7 +65,8 @@ class _Row(NamedTuple):
 
 def whole_kernel(sketch: Sketch, flops: float, size: float) -> Kernel:
     """The kernel of a sketch: its numbers, FLOPs and bytes become whole."""
-    shape = tuple([max(1, round(each)) for each in sketch.shape])
+    shape = tuple([max(1, round(each)) for each in sketch.shape[:SIZES]])
+    shape += tuple([round(each) for each in sketch.shape[SIZES:]])
     return Kernel(sketch.kind, sketch.precision, shape, sketch.work, float(round(flops)), round(size), sketch.launches,
                   sketch.held)
 

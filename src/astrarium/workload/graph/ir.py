@@ -83,7 +83,10 @@ class Op(NamedTuple):
     gradient goes to its weight alone. `sequences` that attention finds packed into one; `packed`: of a product of
     such scores, the share of all pairs that it computes, 0 of other products. `costs` of a scan. `linear`: the result
     of a partial sum is a partial sum of the results; what the operator makes is summed up, not what it reads. `joins`:
-    the result is some rows of a tensor (its dims end in a number) whose other rows other operators make.
+    the result is some rows of a tensor (its dims end in a number) whose other rows other operators make. `fused`:
+    operators of one name that follow each other are one kernel of a serving engine; `view`: there it is none at all.
+    `spread`, of experts' products: ranks over which the experts are spread, the exponent of the power law of rows over
+    experts, in hundredths, and how many times the mean the rows are for that.
     """
 
     name: str
@@ -103,6 +106,9 @@ class Op(NamedTuple):
     costs: Costs | None = None
     linear: bool = False
     joins: bool = False
+    fused: str = ""
+    view: bool = False
+    spread: tuple[int, int, float] = (1, 0, 1.0)
 
 
 class Block(Struct, frozen=True):

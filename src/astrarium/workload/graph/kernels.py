@@ -58,7 +58,8 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
         precision, held = numbers.product, numbers.weights
     operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
     if names & block.experts:
-        return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held)
+        return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held,
+                      spread=op.spread)
     count = op.sequences
     if count > 1:       # packed into one: a product for each
         groups, m, n = groups * count, m / count, n / count
@@ -98,13 +99,17 @@ def _attention(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sket
     return Sketch("mla" if k.tensor == v.tensor else op.kind, precision, shape, op.work * count, held=held)
 
 
-def merged(one: Sketch, other: Sketch) -> Sketch:
-    """The kernel that does the work of two. Products of one operand become one product; others stay two launches, under
-    the shape of the first."""
+def merged(one: Sketch, other: Sketch, *, layer: bool = False) -> Sketch:
+    """The kernel that does the work of two. Products of one operand become one product, both of a layer of experts
+    (`layer`) the kernel of that; others stay two launches, under the shape of the first."""
     if not (one.operands and other.operands):
-        return one if one.kind == "normalisation" else other._replace(launches=one.launches)
+        chosen = one if one.operands or one.kind == "normalisation" else other
+        return chosen._replace(launches=one.launches)
     batch, m, n, k = one.shape
     (left, right, out), (left2, right2, out2) = one.operands, other.operands
+    if layer and left != left2:
+        ranks, skew, most = one.spread      # a measured layer has the mean rows, and its time is the busiest rank's
+        return one._replace(shape=(batch, m / most if most != 1 else m, n, k, other.shape[3], ranks, skew))
     if left == left2:
         shape = batch, m, n + other.shape[2], k
     elif right == right2:

@@ -10,6 +10,7 @@ from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.graph.side import WIDTHS
 from astrarium.workload.pieces import BF16, Fusion, Numbers
+from astrarium.workload.routing import Routing
 
 __all__ = ["AXES", "Options", "layout_of", "usual_axes"]
 
@@ -17,6 +18,10 @@ AXES = ("tp", "itp", "etp", "cp", "sp", "ep", "mdp", "edp", "pp")
 """Mesh axes. `dp` is `ep`, `mdp` and `edp` together: experts are sharded over the first, each one's inner dim over the
 second; they are replicated over the third. `tp` may be `itp` and `etp` together: experts' inner dim is sharded over the
 first, experts over the second."""
+
+
+ONCE = ("deepep", "nvlink_one_sided", "nvlink_two_sided")
+"""Exchanges of tokens that send a token once to each rank."""
 
 
 class Options(Struct, frozen=True):
@@ -28,7 +33,13 @@ class Options(Struct, frozen=True):
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
-    the tokens that are sent to them, as model FLOPs count. `exchange`: see Inference.
+<<<<<<< HEAD
+    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
+    Inference. `engine`: kernels as in serving engines.
+=======
+    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant`
+    experts: see Inference. `module`: the model's module for multi-token prediction, as a draft.
+>>>>>>> layout
     """
 
     degrees: Mapping[str, int]
@@ -54,11 +65,18 @@ class Options(Struct, frozen=True):
     weight_gradients: str = "in_place"
     padded: bool = True
     exchange: str = "all_to_all"
+    routing: Routing = Routing()
+    redundant: int = 0
+<<<<<<< HEAD
+    engine: bool = False
+=======
+    module: bool = False
+>>>>>>> layout
 
     @property
     def fusion(self) -> Fusion:
         """Which operators share a kernel."""
-        return Fusion(self.fuse, self.fused_norms, self.fused_qkv)
+        return Fusion(self.fuse, self.fused_norms, self.fused_qkv, self.engine)
 
     @property
     def experts(self) -> int:
@@ -66,10 +84,20 @@ class Options(Struct, frozen=True):
         return self.degrees.get("ep", 1) * self.degrees.get("etp", 1)
 
     @property
+    def exchanges(self) -> bool:
+        """Whether tokens go to experts on other ranks of dp."""
+        return self.packed is not None and self.degrees.get("ep", 1) * self.degrees.get("mdp", 1) > 1
+
+    @property
     def gathers_tokens(self) -> bool:
         """Whether an all_gather brings experts the tokens of all ranks of dp: asked for, or experts are in parts there.
         """
-        return self.degrees.get("mdp", 1) > 1 or (self.exchange == "all_gather" and self.degrees.get("ep", 1) > 1)
+        return self.exchanges and (self.exchange == "all_gather" or self.degrees.get("mdp", 1) > 1)
+
+    @property
+    def sends_once(self) -> bool:
+        """Whether a token is sent once to every rank that has one of its experts, and not once to each of these."""
+        return self.exchanges and not self.gathers_tokens and self.exchange in ONCE
 
     @property
     def ring(self) -> str:

@@ -21,7 +21,8 @@ from astrarium.workload.pieces import Fusion, Numbers
 __all__ = ["WIDTHS", "Axes", "Known", "Side"]
 
 WIDTHS: Mapping[str, float] = MappingProxyType({
-    "weights": 2, "activations": 2, "gradients": 4, "state": 2, "stats": 4, "mask": 1, "index": 8})
+    "weights": 2, "activations": 2, "gradients": 4, "state": 2, "stats": 4, "mask": 1, "index": 8,
+    "dispatch": 2})
 
 
 Axes = tuple[tuple[str, ...], ...]      # of every dim of a tensor, those that shard it
@@ -42,7 +43,7 @@ class Side:
     def __init__(self, block: Block, layout: Measures, widths: Mapping[str, float], fuse: Fusion,
                  numbers: Numbers) -> None:
         self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
-        self.drafts, self.known = Drafts(fuse), dict[str, Known]()
+        self.drafts, self.known, self._engine = Drafts(fuse), dict[str, Known](), fuse.engine
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
         self.joined_sizes: dict[str, float] = {}     # bytes of tensors whose rows several operators make
 
@@ -143,7 +144,7 @@ class Side:
         if op.kind == "append":
             writes = {use.tensor: self.appended(op.inputs[0], use) for use in op.outputs}
         draft = Draft(name, NodeKind.COMP, after, cost.flops, cost.gemm, reads, writes, kind.pointwise,
-                      op.kind == "gemm", weight=weight,
+                      op.kind == "gemm", weight=weight, fused=op.fused,
                       kernel=kernel_of(op, self.block, self.layout, self.numbers))
         if op.ring and self.layout.ranks(op.ring) > 1:
             return emit_ring(self.drafts, draft, op.ring, self.layout.ranks(op.ring),
@@ -160,12 +161,18 @@ class Side:
 
     def forward(self, ops: Iterable[Op], prefix: str = "") -> None:
         for op in ops:
-            step = self.run(op, prefix)
+            step = self._seen(op) if op.view and self._engine else self.run(op, prefix)
             for out in op.outputs:
                 placed = Placed(out.dims, self.partial(op, out) + self.passed(op))
                 self.known[out.tensor] = self._joined(out, placed, step) if op.joins else Known(placed, step)
                 if op.kind == "append":     # whoever reads a part of its rows or numbers finds it as it lies
                     self.known[out.tensor].copies[self.axes(out.dims), ()] = step
+
+    def _seen(self, op: Op) -> int:
+        """The step after which what a view shows is there."""
+        steps = {self.need(use, self.passed(op)) for use in op.inputs}
+        self.drafts.wait(max(steps), steps - {max(steps)})
+        return max(steps)
 
     def _joined(self, out: Use, placed: Placed, step: int) -> Known:
         """The tensor of which an operator made some rows, after it and those that made others."""

@@ -14,7 +14,7 @@ from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of
 
-__all__ = ["StageFootprint", "cache_blocks", "footprint", "max_batch"]
+__all__ = ["StageFootprint", "cache_blocks", "cache_bytes", "footprint", "max_batch"]
 
 
 class StageFootprint(Struct, frozen=True):
@@ -87,3 +87,12 @@ def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens:
         raise InputError("memory.capacity", "has no room for a cache beside weights and working memory",
                          expected="more memory, more ranks, or fewer policy.max_tokens")
     return min(found)
+
+
+def cache_bytes(models: Sequence[Replica], block: int) -> float:
+    """Bytes of a cache block of `block` tokens of all models, over all ranks of one rank of dp."""
+    mesh = models[0].mesh
+    spread = mesh.size(("sp",))
+    some = Packed((Sequences(spread, 1, block - 1),))
+    stages = sum(each.cache_bytes(stage, some) for each in models for stage in range(models[0].stages))
+    return stages / spread * mesh.size(("tp", "sp"))

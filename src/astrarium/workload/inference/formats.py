@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from astrarium.config import Config, Knob, Problem
 from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "numbers_of", "widths_of"]
+__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "dispatch_width", "numbers_of", "widths_of"]
 
 Wide = Literal["fp32", "fp16", "bf16"]
 Format = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]
@@ -129,6 +129,21 @@ def widths_of(formats: Formats) -> Mapping[str, float]:
     experts = {} if formats.experts is None else {"experts": _stored(formats, formats.experts)}
     return MappingProxyType({"weights": weights, **experts, "plain": plain, "activations": plain, "gradients": 0.0,
                              "state": BYTES[formats.cache], "stats": 4.0, "mask": 1.0, "index": 8.0})
+
+
+def dispatch_width(formats: Formats, exchange: str) -> float:
+    """Bytes per element of tokens on their way to experts on other ranks, which come back in the format of messages.
+
+    Engines quantise them as experts' products take them, with a scale for 128 numbers beside fp8_block; DeepEP's
+    high-throughput kernels send no nvfp4.
+    """
+    weights = formats.experts or formats.weights
+    taken = formats.messages if weights in WIDE else formats.activations or CAST.get(weights, formats.messages)
+    if taken == "nvfp4":
+        return BYTES[formats.messages if exchange == "deepep" else "nvfp4"]
+    if taken == "fp8":
+        return 1.0 + (4 / 128 if weights == "fp8_block" else 0.0)
+    return BYTES[formats.messages]
 
 
 def _stored(formats: Formats, kind: Format) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +17,11 @@ from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout, Size
 from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.formats import Compression, Formats, density, numbers_of, widths_of
+from astrarium.workload.inference.formats import Compression, Formats, density, dispatch_width, numbers_of, widths_of
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import stack_of
+from astrarium.workload.routing import Routing
 
 __all__ = ["Replica", "even_layers"]
 
@@ -46,10 +48,19 @@ class Replica(Struct, frozen=True, dict=True):
     compression: Compression
     attention: str = "flash"
     mask: str = "skip"
-    fusion: bool = True
+    fusion: bool | Literal["engine"] = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
     exchange: str = "all_to_all"
+    routing: Routing = Routing()
+    redundant: int = 0
+    module: bool = False
+
+    def drafting(self, draft: Model | Literal["mtp"]) -> Replica:
+        """A draft on the same ranks: a model, or the model's own module for multi-token prediction (`mtp`)."""
+        if isinstance(draft, str):
+            return replace(self, module=True)
+        return replace(self, model=draft, routing=Routing(), redundant=0)
 
     @cached_property
     def _made(self) -> dict[Packed, _Made]:
@@ -63,7 +74,7 @@ class Replica(Struct, frozen=True, dict=True):
     @property
     def widths(self) -> Mapping[str, float]:
         """Bytes per element by role."""
-        return widths_of(self.formats)
+        return {**widths_of(self.formats), "dispatch": dispatch_width(self.formats, self.exchange)}
 
     def packed(self, packed: Packed) -> Packed:
         """The step with this replica's compression and sparsity."""
@@ -122,9 +133,10 @@ class Replica(Struct, frozen=True, dict=True):
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
-                       mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
+                       mask=self.mask, fuse=bool(self.fusion), backward=False, uneven=self.uneven, packed=step,
+                       engine=self.fusion == "engine",
                        widths=self.widths, numbers=numbers_of(self.formats),
-                       exchange=self.exchange)
+                       exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module)
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""

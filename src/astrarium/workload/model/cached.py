@@ -19,6 +19,7 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, append, attention, gemm, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
+from astrarium.workload.model.parts import fused
 
 __all__ = ["LayerKind", "Part", "cache_axes", "cache_sizes", "cached_core", "joined", "kv_heads", "packed_scores",
            "parts_of", "sampler_ops", "sparse", "states_of"]
@@ -109,7 +110,7 @@ def cache_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
     """Axes of a step's own dims."""
     if options.packed is None:
         return MappingProxyType({})
-    found: dict[str, tuple[str, ...]] = {"sampled": (), "one": ()}
+    found: dict[str, tuple[str, ...]] = {"sampled": (), "one": (), "vocab.all": ()}
     for end in ("", *(part.dim for part in parts_of(options))):
         found |= dict.fromkeys((f"seq.all{end}", f"seq.index{end}"), ())
         found |= dict.fromkeys((f"ctx{end}", f"ctx.window{end}", f"pairs{end}", f"pairs.window{end}"), ("sp",))
@@ -126,8 +127,8 @@ def states_of(kind: LayerKind) -> Mapping[str, str]:
 def cached_core(kind: LayerKind, options: Options, q: str, k: str, *, owner: bool) -> list[Op]:
     """From queries, and in the layer that owns the cache keys and values, to the heads' outputs `o`."""
     rows, cache = "[batch,seq.all,kv_heads,head]", f"[batch,ctx{_suffix(kind)},kv_heads,head]"
-    ops = [append(name, f"{source}{rows} -> {state}{cache}")
-           for name, source, state in (("cache_k", k, KEYS), ("cache_v", "v", VALUES))] if owner else []
+    ops = fused("rope", [append(name, f"{source}{rows} -> {state}{cache}") for name, source, state in (
+        ("cache_k", k, KEYS), ("cache_v", "v", VALUES))] if owner else [])
     for each in parts_of(options):
         part = each._replace(fresh=each.fresh and owner)
         if part.fresh:
@@ -163,8 +164,13 @@ def packed_scores(kind: LayerKind, options: Options, part: Part, q: str, k: str,
             gemm(f"mix{part.name}", f"{p}{score} * {v} -> {out}", along=(*along, row), packed=work, sequences=count)]
 
 
-def sampler_ops(logits: str, token: str) -> list[Op]:
-    """A token from the logits of each row: maximum and sum of a shard of the vocabulary, then over tp; one draw."""
+def sampler_ops(options: Options, logits: str, token: str) -> list[Op]:
+    """A token from the logits of each row: maximum and sum of a shard of the vocabulary, then over tp; one draw.
+    Engines gather all logits and draw from them in fp32."""
+    if options.engine:
+        every = f"{token[:-1]},vocab.all]"
+        return [point("widen", f"logits{every} -> wide{every}", 0)._replace(fused="widen"),
+                point("draw", f"wide{every} -> token{token}", 1)]
     return [point("maximum", f"{logits} -> m{token}", 1, grad=False),
             point("sum", f"{logits} + m{token} -> z{token}", 3, grad=False),
             point("draw", f"m{token} + z{token} -> token{token}", 1, grad=False)]

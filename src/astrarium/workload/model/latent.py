@@ -7,7 +7,7 @@ heads then share one key and value of length kv_rank + rope_size (arXiv 2405.044
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from astrarium.workload.model.base import Count
 from astrarium.workload.model.cached import LayerKind, Part, joined, packed_scores, parts_of
 from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_STATE, Indexer, index_ops
 from astrarium.workload.model.parameters import linear_count
-from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, linear
+from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, fused, linear
 
 __all__ = ["Latent", "latent_counts", "latent_heads", "latent_sizes", "latent_states"]
 
@@ -66,23 +66,41 @@ def latent_states(kind: LayerKind, sparse: Indexer | None) -> Mapping[str, str]:
 def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: Options, weights: dict[str, str],
                  work: float, *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o[batch,seq,heads,v_size]."""
-    ops = _query(mla, weights)
-    if sparse is not None and owner:
-        ops += index_ops(sparse, options, weights)
-    if owner:
-        ops += _latents(weights)
     if options.packed is None:
-        return [*ops, *_expanded(weights), *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
-    if owner:
-        dims = latent_states(kind, None)[CACHE].replace(" ", ",")
-        ops += [point("join_latent", "cn[batch,seq,kv_rank] + kr[batch,seq,rope_size] -> c[batch,seq,one,latent]", 0),
-                append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[{dims}]")]
+        ops = [*_query(mla, weights), *(index_ops(sparse, options, weights) if sparse is not None and owner else []),
+               *(_latents(weights) if owner else []), *_expanded(weights)]
+        return [*ops, *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
     if sparse is not None:      # of the cache, the rows that the indexer chose
         kind = kind._replace(window=sparse.top_k)
+    down, norms, ups, turned = _stages([*_query(mla, weights), *(_latents(weights) if owner else [])])
+    ops = [*down, *fused("latent_norm", norms), *ups]
+    if sparse is not None and owner:
+        ops += index_ops(sparse, options, weights)
+    absorbed: list[Op] = []
+    joins: list[Op] = []
+    scores: list[Op] = []
     for part in parts_of(options):
-        expands = owner and (part.fresh or (sparse is None and not part.decoding))
-        ops += joined(part, (_every_head if expands else _absorbed)(kind, options, weights, part))
-    return ops
+        if owner and (part.fresh or (sparse is None and not part.decoding)):
+            scores += joined(part, _every_head(kind, options, weights, part))
+            continue
+        *made, join = _absorbed_query(weights, part.name, f"[batch,seq{part.dim},heads,")
+        absorbed, joins = absorbed + made, [*joins, join]
+        scores += joined(part, _absorbed(kind, options, weights, part))
+    return [*ops, *absorbed, *fused("rope", [*turned, *(_cached() if owner else []), *joins]), *scores]
+
+
+def _stages(ops: Sequence[Op]) -> tuple[list[Op], list[Op], list[Op], list[Op]]:
+    """What makes short vectors of h (in engines one product), their norms, products of these, rotations."""
+    down = [op for op in ops if op.kind == "gemm" and op.inputs[0].tensor == "h"]
+    norms = [op for op in ops if op.name.endswith("_norm")]
+    ups = [op for op in ops if op.kind == "gemm" and op not in down]
+    return down, norms, ups, [op for op in ops if op.name.startswith("rope")]
+
+
+def _cached() -> list[Op]:
+    """The latents of the new tokens, appended to the cache."""
+    return [point("join_latent", "cn[batch,seq,kv_rank] + kr[batch,seq,rope_size] -> c[batch,seq,one,latent]", 0),
+            append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[batch,ctx,one,latent]")]
 
 
 def _every_head(kind: LayerKind, options: Options, weights: dict[str, str], part: Part) -> list[Op]:
@@ -103,7 +121,7 @@ def _absorbed(kind: LayerKind, options: Options, weights: dict[str, str], part: 
                            f"{rows}kv_rank]", f"ol{name}{query}kv_rank]", kv="one")
     heads = f"[batch,seq{part.dim},heads,"
     value = linear("v_up", f"ol{name}{heads}kv_rank]", "kv_rank,heads,v_size", f"o{heads}v_size]", weights, bias=False)
-    return [*_absorbed_query(weights, name, heads), *scores, value._replace(name=f"v_up{name}")]
+    return [*scores, value._replace(name=f"v_up{name}")]
 
 
 def _query(mla: Latent, weights: dict[str, str]) -> list[Op]:
@@ -145,7 +163,8 @@ def _expanded(weights: dict[str, str], name: str = "", source: str = "cn[batch,s
 
 def _absorbed_query(weights: dict[str, str], name: str, heads: str) -> list[Op]:
     """Queries that meet latents: their unrotated part times the matrix that makes keys, beside the rotated part."""
-    return [point(f"split_query{name}", f"qr{heads}qk_size] -> qn{name}{heads}nope_size]", 0, saves="nothing"),
+    return [point(f"split_query{name}", f"q{heads}qk_size] -> qn{name}{heads}nope_size]", 0, saves="nothing"
+                  )._replace(view=True),
             linear("k_up", f"qn{name}{heads}nope_size]", "kv_rank,heads,nope_size", f"ql{name}{heads}kv_rank]",
                    weights, bias=False)._replace(name=f"k_up{name}"),
             point(f"join_query{name}", f"ql{name}{heads}kv_rank] + qr{heads}qk_size] -> qa{name}{heads}latent]", 0,

@@ -1,0 +1,116 @@
+"""A stream of requests as arrays."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from astrarium.config import Config
+from astrarium.config.spec import Variants
+from astrarium.errors import InputError
+from astrarium.registry import Kind
+
+__all__ = ["LONGEST", "MOST", "PS", "Arrivals", "Prefixes", "Requests", "Turns", "requests_of"]
+
+I64 = npt.NDArray[np.int64]
+PS = 10**12
+MOST = 1_000_000            # requests
+LONGEST = 10_000_000        # tokens of one request
+MOST_TOKENS = 1_000_000_000
+OPEN = 2**62
+
+
+class Prefixes(Struct, frozen=True, eq=False):
+    """What prompts have in common: request i begins with the segments `start[i]` to `start[i + 1]`, each with a `key`
+    (equal keys: equal tokens up to there) and its `end` in tokens."""
+
+    start: I64
+    key: I64
+    end: I64
+
+
+class Turns(Struct, frozen=True, eq=False):
+    """Conversations: the request that is the `next` turn of each (-1: none), which comes `think` ps after the answer;
+    the `session` of each: its prompt begins with the prompt and the answer of the turn before."""
+
+    next: I64
+    think: I64
+    session: I64
+
+
+class Requests(Struct, frozen=True, eq=False):
+    """Arrival in ps (ascending but for later turns, which come by themselves), tokens of the prompt, tokens to generate
+    [requests].
+
+    `concurrency`: of a closed loop; then `arrival` is 0, and a request (or conversation) begins when one has ended.
+    `priority`: smaller ones first. `group` (into `groups`) of each, for which hits of the cache are counted.
+    """
+
+    arrival: I64
+    prompt: I64
+    output: I64
+    concurrency: int | None = None
+    priority: I64 | None = None
+    prefixes: Prefixes | None = None
+    turns: Turns | None = None
+    group: I64 | None = None
+    groups: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def segments(self, number: int) -> tuple[list[tuple[int, int]], bool]:
+        """Segments of a request (key, end in tokens), the last one open, and whether it has any but that."""
+        found: list[tuple[int, int]] = []
+        if self.prefixes is not None:
+            place = slice(int(self.prefixes.start[number]), int(self.prefixes.start[number + 1]))
+            found = list(zip(self.prefixes.key[place].tolist(), self.prefixes.end[place].tolist(), strict=True))
+        own = -1 - (number if self.turns is None else int(self.turns.session[number]))
+        found.append((own, OPEN))
+        return found, len(found) > 1
+
+    def priority_of(self, number: int) -> int:
+        """Priority of a request."""
+        return 0 if self.priority is None else int(self.priority[number])
+
+    def next_turn(self, number: int) -> tuple[int, int] | None:
+        """The request that follows a request's answer, and after how many ps."""
+        if self.turns is None or self.turns.next[number] < 0:
+            return None
+        return int(self.turns.next[number]), int(self.turns.think[number])
+
+    def roots(self) -> list[int]:
+        """Requests that follow no answer, in order of arrival."""
+        first = np.ones(len(self), np.bool_)
+        if self.turns is not None:
+            first[self.turns.next[self.turns.next >= 0]] = False
+        found = np.flatnonzero(first)
+        ordered: list[int] = found[np.argsort(self.arrival[found], kind="stable")].tolist()
+        return ordered
+
+
+class Arrivals(Config, frozen=True):
+    """A stream of requests."""
+
+    variants: ClassVar[Variants | None] = Kind("arrivals")
+    tag_key: ClassVar[str] = "kind"
+
+    @abstractmethod
+    def requests(self) -> Requests:
+        """The requests. Raises InputError for a file that cannot be read."""
+
+
+def requests_of(arrivals: Arrivals) -> Requests:
+    """The stream. Raises InputError for a file that cannot be read, and for more than MOST_TOKENS to generate."""
+    found = arrivals.requests()
+    total = int(found.output.sum())
+    if total > MOST_TOKENS:
+        raise InputError("requests", f"{total:,} tokens to generate", expected=f"at most {MOST_TOKENS:,}")
+    if int(found.prompt.max()) >= LONGEST:
+        raise InputError("requests", f"a prompt of {int(found.prompt.max()):,} tokens", expected=f"below {LONGEST:,}")
+    return found

@@ -1,0 +1,92 @@
+"""One server: the step or the successive steps that it is at, and what they take."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from astrarium.serving.job import Step
+from astrarium.serving.policy import Policy
+from astrarium.serving.scheduler import Scheduler
+from astrarium.serving.shape import Shape, StepTimes
+
+__all__ = ["Costs", "Server", "costs_of"]
+
+I64 = npt.NDArray[np.int64]
+DRAWN = 32      # steps in a row with speculation
+
+
+class Costs(Struct, frozen=True):
+    """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded. Sequences are
+    on `ranks` ranks of dp, each with a host and graphs of its own."""
+
+    step: int = 0
+    sequence: int = 0
+    graphs: I64 | None = None
+    ranks: int = 1
+
+    def of(self, sequences: int) -> int:
+        """Host time of a step."""
+        return self.step + self.sequence * -(-sequences // self.ranks)
+
+    def padding(self, tokens: int) -> int:
+        """Tokens that pad a step of `tokens` tokens."""
+        if self.graphs is None:
+            return 0
+        place = int(np.searchsorted(self.graphs, -(-tokens // self.ranks)))
+        return int(self.graphs[place]) * self.ranks - tokens if place < len(self.graphs) else 0
+
+
+def costs_of(policy: Policy, ranks: int = 1) -> Costs:
+    """What a policy says of host time and graphs, with sequences on `ranks` ranks of dp."""
+    graphs = np.array(policy.graphs, np.int64) if policy.graphs else None
+    return Costs(round(float(policy.overhead) * 1000), round(float(policy.sequence_overhead) * 1000), graphs,
+                 ranks)
+
+
+class Server(Struct):
+    """A scheduler, how long its steps take, and the step that it is at; of steps of the batch alone so many as nothing
+    comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
+    `pace`: what its last step took, ps."""
+
+    scheduler: Scheduler
+    times: StepTimes
+    costs: Costs = Costs()
+    step: Step | None = None
+    ends: I64 | None = None
+    start: int = 0
+    pace: int = 0
+    event: int = 0
+
+    def begin(self, step: Step, now: int, most: int) -> int:
+        """Begin a step, or up to `most` in a row that have no prompts; when the last of them ends, in ps."""
+        batch, costs = self.scheduler.batch, self.costs
+        self.step, self.start = step, now
+        count, each = (batch.count if step.decode else 0), 1 + batch.guesses
+        if step.prompts:
+            parts = tuple((tokens, job.done, int(job.done + tokens == job.todo)) for job, tokens in step.prompts)
+            pad = costs.padding(count * each + sum(part[0] for part in parts)) if costs.graphs is not None else 0
+            context = batch.context if count else 0
+            time = self.times.of(Shape(count, context, parts, pad)) + costs.of(count + len(parts))
+            self.ends = None
+            return now + time + step.moving
+        steps, pad = min(self.scheduler.steps(), most), costs.padding(count * each)
+        if batch.draw is None:
+            times = self.times.decoding(count, batch.context, steps, pad)
+        else:
+            shapes = (Shape(count, int(context), (), pad) for context in batch.contexts(min(steps, DRAWN)))
+            times = np.array([self.times.of(shape) for shape in shapes], np.int64)
+        self.ends = np.cumsum(times + costs.of(count))
+        self.ends += now + step.moving
+        return int(self.ends[-1])
+
+    def cut(self, now: int) -> int | None:
+        """Stop after the step that is going on at `now`; its end, where there were others behind it."""
+        if self.ends is None:
+            return None
+        kept = int(np.searchsorted(self.ends, now)) + 1
+        if kept >= len(self.ends):
+            return None
+        self.ends = self.ends[:kept]
+        return int(self.ends[-1])
