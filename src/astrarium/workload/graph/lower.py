@@ -218,13 +218,8 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     waiting = _kept(front, stored, {**saved, **dict.fromkeys(_made_memory(block), ())})
     if not backward:
         weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts, role=role_of(name, block))
-<<<<<<< HEAD
-                        for name, dims in block.weights.items())
-        held = {block.output.tensor, *block.states} | ({block.memory.tensor} if block.gives_memory else set())
-=======
                         for name, dims in block.weights.items() if name not in block.borrowed)
-        held = {block.output.tensor, *block.states}
->>>>>>> layout
+        held = {block.output.tensor, *block.states} | ({block.memory.tensor} if block.gives_memory else set())
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
                            front.drafts.working(held, front.joined_sizes), output)
     back = Side(block, layout, widths, fuse, numbers)

@@ -33,13 +33,9 @@ class Options(Struct, frozen=True):
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
-<<<<<<< HEAD
     the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
-    Inference. `engine`: kernels as in serving engines.
-=======
-    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant`
-    experts: see Inference. `module`: the model's module for multi-token prediction, as a draft.
->>>>>>> layout
+    Inference. `module`: the model's module for multi-token prediction, as a draft. `engine`: kernels as in serving
+    engines.
     """
 
     degrees: Mapping[str, int]
@@ -67,11 +63,8 @@ class Options(Struct, frozen=True):
     exchange: str = "all_to_all"
     routing: Routing = Routing()
     redundant: int = 0
-<<<<<<< HEAD
-    engine: bool = False
-=======
     module: bool = False
->>>>>>> layout
+    engine: bool = False
 
     @property
     def fusion(self) -> Fusion:

@@ -46,22 +46,8 @@ from astrarium.workload.model.indexer import INDEX_LOSS, Indexer, index_counts, 
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.latent import Latent, latent_counts, latent_sizes, latent_states
 from astrarium.workload.model.parameters import ffn_count, linear_count
-<<<<<<< HEAD
-from astrarium.workload.model.parts import (
-    ACTIVATION,
-    INSIDE,
-    STREAM,
-    block,
-    dropped,
-    ffn,
-    linear,
-    norm,
-)
-from astrarium.workload.model.prediction import prediction_block
-=======
-from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, block, core, dropped, ffn, linear, norm
+from astrarium.workload.model.parts import ACTIVATION, INSIDE, STREAM, block, dropped, ffn, linear, norm
 from astrarium.workload.model.prediction import module_stack, prediction_block
->>>>>>> layout
 
 __all__ = ["Decoder"]
 
@@ -297,14 +283,9 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     if not options.engine:
         ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
-<<<<<<< HEAD
                   end=f"{kept if options.engine else 'y'}{STREAM}", memory=beside, takes=options.engine,
-                  gives=options.engine,
-                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats")})
-=======
-                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"),
-                          **expert_widths(options)})
->>>>>>> layout
+                  gives=options.engine, widths={"choice": "index", "chosen": "index",
+                                                **dict.fromkeys(STATISTICS, "stats"), **expert_widths(options)})
     learns = model.sparse is not None and options.packed is None and not kind.delta
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 
