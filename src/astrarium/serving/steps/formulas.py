@@ -31,13 +31,13 @@ def numbers_of(step: Step) -> tuple[float, ...]:
 
 def kernels_of(step: Step, numbers: F64) -> list[Kernel]:
     """The kernel of a step with `numbers` [points, numbers] in the place of its own, at each point."""
-    assert step.kernel is not None
-    kind, precision, _, _, launches, _, held = step.kernel
+    sketch = step.kernel
+    assert sketch is not None
     whole = np.rint(numbers)
     flops, sizes = whole[:, 0].tolist(), whole[:, 1].astype(np.int64).tolist()
     whole[:, 3:3 + SIZES] = np.maximum(1, whole[:, 3:3 + SIZES])
     shapes = whole[:, 3:].astype(np.int64).tolist()
-    return [Kernel(kind, precision, tuple(shape), work, flop, size, launches, held)
+    return [Kernel(sketch.kind, sketch.precision, tuple(shape), work, flop, size, sketch.launches, sketch.held)
             for shape, work, flop, size in zip(shapes, numbers[:, 2].tolist(), flops, sizes, strict=True)]
 
 
