@@ -112,8 +112,8 @@ class Split(Struct, frozen=True, eq=False):
 
 
 class Sort(NamedTuple):
-    """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none), with padding, with
-    prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes."""
+    """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none that has a cache),
+    with padding, with prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes."""
 
     new: int
     padded: bool = False
@@ -174,7 +174,7 @@ def _points(sort: Sort, count: int) -> list[Point]:
     for _ in range(count):
         decoding = up_to(256) if sort.new else 0
         found.append(Point(decoding, decoding * up_to(9000) + draw.randrange(decoding or 1),
-                           up_to(8) if sort.padded else 0, prompts(sort.prompts), prompts(sort.several), sort.new))
+                           up_to(8 if sort.new else 256) if sort.padded else 0, prompts(sort.prompts), prompts(sort.several), sort.new))
     return found
 
 
@@ -188,6 +188,8 @@ def _features(replica: Replica, sort: Sort, points: Sequence[Point], windows: Se
     found = {"tokens": alone, "heads": line(of("heads"))}
     if sort.new:
         found["decode"] = decode_features(of("count"), of("context"), of("padding"), sort.new, windows)
+    elif sort.padded:
+        found["decode"] = decode_features(of("padding"), of("context"), of("count"), 1, windows)
     for name in ("prompts", "others"):
         drawn = [getattr(point, name) for point in points]
         if drawn[0].count:
