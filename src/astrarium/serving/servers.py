@@ -32,7 +32,7 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     work, offset = design.workload, round(float(policy.stream_offset) * 1000)
     if isinstance(work, Inference):
         front = _servers(design, _shards(work, 0, "workload"), policy, buckets, known, work.speculation)
-        return Fleet(front, offset=offset)
+        return Fleet(front, offset=offset, npus=work.ranks)
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
@@ -41,7 +41,7 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     fronts = _shards(prefill, 0, "workload.prefill")
     backs = _shards(work.phase("decode"), prefill.ranks, "workload.decode")
     return Fleet(_servers(design, fronts, policy, buckets, known), _servers(design, backs, policy, buckets, known),
-                 TransferTimes(design, fronts, backs, buckets, known).of, offset)
+                 TransferTimes(design, fronts, backs, buckets, known).of, offset, work.ranks)
 
 
 def _shards(work: Inference, start: int, path: str) -> list[Shards]:
