@@ -120,6 +120,15 @@ def caches_of(rows: Rows, family: str) -> dict[str, tuple[str, ...]]:
             for name, size in held.items()}
 
 
+def about(rows: Rows, family: str) -> dict[str, Any]:
+    """What a part says of its variants: caches, numbers of rows, layers of experts."""
+    names, counts = np.unique(rows.variant, return_counts=True)
+    layers = {name: tuple(sorted({(round(groups * share), round(taken)) for groups, taken, share
+                                  in rows.shape[[0, 3, 5]][:, rows.variant == name].T}))
+              for name in (names.tolist() if family == "experts" else ())}
+    return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "layers": layers}
+
+
 def fastest(rows: Rows) -> str:
     """The variant with most rows, or one of another framework with a fifth of them that takes less than 0.8 of its
     time (geometric mean over shared shapes)."""
@@ -162,7 +171,7 @@ def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
         if precision in WEIGHT_ONLY.values():
             default = fastest(some)
-        return Part(trees, variants, default, len(some.ns), error, caches_of(some, family))
+        return Part(trees, variants, default, len(some.ns), error, **about(some, family))
 
     test = held_out(rows, SEED)
     tried = DeviceModel(machine, {f"{family}/{precision}": part(rows.where(~test), {})}, "", "")
@@ -302,7 +311,7 @@ def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
                 continue
             some = rows.where(np.sort(np.random.default_rng(SEED).permutation(chosen)[:MOST]))
             if key in old:
-                parts[key] = replace(old[key], caches=caches_of(some, family))
+                parts[key] = replace(old[key], **about(rows.where(chosen), family))
                 continue
             part = parts[key] = fit_part(some, family, precision, machine)
             print(name, family, precision, part.rows, dict(part.error), part.variants, part.default,

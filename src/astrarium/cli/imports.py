@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import note
+
+if TYPE_CHECKING:
+    from astrarium.workload.inference.formats import Formats
 
 __all__ = ["say_imports"]
 
@@ -48,8 +51,25 @@ def _formats(design: Any) -> Iterator[tuple[str, str]]:
     formats = getattr(getattr(design, "workload", None), "formats", None)
     if formats is None:
         return
+    from astrarium.compute.measured import Measured
     from astrarium.compute.timed import Predicted
     from astrarium.workload.inference.formats import Formats, assumed
 
     if isinstance(formats, Formats) and isinstance(design.compute, Predicted):
         yield from (("workload.formats", text) for text in assumed(formats))
+        if isinstance(design.compute, Measured):
+            classes = _classes(design.workload.model, formats)
+            yield from (("compute", text) for text in design.compute.stand_ins(classes))
+
+
+def _classes(model: Any, formats: Formats) -> Iterator[tuple[str, str]]:
+    """Classes of kernels of a model's layers, and the precisions of their rows."""
+    from astrarium.compute.kernels.machine import WEIGHT_ONLY
+    from astrarium.workload.inference.formats import numbers_of
+
+    numbers = numbers_of(formats)
+    yield "gemm", WEIGHT_ONLY.get((numbers.product, numbers.weights), numbers.product)
+    if getattr(model, "moe", None) is not None:
+        yield "experts", WEIGHT_ONLY.get((numbers.experts, numbers.expert_weights), numbers.experts)
+    yield from ((family, numbers.cached) for family in
+                (("mla",) if getattr(model, "mla", None) is not None else ("attention", "decode")))

@@ -33,8 +33,10 @@ class Measured(Predicted, frozen=True, kw_only=True):
     tag: ClassVar[str] = "measured"
     rules = (*Predicted.rules, _known)
     device: Annotated[str, Knob("A device with measured kernels, such as h100_sxm (all: docs/background/kernels.md).")]
-    framework: Annotated[str | None, Knob("Whose kernels: trtllm, vllm or sglang, or one version (trtllm/1.3.0rc20); "
-                                          "left out: the device's default for each class of kernels.")] = None
+    framework: Annotated[str | None, Knob("Whose kernels: trtllm, vllm or sglang (its newest version; where it has no "
+                                          "rows of a class, the fastest others), one version (trtllm/1.3.0rc20), or "
+                                          "fastest: of each shape the fastest framework's; left out: the device's "
+                                          "default, with quantised weights the fastest.")] = None
     rows: Annotated[Literal["fitted", "exact"], Knob(
         "fitted: the shipped model; exact: a kernel whose shape was measured takes the row's time (needs "
         "astrarium[measured]).")] = "fitted"
@@ -46,6 +48,15 @@ class Measured(Predicted, frozen=True, kw_only=True):
         model = kernels.load(self.device)
         model.check_framework(self.framework)
         return model
+
+    def stand_ins(self, classes: Iterable[tuple[str, str]]) -> Iterable[str]:
+        """Sentences about classes of kernels (family, precision of the rows) for which other rows stand in."""
+        model = self.fitted()
+        for family, precision in classes:
+            try:
+                yield from filter(None, [model.stand_in(family, precision, self.framework)])
+            except InputError:      # the run refuses it by name
+                continue
 
     @property
     def measured_bandwidth(self) -> float:

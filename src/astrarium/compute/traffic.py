@@ -49,13 +49,17 @@ def repeated_bytes(kernels: Sequence[Kernel], buffer: float) -> F64:
     chosen = [number for number, kernel in enumerate(kernels) if kernel.kind in ("gemm", "grouped_gemm")]
     if not chosen:
         return found
-    shapes = np.array([kernels[number].shape for number in chosen], np.float64)
+    second = [number for number in chosen if len(kernels[number].shape) > 4]      # the other product of experts
+    shapes = np.array([kernels[number].shape[:4] for number in chosen] + [
+        (*kernels[number].shape[:2], kernels[number].shape[3], kernels[number].shape[4]) for number in second],
+        np.float64)
+    chosen += second
     width = np.array([WIDTH[kernels[number].precision] for number in chosen])
     batch, m, n, k = shapes.T
     grouped = np.array([kernels[number].kind == "grouped_gemm" for number in chosen])
     rows = np.where(grouped, m / batch, m)
     times = batch * [max(1, kernels[number].launches) for number in chosen]
-    found[chosen] = times * _again(rows * k * width, k * n * width, rows * n * width, buffer)
+    np.add.at(found, chosen, times * _again(rows * k * width, k * n * width, rows * n * width, buffer))
     return found
 
 

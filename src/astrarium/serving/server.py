@@ -18,28 +18,31 @@ DRAWN = 32      # steps in a row with speculation
 
 
 class Costs(Struct, frozen=True):
-    """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded."""
+    """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded. Sequences are
+    on `ranks` ranks of dp, each with a host and graphs of its own."""
 
     step: int = 0
     sequence: int = 0
     graphs: I64 | None = None
+    ranks: int = 1
 
     def of(self, sequences: int) -> int:
         """Host time of a step."""
-        return self.step + self.sequence * sequences
+        return self.step + self.sequence * -(-sequences // self.ranks)
 
     def padding(self, tokens: int) -> int:
         """Tokens that pad a step of `tokens` tokens."""
         if self.graphs is None:
             return 0
-        place = int(np.searchsorted(self.graphs, tokens))
-        return int(self.graphs[place]) - tokens if place < len(self.graphs) else 0
+        place = int(np.searchsorted(self.graphs, -(-tokens // self.ranks)))
+        return int(self.graphs[place]) * self.ranks - tokens if place < len(self.graphs) else 0
 
 
-def costs_of(policy: Policy) -> Costs:
-    """What a policy says of host time and graphs."""
+def costs_of(policy: Policy, ranks: int = 1) -> Costs:
+    """What a policy says of host time and graphs, with sequences on `ranks` ranks of dp."""
     graphs = np.array(policy.graphs, np.int64) if policy.graphs else None
-    return Costs(round(float(policy.overhead) * 1000), round(float(policy.sequence_overhead) * 1000), graphs)
+    return Costs(round(float(policy.overhead) * 1000), round(float(policy.sequence_overhead) * 1000), graphs,
+                 ranks)
 
 
 class Server(Struct):

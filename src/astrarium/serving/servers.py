@@ -17,7 +17,9 @@ from astrarium.serving.loop import Fleet
 from astrarium.serving.policy import Buckets, Policy, Tier
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server, costs_of
-from astrarium.serving.steps.simulated import Known, Simulated, TransferTimes
+from astrarium.serving.steps.choose import times_of
+from astrarium.serving.steps.lockstep import Lockstep
+from astrarium.serving.steps.simulated import Known, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks, cache_bytes
@@ -28,28 +30,30 @@ __all__ = ["fleet_of"]
 
 
 def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> Fleet:
-    """The servers. The ranks of each are next to each other. Raises InputError for what is not served."""
+    """The servers. The ranks of each are next to each other; ranks of dp that share experts are one server, and a
+    pipeline has as many servers as stages. Raises InputError for what is not served."""
     work, offset = design.workload, round(float(policy.stream_offset) * 1000)
     if isinstance(work, Inference):
-        front = _servers(design, _shards(work, 0, "workload"), policy, buckets, known, work.speculation)
+        front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
         return Fleet(front, offset=offset, npus=work.ranks)
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
         raise InputError("workload.retrieval", "is not served", expected="no retrieval")
-    prefill = work.phase("prefill")
-    fronts = _shards(prefill, 0, "workload.prefill")
-    backs = _shards(work.phase("decode"), prefill.ranks, "workload.decode")
-    return Fleet(_servers(design, fronts, policy, buckets, known), _servers(design, backs, policy, buckets, known),
-                 TransferTimes(design, fronts, backs, buckets, known).of, offset, work.ranks)
+    prefill, decode = work.phase("prefill"), work.phase("decode")
+    fronts, backs = _shards(prefill, 0), _shards(decode, prefill.ranks)
+    times = TransferTimes(design, fronts, backs, buckets, known)
+    return Fleet(_servers(design, fronts, policy, buckets, known),
+                 _servers(design, backs, policy, buckets, known, work.speculation),
+                 lambda front, back, tokens: times.of(front // prefill.pp, back // decode.pp, tokens), offset,
+                 work.ranks)
 
 
-def _shards(work: Inference, start: int, path: str) -> list[Shards]:
-    """The replicas of a workload, each on ranks of its own."""
-    if work.ep > 1:
-        raise InputError(f"{path}.ep", "replicas that share experts are not served", expected="1, and experts over tp")
-    one = config.replace_all(work, {"dp": 1, "batch": work.batch // work.dp})
-    return [Shards(replica_of(one), start + number * one.ranks) for number in range(work.dp)]
+def _shards(work: Inference, start: int) -> list[Shards]:
+    """The replicas of a workload, each on ranks of its own; ranks of dp that share experts are one replica."""
+    many = work.mesh.size(("edp",))
+    one = config.replace_all(work, {"dp": work.dp // many, "batch": work.batch // many})
+    return [Shards(replica_of(one), start + number * one.ranks) for number in range(many)]
 
 
 def _drawn(speculation: Speculation, seed: int) -> Callable[[int], npt.NDArray[np.int64]]:
@@ -67,10 +71,11 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     if design.memory.capacity is None:
         raise InputError("memory.capacity", "is missing", expected="what bounds the cache")
     room = float(design.memory.capacity) * policy.memory_share
-    guesses = speculation.tokens if speculation else 0
-    draft = replace(shards[0].replica, model=speculation.draft) if speculation else None
-    models = (shards[0].replica, draft) if draft else (shards[0].replica,)
-    blocks = cache_blocks(models, room, policy.block, policy.max_tokens)
+    guesses, replica = speculation.tokens if speculation else 0, shards[0].replica
+    ranks, stages = replica.mesh.size(("dp",)), replica.stages
+    draft = replica.drafting(speculation.draft) if speculation else None
+    models = (replica, draft) if draft else (replica,)
+    blocks = cache_blocks(models, room, policy.block, policy.max_tokens) * ranks // stages
     size = cache_bytes(models, policy.block)
     shared = [_store(tier, size) for tier in policy.tiers]
     draw = _drawn(speculation, policy.seed) if speculation else None
@@ -79,12 +84,22 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         stores = [common if tier.shared else _store(tier, size)
                   for tier, common in zip(policy.tiers, shared, strict=True)]
         swap = stores[0].per_block if stores else 0.0
-        scheduler = Scheduler(policy, Blocks(blocks, policy.block, stores, policy.prefix_cache),
+        scheduler = Scheduler(_of_all(policy, ranks, stages), Blocks(blocks, policy.block, stores, policy.prefix_cache),
                               Batch(policy.block, guesses, draw), swap)
-        return Server(scheduler, Simulated(design, each.replica, each.start, buckets, known, draft, guesses),
-                      costs_of(policy))
+        times = times_of(design, each.replica, each.start, buckets, known, draft, guesses)
+        return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
 
-    return [server(each) for each in shards]
+    return [server(each) for each in shards for _ in range(stages)]
+
+
+def _of_all(policy: Policy, ranks: int, stages: int) -> Policy:
+    """The policy of a server whose sequences are on `ranks` ranks of dp, each of which has the policy's limits (a
+    prompt is on one of them), and which is one of `stages` that share those of a pipeline."""
+    if ranks == stages == 1:
+        return policy
+    cut = policy.chunk if policy.whole else min(policy.chunk or policy.max_tokens, policy.max_tokens)
+    return replace(policy, max_batch=min(65_536, max(1, policy.max_batch // stages) * ranks), chunk=cut,
+                   max_tokens=min(10_000_000, policy.max_tokens * ranks))
 
 
 def _store(tier: Tier, block: float) -> Store:

@@ -30,11 +30,12 @@ BF16 = Numbers()
 
 class Fusion(NamedTuple):
     """Which operators share a kernel: elementwise neighbours (`neighbours`), norms and softmax with these (`norms`),
-    and the gradients of products of one operand (`qkv`)."""
+    the gradients of products of one operand (`qkv`), and what serving engines have in one (`engine`: see Op.fused)."""
 
     neighbours: bool = True
     norms: bool = True
     qkv: bool = False
+    engine: bool = False
 
 
 FUSED = Fusion()
@@ -42,7 +43,7 @@ FUSED = Fusion()
 
 class Sketch(NamedTuple):
     """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result.
-    `held`: see Kernel."""
+    `held`: see Kernel. `spread`, of experts' products: see Op."""
 
     kind: str
     precision: str
@@ -51,6 +52,7 @@ class Sketch(NamedTuple):
     launches: int = 1
     operands: tuple[str, ...] = ()
     held: str = ""
+    spread: tuple[int, int, float] = (1, 0, 1.0)
 
 
 class Step(NamedTuple):
@@ -89,7 +91,7 @@ class Weight(NamedTuple):
     `elements` of this rank before ZeRO; the gradient must be summed over `replicas` (mesh axes over which the weight is
     replicated and its gradient partial), and ZeRO shards over those. `dense`: False for experts. `product`: weights of
     one block with the same number have their gradients from one product (-1: from none); `matrix` elements of one
-    matrix: all, or one expert's.
+    matrix: all, or one expert's. `role`: what stores it (see kernels.role_of).
     """
 
     name: str
@@ -98,6 +100,7 @@ class Weight(NamedTuple):
     dense: bool = True
     product: int = -1
     matrix: float = 0
+    role: str = "weights"
 
 
 class BlockPieces(Struct, frozen=True):

@@ -33,16 +33,40 @@ ROWS = {(16, 8192, 8192): 32.85, (64, 8192, 16384): 61.78, (16, 4096, 12288): 25
 """vLLM 0.24.0's W8A8 products on H100, us; in bf16 the first three take 46.4, 90.1 and 43.9."""
 
 
-def test_products_with_fp8_weights_take_vllms_rows() -> None:
-    errors = [abs(us("h100_sxm", product(*shape, "fp8", "fp8")) / measured - 1) for shape, measured in ROWS.items()]
+def test_products_with_fp8_weights_take_rows() -> None:
+    errors = [abs(us("h100_sxm", product(*shape, "fp8", "fp8"), "vllm") / row - 1) for shape, row in ROWS.items()]
     assert sorted(errors)[2] < 0.1
     assert max(errors) < 0.15
 
 
-def test_a_framework_that_is_named_keeps_its_rows() -> None:
-    kernel = product(16, 4096, 4096, "fp8", "fp8")
-    assert us("h100_sxm", kernel, "trtllm") > 1.3 * us("h100_sxm", kernel)      # its scaling takes kernels of its own
-    assert us("h100_sxm", kernel._replace(held="")) == us("h100_sxm", kernel, "trtllm")
+def test_the_fastest_framework_is_that_of_each_shape() -> None:
+    """Products, whole layers of experts and attention; of quantised weights it is the default."""
+    layer = Kernel("grouped_gemm", "fp8_block", (32, 256, 4096, 7168, 2048, 8, 101), 1.0, 2.0 * 256 * 7168 * 6144, 0, 1,
+                   "fp8_block")
+    for kernel in (product(16, 4096, 4096, "bf16", ""), product(4096, 8192, 4096, "fp8", "fp8"), layer,
+                   decoding(16, 32, 4096, "bf16", "")):
+        each = [us("h200_sxm", kernel, name) for name in ("sglang", "vllm", "trtllm")]
+        assert us("h200_sxm", kernel, "fastest") == min(each)
+        assert not kernel.held or us("h200_sxm", kernel) == min(each)
+
+
+def test_rows_that_are_artefacts_are_no_servers_kernels() -> None:
+    """vLLM's fp8_block rows take 59 to 85 us on H200 up to 1,024 rows; TensorRT-LLM's have 7 us of scaling."""
+    model = kernels.load("h200_sxm")
+    for framework, precision in (("vllm", "fp8_block"), ("trtllm", "fp8")):
+        kernel = product(16, 4096, 4096, precision, precision)
+        assert us("h200_sxm", kernel, framework) == us("h200_sxm", kernel, "fastest") < 12
+        assert f"{framework} has no rows of gemm at {precision}" in model.stand_in("gemm", precision, framework)
+    assert model.stand_in("gemm", "bf16", "vllm") == model.stand_in("gemm", "fp8", "fastest") == ""
+    assert "fp8 stands in" in model.stand_in("gemm", "int8", None)
+
+
+def test_versions_are_numbers() -> None:
+    """0.5.14 comes after 0.5.6.post2; a version that measured a few models answers for these alone."""
+    model = kernels.load("h100_sxm")
+    assert model.candidates("gemm", "bf16", framework="sglang") == ("sglang/0.5.14",)
+    assert model.candidates("experts", "w4a16", "int4", "sglang") == ("sglang/0.5.10",)
+    assert model.candidates("experts", "w4a16", "int4", "sglang", (384, 7168)) == ("sglang/0.5.14",)
 
 
 @pytest.mark.parametrize(("held", "shape", "measured"), [
@@ -68,9 +92,8 @@ def test_latent_decoding_and_chunks_of_a_prompt_read_an_fp8_cache() -> None:
     assert us("h100_sxm", latent._replace(held="fp8")) == pytest.approx(75.3, rel=0.06)
     shape = (4, 32, 8, 4096, 4096, 128, 128)
     chunk = Kernel("attention", "bf16", shape, 0.5, float(prod(shape[:2])) * 4096**2 * 256, 0, 1, "fp8")
-    assert us("h100_sxm", chunk) == us("h100_sxm", chunk, "vllm")
-    with pytest.raises(InputError, match="cache in fp8"):
-        us("h100_sxm", chunk, "sglang")
+    assert us("h100_sxm", chunk) == min(us("h100_sxm", chunk, name) for name in ("vllm", "trtllm"))
+    assert us("h100_sxm", chunk, "sglang") == us("h100_sxm", chunk)
 
 
 @pytest.mark.parametrize(("precision", "held", "measured"), [("bf16", "int4", 50.68), ("bf16", "mxfp4", 47.0)])

@@ -35,11 +35,13 @@ def workloads(draw: st.DrawFn) -> dict[str, Any]:
     phase = draw(st.sampled_from(["prefill", "decode", "request"]))
     fields: dict[str, Any] = {
         "model": draw(MODELS), "tp": draw(st.sampled_from([1, 2, 4, 8])), "sp": draw(few), "dp": draw(few),
-        "pp": draw(few), "ep": draw(few), "micro_batches": draw(st.sampled_from([1, 2])),
+        "pp": draw(few), "ep": draw(few), "moe_tp": draw(st.sampled_from([None, None, 1, 2, 4])),
+        "exchange": draw(st.sampled_from(["all_to_all", "all_gather"])), "micro_batches": draw(st.sampled_from([1, 2])),
         "batch": draw(st.sampled_from([4, 8, 16, 32])),
         "phase": phase, "prompt": draw(st.sampled_from([8, 16, 33])), "generated": draw(st.sampled_from([1, 5])),
         "attention": draw(st.sampled_from(["flash", "unfused"])), "mask": draw(st.sampled_from(["skip", "full"])),
-        "fusion": draw(st.booleans()), "uneven": draw(st.sampled_from(["refuse", "pad", "fractional"])),
+        "fusion": draw(st.sampled_from([False, True, "engine"])),
+        "uneven": draw(st.sampled_from(["refuse", "pad", "fractional"])),
         "order": draw(st.sampled_from(["megatron", "stage", "pp-dp-ep-sp-cp-tp"])),
         "compression": {"keep": draw(st.sampled_from([1, 0.5])), "share": draw(st.sampled_from([1, 1, 2]))}}
     if phase != "decode":

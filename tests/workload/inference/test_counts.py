@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.workload.inference.systems import inference, payloads
 
+from astrarium.errors import InputError
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.formats import BYTES, Formats, widths_of
@@ -115,10 +116,13 @@ def test_decode_reads_the_cache_once_and_the_weights_once() -> None:
     assert moved(replica, step, "up+gate") == 2 * 4096 * 14336 * 2 + count * (4096 + 2 * 14336) * 2
 
 
+@pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("ep", [1, 2, 8])
-def test_experts_that_nobody_chose_are_not_read(ep: int) -> None:
-    """With choices at random a token misses an expert with 1 - top_k / experts; ep shares the rest out."""
-    replica = replica_of(inference(model="mixtral-8x7b", prompt=1, phase="prefill", dp=ep, ep=ep, batch=2 * ep))
+def test_experts_that_nobody_chose_are_not_read(ep: int, copies: int) -> None:
+    """With choices at random a token misses an expert with 1 - top_k / experts; ep shares the rest out. Copies of
+    experts see tokens of their own."""
+    dp = ep * copies
+    replica = replica_of(inference(model="mixtral-8x7b", prompt=1, phase="prefill", dp=dp, ep=ep, batch=2 * dp))
     tokens = 2 * ep
     hit, rows = 8 * (1 - (1 - 2 / 8) ** tokens), tokens * 2 / ep     # rows: on one rank
     found = moved(replica, Packed((Sequences(2, 1, 10),)), "expert_down")
@@ -151,20 +155,47 @@ def test_widths_of_weights() -> None:
 
 @pytest.mark.parametrize(("formats", "product", "attention"), [
     ({}, ("bf16", ""), ("bf16", "")), ({"weights": "fp8"}, ("fp8", "fp8"), ("bf16", "")),
-    ({"weights": "fp4", "activations": "fp8", "cache": "fp8"}, ("fp4", "fp4"), ("fp8", "")),
+    ({"weights": "fp8", "activations": "fp8", "cache": "fp8"}, ("fp8", "fp8"), ("bf16", "fp8")),
+    ({"weights": "fp8_block"}, ("fp8_block", "fp8_block"), ("bf16", "")),
+    ({"weights": "nvfp4", "cache": "fp8"}, ("fp4", "fp4"), ("bf16", "fp8")),
+    ({"weights": "mxfp4", "activations": "fp8"}, ("fp8", "mxfp4"), ("bf16", "")),
     ({"weights": "int8"}, ("bf16", "int8"), ("bf16", "")),
     ({"weights": "int8", "activations": "int8"}, ("int8", "int8"), ("bf16", "")),
     ({"weights": "int4", "cache": "fp8"}, ("bf16", "int4"), ("bf16", "fp8")),
-    ({"activations": "fp8"}, ("bf16", ""), ("bf16", "")), ({"activations": "fp32"}, ("fp32", ""), ("fp32", "")),
+    ({"messages": "fp16", "weights": "fp16"}, ("fp16", ""), ("fp16", "")),
+    ({"messages": "fp32"}, ("fp32", ""), ("fp32", "")),
     ({"sparse": "2:4"}, ("bf16", "bf16 2:4"), ("bf16", ""))])
 def test_kernels_name_the_formats_of_weights_and_cache(formats: dict[str, str], product: tuple[str, str],
                                                        attention: tuple[str, str]) -> None:
-    """Of a decode step; products of activations alone and logits are in the activations' format."""
+    """Of a decode step; products of activations alone and logits are in the format of messages."""
     made = generated(inference(phase="decode", context=50, formats=formats))
     kernels = {kernel for trace in made.classes for kernel in trace.kernels}
     products = {(each.precision, each.held) for each in kernels if each.kind == "gemm" and each.shape[2] < 100_000}
     assert products == {product}
     assert {(each.precision, each.held) for each in kernels if each.kind == "attention"} == {attention}
+
+
+def test_what_checkpoints_leave_in_16_bits() -> None:
+    """DeepSeek-V3's fp8 checkpoint: embeddings, head, routers and norms are in bf16 (two bytes of 1.96e9 parameters);
+    routers and absorbed matrices compute in it, too."""
+    work = inference(model="deepseek-v3", phase="decode", context=50, tp=8, formats={"weights": "fp8_block"})
+    kernels = {kernel for trace in generated(work).classes for kernel in trace.kernels}
+    wide = {each.shape[2:] for each in kernels if each.kind == "gemm" and each.precision == "bf16"}
+    assert wide == {(256, 7168), (512, 128), (128, 512), (129280 // 8, 7168)}
+    assert {each.precision for each in kernels if each.kind == "grouped_gemm"} == {"fp8_block"}
+    whole = replica_of(inference(model="deepseek-v3", prompt=1, phase="prefill", formats={"weights": "fp8_block"}))
+    plain = 2 * 129280 * 7168 + 58 * 256 * (7168 + 1)
+    assert whole.weight_bytes(0) == pytest.approx((671.03e9 - plain) * (1 + 4 / 128**2) + 2 * plain, rel=1e-3)
+
+
+@pytest.mark.parametrize(("formats", "message"), [
+    ({"activations": "fp8"}, "fp8 is what products of quantised weights take"),
+    ({"activations": "fp32"}, "fp32 is what products of quantised weights take"),
+    ({"weights": "fp8", "activations": "nvfp4"}, "narrower than weights in fp8"),
+    ({"weights": "fp4"}, "nvfp4")])
+def test_formats_without_a_meaning_are_refused(formats: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        inference(phase="decode", context=50, formats=formats)
 
 
 def test_sparse_weights_halve_their_products_only() -> None:

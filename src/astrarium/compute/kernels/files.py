@@ -87,7 +87,9 @@ def read(path: Path) -> DeviceModel:
                         arrays[f"{name}/leaf"], part["bias"])
         parts[name] = Part(forest, tuple(part["variants"]), part["default"], part["rows"],
                            MappingProxyType(part["error"]),
-                           {name: tuple(each) for name, each in part.get("caches", {}).items()})
+                           {name: tuple(each) for name, each in part.get("caches", {}).items()},
+                           part.get("counts", {}),
+                           {name: tuple(map(tuple, each)) for name, each in part.get("layers", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"])
 
 
@@ -98,7 +100,8 @@ def write(model: DeviceModel, path: Path) -> None:
     arrays: dict[str, Any] = {}
     for name, part in model.parts.items():
         header["parts"][name] = {"bias": part.forest.bias, "variants": part.variants, "default": part.default,
-                                 "rows": part.rows, "error": dict(part.error), "caches": dict(part.caches)}
+                                 "rows": part.rows, "error": dict(part.error), "caches": dict(part.caches),
+                                 "counts": dict(part.counts), "layers": dict(part.layers)}
         arrays[f"{name}/feature"] = part.forest.feature
         arrays[f"{name}/threshold"] = part.forest.threshold
         arrays[f"{name}/leaf"] = part.forest.leaf

@@ -7,6 +7,8 @@ Features are rounded to multiples of 1/512 before fitting and before evaluation,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -51,3 +53,14 @@ class Forest(Struct, frozen=True, eq=False):
                 number |= np.multiply(above.view(np.uint8), np.uint8(1 << bit))
             total[start:start + BLOCK] = values.take(number + base, mode="clip").sum(axis=0, dtype=np.int32)
         return total * LEAF_UNIT + self.bias
+
+    def each(self, columns: I16, row: int, values: Sequence[int]) -> F64:
+        """The sums [values, n] where one feature, `row`, has each of the values: trees that do not ask it run once."""
+        asks = (self.feature == row).any(axis=1)
+        common = Forest(self.feature[~asks], self.threshold[~asks], self.leaf[~asks], self.bias)(columns)
+        own = Forest(self.feature[asks], self.threshold[asks], self.leaf[asks], 0.0)
+        out = np.empty((len(values), columns.shape[1]))
+        for number, value in enumerate(values):
+            columns[row] = fixed_point(float(value))
+            out[number] = common + own(columns)
+        return out

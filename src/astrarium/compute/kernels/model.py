@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +11,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from astrarium.compute.kernels import attention, experts, gemm
+from astrarium.compute.kernels.artefacts import artefact
+from astrarium.compute.kernels.choice import FASTEST, framework_of, newest
 from astrarium.compute.kernels.correction import Correction
 from astrarium.compute.kernels.forest import I16, Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
@@ -20,6 +22,7 @@ from astrarium.errors import InputError, nearest
 __all__ = ["FAMILIES", "DeviceModel", "Part"]
 
 Describe = Callable[[F64, str, Machine, F64], Described]
+Layer = tuple[int, int]
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "gemm": (gemm.COLUMNS, gemm.describe),
     "attention": (attention.COLUMNS, attention.describe),
@@ -28,16 +31,13 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "experts": (experts.COLUMNS, experts.describe),
 })
 """Operator class -> (shape columns, base and features)."""
-QUANTISED = "vllm"
-"""Whose products with quantised weights are the default. TensorRT-LLM's rows in fp8 and fp4 have its scaling of
-activations in several kernels (12 us for the smallest product, vLLM's 5), and its servers do not run so."""
 
 
 class Part(Struct, frozen=True, eq=False):
     """A forest of log2(measured / base); `variants` number its option; `default` is the one taken when none is asked.
 
-    `error`: figures of rows left out of the fit, per cent. `caches`: formats of the cache in attention's rows, by
-    variant.
+    `error`: figures of rows left out of the fit, per cent. Of each variant: `caches`, formats of the cache in
+    attention's rows; `counts`, rows; `layers`, layers of experts that it measured, (experts, columns that they take).
     """
 
     forest: Forest
@@ -46,6 +46,8 @@ class Part(Struct, frozen=True, eq=False):
     rows: int
     error: Mapping[str, Any]
     caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    layers: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
 
 
 class DeviceModel(Struct, frozen=True, eq=False):
@@ -61,9 +63,13 @@ class DeviceModel(Struct, frozen=True, eq=False):
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""
+        return self.parts[f"{family}/{self._measured(family, precision)}"]
+
+    def _measured(self, family: str, precision: str) -> str:
+        """The precision, or the one that stands in for it."""
         for name in (precision, *STANDS_IN.get(precision, ())):
             if f"{family}/{name}" in self.parts:
-                return self.parts[f"{family}/{name}"]
+                return name
         known = [name.partition("/")[2] for name in self.parts if name.startswith(f"{family}/")]
         held = next((f" (weights in {held})" for (_, held), name in WEIGHT_ONLY.items() if name == precision), "")
         raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision}{held}",
@@ -73,53 +79,81 @@ class DeviceModel(Struct, frozen=True, eq=False):
     def check_framework(self, framework: str | None) -> None:
         """Raises InputError where no part was measured with a framework."""
         known = sorted({name for part in self.parts.values() for each in part.variants
-                        for name in (each, each.split("/", maxsplit=1)[0])})
-        if framework is not None and framework not in known:
+                        for name in (each, framework_of(each))})
+        if framework is not None and framework not in (FASTEST, *known):
             raise InputError("compute.framework", f"{framework[:60]!r} was not measured on {self.machine.name}",
-                             expected="one of " + ", ".join(known), did_you_mean=nearest(framework, known))
+                             expected="one of " + ", ".join((FASTEST, *known)),
+                             did_you_mean=nearest(framework, known))
 
-    def variant(self, part: Part, framework: str | None) -> int:
-        """The number of a framework ("trtllm" or "trtllm/1.3.0rc20"; None: the default), its last version first."""
-        if framework is None:
-            return part.variants.index(part.default)
-        for name in reversed(part.variants):
-            if framework in (name, name.split("/", maxsplit=1)[0]):
-                return part.variants.index(name)
+    def candidates(self, family: str, precision: str, held: str = "", framework: str | None = None,
+                   layer: Layer | None = None) -> tuple[str, ...]:
+        """The variants of which the fastest answers for kernels of a class.
+
+        `framework`: a framework (its newest version), a version ("trtllm/1.3.0rc20"), `fastest`, or None: the default,
+        of quantised weights the fastest. Of a framework without rows that a server's kernels take, the others answer.
+
+        Args:
+            family: The class.
+            precision: The precision of its rows.
+            held: The format in which memory holds weights or a cache, where it is narrower than the rest; else "".
+            framework: Whose kernels.
+            layer: Of experts: (experts of the layer, columns that they take).
+        """
         self.check_framework(framework)
-        raise InputError("compute.framework", f"{framework} has no rows of these kernels on {self.machine.name}",
-                         expected="one of " + ", ".join(part.variants))
-
-    def chosen(self, family: str, precision: str, held: str, framework: str | None) -> str:
-        """The variant that answers for kernels whose weights or cache memory holds in the format `held` ("": as wide as
-        the rest): the framework's last version; None: the default, or the one that `held` needs. Raises InputError."""
         part = self.part(family, precision)
-        first = part.variants[self.variant(part, framework)]
-        names = (first,) if framework is not None or not held else (first, *reversed(part.variants))
-        if family == "gemm":
-            return next((name for name in names if name.startswith(QUANTISED)), first)
-        for name in names:
-            if not (held and part.caches) or held in part.caches[name]:
-                return name
-        known = sorted({each for name in names for each in part.caches[name]})
-        raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision} with a "
-                         f"cache in {held}" + ("" if framework is None else f" ({first})"),
-                         expected="a cache in " + " or ".join(known), did_you_mean=nearest(held, known))
+        names = [name for name in part.variants if not (held and part.caches) or held in part.caches[name]]
+        if not names:
+            known = sorted({each for kinds in part.caches.values() for each in kinds})
+            raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision} with "
+                             f"a cache in {held}", expected="a cache in " + " or ".join(known),
+                             did_you_mean=nearest(held, known))
+        if framework in names:
+            return (framework,)
+        if framework is None and part.default in names and (part.caches or not held):
+            return (part.default,)
+        own = self._measured(family, precision)
+        real = [name for name in names if not artefact(self.machine.name, family, own, name)] or names
+        measured = [name for name in real if layer is not None and layer in part.layers.get(name, ())]
+        chosen = [name for name in real if framework == framework_of(name)]
+        return newest(chosen or real, part.counts, measured)
+
+    def stand_in(self, family: str, precision: str, framework: str | None) -> str:
+        """What answers for kernels without rows of their own, as a sentence; "": they have rows."""
+        part, where, own = self.part(family, precision), self.machine.name, self._measured(family, precision)
+        if own != precision:
+            return f"{where} has no rows of {family} at {precision}: the efficiency of {own} stands in"
+        if framework in (None, FASTEST) or framework in part.variants:
+            return ""
+        names = [name for name in part.variants if framework_of(name) == framework]
+        reasons = [artefact(where, family, precision, name) for name in names]
+        if names and not all(reasons):
+            return ""
+        why = f" that are a server's ({reasons[0]})" if names else ""
+        return f"{framework} has no rows of {family} at {precision} on {where}{why}: the fastest others stand in"
 
     def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None,
                    clock: float = 1.0) -> F64:
         """Predicted time, ns [n], of kernels `shape` f64 [columns of the family, n]; `clock`: a part of the measured
         one, which lengthens what is bound by arithmetic and leaves what is bound by memory."""
+        return self.fastest_ns(family, precision, shape, self.candidates(family, precision, framework=framework), clock)
+
+    def fastest_ns(self, family: str, precision: str, shape: F64, variants: Sequence[str], clock: float = 1.0) -> F64:
+        """`latency_ns` of the fastest of several variants, for each kernel."""
         part = self.part(family, precision)
-        option = np.full(shape.shape[1], float(self.variant(part, framework)))
+        numbers = [part.variants.index(name) for name in variants]
+        option = np.full(shape.shape[1], float(numbers[0]))
         describe, machine = FAMILIES[family][1], self.machine.at(self.sustained)
         described = describe(shape, precision, machine, option)
         slower = 1.0 if clock == 1 else describe(shape, precision, machine.at(clock), option).base / described.base
-        columns = fixed_point(described.features)
-        exponent = part.forest(columns)
-        correction = self._correction(family, precision)
+        columns, correction = fixed_point(described.features), self._correction(family, precision)
+        row = next(place for place, each in enumerate(described.features) if each is option)
+        exponents = part.forest.each(columns, row, numbers) if len(numbers) > 1 else part.forest(columns)[None]
         if correction is not None:
-            exponent = exponent + correction(columns)
-        return slower * described.base * np.exp2(exponent)
+            for place, number in enumerate(numbers):
+                columns[row] = fixed_point(float(number))
+                exponents[place] += correction(columns)
+        found: F64 = slower * described.base * np.exp2(exponents.min(axis=0))
+        return found
 
     def _correction(self, family: str, precision: str) -> Correction | None:
         """A user's rows of the class at the precision; of fp16 those of bf16 stand in, and the other way round."""
@@ -129,8 +163,9 @@ class DeviceModel(Struct, frozen=True, eq=False):
 
     def residual(self, family: str, precision: str, shape: F64, ns: F64) -> tuple[I16, F64]:
         """(features, log2(ns / predicted)) of measured kernels, without a correction."""
-        option = np.full(len(ns), float(self.variant(self.part(family, precision), None)))
+        part = self.part(family, precision)
+        option = np.full(len(ns), float(part.variants.index(part.default)))
         machine = self.machine.at(self.sustained)
         columns = fixed_point(FAMILIES[family][1](shape, precision, machine, option).features)
         plain = replace(self, corrections=MappingProxyType({}))
-        return columns, np.log2(ns / plain.latency_ns(family, precision, shape))
+        return columns, np.log2(ns / plain.fastest_ns(family, precision, shape, (part.default,)))

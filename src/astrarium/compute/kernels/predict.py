@@ -11,7 +11,7 @@ import numpy as np
 
 from astrarium.compute.kernels.backward import slowdown
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
-from astrarium.compute.kernels.model import FAMILIES, DeviceModel
+from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Layer
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
@@ -44,18 +44,24 @@ class Asked(NamedTuple):
     shape: tuple[float, ...]
     times: float
 
+    @property
+    def layer(self) -> Layer | None:
+        """Of a whole layer of experts: (experts, columns that they take)."""
+        whole = self.family == "experts" and self.shape[4] > 0
+        return (round(self.shape[0] * self.shape[5]), round(self.shape[3])) if whole else None
+
 
 def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
-    wanted = 4 if "gemm" in kernel.kind else 7
-    if len(kernel.shape) != wanted or min(kernel.shape) < 1:
+    wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
+    if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < 0:
         raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
-                         expected=f"{wanted} positive numbers")
+                         expected=" or ".join(map(str, wanted)) + " positive numbers")
     if kernel.kind == "gemm":
         return "gemm", tuple(map(float, kernel.shape)), 2.0 * float(np.prod(kernel.shape, dtype=float))
     if kernel.kind == "grouped_gemm":
-        groups, m, n, k = kernel.shape
-        return "experts", (groups, m, n, k, 0.0, 1.0, 0.0), 2.0 * m * n * k
+        groups, m, n, k, second, share, skew = kernel.shape if len(kernel.shape) == 7 else (*kernel.shape, 0, 1, 0)
+        return "experts", (groups, m, n, k, second, share, skew / 100), 2.0 * m * k * (n + second)
     batch, heads, _, queries, keys, long, value = kernel.shape
     flops = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work
     family = "mla" if kernel.kind == "mla" else "decode" if queries == 1 else "attention"
@@ -65,8 +71,8 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
 def extra_bytes(kernel: Kernel) -> float:
     """Bytes that a product moves beyond its operands and a result of 16 bits: a gradient in fp32, or what is there
     already and is read to be added to."""
-    if kernel.kind not in ("gemm", "grouped_gemm") or kernel.held:      # rows of narrower weights have all of it
-        return 0.0
+    if kernel.kind not in ("gemm", "grouped_gemm") or kernel.held or len(kernel.shape) > 4:
+        return 0.0      # rows of narrower weights, and of whole layers of experts, have all of it
     batch, m, n, k = kernel.shape
     left, right, out = (m * k, batch * k * n, m * n) if kernel.kind == "grouped_gemm" else (
         batch * m * k, batch * k * n, batch * m * n)
@@ -109,7 +115,7 @@ def no_rates(model: DeviceModel, kernel: Kernel) -> str:
         if kernel.kind not in STREAMS:
             asked = normalised(kernel)
             model.machine.peak(asked.precision)
-            model.chosen(*asked[:3], None)
+            model.candidates(*asked[:3])
     except InputError:
         held = f" with {kernel.held} in memory" if kernel.held else ""
         return f"{kernel.kind} at {kernel.precision}{held}, which {model.machine.name} has no rates for"
@@ -128,26 +134,45 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
     moved = np.array([kernels[number].bytes for number in streams], np.float64)
     out[streams] = launches * stream_ns(model.machine, moved / launches)
-    groups: dict[tuple[str, str, str], list[tuple[int, Asked]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, Layer | None], list[tuple[int, Asked]]] = defaultdict(list)
     for number, kernel in enumerate(kernels):
         if kernel.kind in STREAMS:
             continue
         if kernel.kind in KINDS:
             asked = normalised(kernel)
-            groups[asked[:3]].append((number, asked))
+            groups[asked.family, asked.precision, asked.held, asked.layer].append((number, asked))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",
                              expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
-    for (family, precision, held), members in groups.items():
-        variant = model.chosen(family, precision, held, framework)
+    for (family, precision, held, layer), members in groups.items():
+        variants = model.candidates(family, precision, held, framework, layer)
         at = np.array([number for number, _ in members])
         shape = np.array([asked.shape for _, asked in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([asked.times for _, asked in members])
-        out[at] = model.latency_ns(family, precision, shape, variant, clock) * repeats
+        times = _rising_ns if family == "experts" else DeviceModel.fastest_ns
+        out[at] = times(model, family, precision, shape, variants, clock) * repeats
     for number, kernel in enumerate(kernels):
         if (more := extra_bytes(kernel)) > 0:
             out[number] += more / model.machine.bandwidth
     return out
+
+
+def _rising_ns(model: DeviceModel, family: str, precision: str, shape: F64, variants: Sequence[str],
+               clock: float) -> F64:
+    """`fastest_ns` that never falls as rows are added, by powers between numbers of rows that are half an octave apart:
+    a rank with more than its share of rows must not look faster than the others."""
+    rows = FAMILIES[family][0].index("m")
+    layers, which = np.unique(np.delete(shape, rows, axis=0), axis=1, return_inverse=True)
+    octaves = np.log2(shape[rows])
+    grid = np.arange(0.0, octaves.max() + 0.5, 0.5)
+    points = np.insert(np.repeat(layers, len(grid), axis=1), rows, np.tile(np.exp2(grid), layers.shape[1]), axis=0)
+    times = model.fastest_ns(family, precision, points, variants, clock).reshape(-1, len(grid))
+    rising = np.log2(np.maximum.accumulate(times, axis=1))
+    place = np.minimum(2 * octaves, max(len(grid) - 2, 0))
+    low = place.astype(np.intp)
+    high, part, line = np.minimum(low + 1, len(grid) - 1), 2 * octaves - low, which.ravel()
+    found: F64 = np.exp2(rising[line, low] * (1 - part) + rising[line, high] * part)
+    return found
 
 
 @functools.lru_cache(maxsize=64)

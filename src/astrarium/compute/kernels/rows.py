@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, install_line, nearest
 
@@ -22,8 +23,6 @@ PRECISIONS: Mapping[str, str] = {
     "int4_wo": "w4a16", "w4a16_mxfp4": "mxfp4_a16", "w4a8_mxfp4_mxfp8": "mxfp4_a8"}
 """Names of the tables' precisions."""
 SLOW = ("triton",)
-CHAINS = (("sglang/0.5.6.post2", "w8a16"),)
-"""(variant, precision) whose rows are left out: the smallest product takes 19 us, so they time a chain of kernels."""
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
@@ -144,8 +143,8 @@ def read(device: str, family: str) -> Rows:
         named = np.array([PRECISIONS.get(p, "") for p in precision])
         source = table["kernel_source"].astype(str)
         fast = np.array([not any(slow in s for slow in SLOW) for s in source])
-        chain = np.isin(named, [precision for name, precision in CHAINS if name == variant])
-        keep = (named != "") & ~chain & (table["latency"] > 0)
+        real = {each for each in PRECISIONS.values() if not artefact(device, family, each, variant)}
+        keep = np.isin(named, list(real)) & (table["latency"] > 0)
         keep &= fast if folder == "attention" and fast.any() else True
         rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
                     table["latency"] * 1e6)

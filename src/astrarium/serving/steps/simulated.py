@@ -7,6 +7,7 @@ from collections.abc import Iterator, MutableMapping, Sequence
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.lower.kept import Kept
@@ -19,9 +20,10 @@ from astrarium.workload.inference.join import Part, joined
 from astrarium.workload.inference.link import Transfer
 from astrarium.workload.inference.program import Pass, Program, assembled
 from astrarium.workload.inference.replica import Replica
+from astrarium.workload.inference.speculative import guessing
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["Known", "Simulated", "TransferTimes"]
+__all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps"]
 
 I64 = npt.NDArray[np.int64]
 Known = MutableMapping[tuple[object, ...], int]
@@ -31,6 +33,9 @@ NAMES = (("step", 1.0), ("", 1.0))
 class Simulated(Struct, frozen=True):
     """Times in ps of the steps of a replica whose first rank is `start`, each shape simulated once (rounded up to
     `buckets`); the design's other ranks are idle.
+
+    A pipeline is full: as many like steps as it has stages follow each other through it, and the time of a step is that
+    between its begin and the next one's, its pass through all stages or the work of all steps on the slowest stage.
 
     With a `draft` every step of decoding sequences is `guesses` steps of the draft and one that verifies them; prompts
     go through both models.
@@ -46,16 +51,34 @@ class Simulated(Struct, frozen=True):
     draft: Replica | None = None
     guesses: int = 0
     kept: Kept = field(default_factory=Kept)
+    how: str = "simulated"
+
+    def because(self, why: str) -> Simulated:
+        """The same, saying why steps are simulated."""
+        return replace(self, how=f"simulated: {why}")
+
+    def passes(self, shape: Shape) -> Sequence[Pass]:
+        """The passes of a step, nothing rounded up."""
+        exact = Buckets(context=1)
+        return self.program(tuple(_decode(shape, exact)), tuple(_prompts(shape, exact))).rounds
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
         decode, prompts = tuple(_decode(shape, self.buckets)), tuple(_prompts(shape, self.buckets))
         key = ("step", self.start, decode, prompts)
         if key not in self.known:
-            made, tiles = assembled(self.program(decode, prompts))
-            part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
-            self.known[key] = _time(self.design, [part], [], self.kept)
+            program = self.program(decode, prompts)
+            if self.replica.stages > 1:
+                full = replace(program, micro_batches=self.replica.stages)
+                self.known[key] = self._time(replace(full, rounds=full.rounds * 2)) - self._time(full)
+            else:
+                self.known[key] = self._time(program)
         return self.known[key]
+
+    def _time(self, program: Program) -> int:
+        made, tiles = assembled(program)
+        part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
+        return _time(self.design, [part], [], self.kept)
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times of successive decode steps in ps [steps], one by one."""
@@ -64,10 +87,10 @@ class Simulated(Struct, frozen=True):
     def program(self, decode: Sequence[Sequences], prompts: Sequence[Sequences]) -> Program:
         """The passes of a step."""
         if self.draft is None:
-            return Program((self.replica,), (Pass("step", Packed((*decode, *prompts))),))
+            return Program((self.replica,), (Pass("step", Packed((*decode, *prompts)), waits=True),))
         rounds = []
         for guess in range(self.guesses if decode else 1):
-            parts = [Sequences(each.count, 1, each.past + guess) for each in decode]
+            parts = [guessing(each.count, each.past, guess, self.guesses, module=self.draft.module) for each in decode]
             rounds.append(Pass("draft", Packed((*parts, *(() if guess else prompts))), model=1))
         checked = self.guesses + 1
         parts = [Sequences(each.count, checked, each.past, checked) for each in decode]
@@ -122,11 +145,11 @@ class TransferTimes(Struct, frozen=True):
 
 def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer], kept: Kept) -> int:
     """Makespan of some parts on the design's ranks; all others are idle."""
-    made = joined([*parts, *_gaps(parts, design.network.npus)], transfers, NAMES)
+    made = joined([*parts, *gaps(parts, design.network.npus)], transfers, NAMES)
     return simulate(design, traces=made, record=False, kept=kept).makespan_ps
 
 
-def _gaps(parts: Sequence[Part], total: int) -> list[Part]:
+def gaps(parts: Sequence[Part], total: int) -> list[Part]:
     """Idle ranks between the parts and behind them."""
     found, place = [], 0
     for start, end in [*sorted((int(part.ranks[0]), int(part.ranks[-1]) + 1) for part in parts), (total, total)]:

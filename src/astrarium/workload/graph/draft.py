@@ -12,8 +12,9 @@ from astrarium.workload.graph.amount import largest, total
 from astrarium.workload.graph.kernels import merged
 from astrarium.workload.pieces import Fusion, Piece, Sketch, Step
 
-__all__ = ["ENTRY", "Draft", "Drafts"]
+__all__ = ["ENTRY", "EXPERTS", "Draft", "Drafts"]
 
+EXPERTS = "experts"     # what a whole layer of experts is fused under
 ENTRY = -1      # "what the piece waits for", where a step number is expected
 
 
@@ -35,10 +36,12 @@ class Draft(Struct):
     payload: float = 0.0
     weight: bool = False
     kernel: Sketch | None = None
+    fused: str = ""
 
 
 class Drafts:
-    """A growing list of drafts. As `fuse` says, pointwise neighbours share a kernel, as do products of one operand."""
+    """A growing list of drafts. As `fuse` says, pointwise neighbours share a kernel, as do products of one operand, and
+    what an engine has in one; an engine also sends what two collectives of one group have to send in one."""
 
     def __init__(self, fuse: Fusion) -> None:
         self._fuse, self._steps = fuse, list[Draft]()
@@ -52,8 +55,13 @@ class Drafts:
         last = self._steps[-1] if self._steps else None
         here = len(self._steps) - 1
         if last is not None and draft.weight == last.weight and _one_kernel(last, draft, here, self._fuse):
-            _merge(last, draft, here)
+            _merge(last, draft, here, layer=self._fuse.engine and draft.fused == EXPERTS)
             return here
+        if self._fuse.engine and draft.kind == NodeKind.COMM_COLL:
+            there = max((n for n, each in enumerate(self._steps) if each.kind == draft.kind), default=ENTRY)
+            if there != ENTRY and _one_collective(self._steps[there], draft, there):
+                _merge(self._steps[there], draft, there)
+                return there
         self._steps.append(draft)
         return here + 1
 
@@ -100,9 +108,15 @@ class Drafts:
         return peak
 
 
+def _one_collective(last: Draft, draft: Draft, there: int) -> bool:
+    return (last.op, last.axes) == (draft.op, draft.axes) and all(step < there for step in draft.after)
+
+
 def _one_kernel(last: Draft, draft: Draft, here: int, fuse: Fusion) -> bool:
     if not fuse.neighbours:
         return False
+    if fuse.engine and (draft.fused or last.fused):
+        return draft.fused == last.fused
     if draft.pointwise and last.pointwise:
         return here in draft.after and (fuse.norms or not (_normalises(draft) or _normalises(last)))
     if not (draft.product and last.product):
@@ -119,16 +133,18 @@ def _normalises(draft: Draft) -> bool:
     return draft.kernel is not None and draft.kernel.kind == "normalisation"
 
 
-def _merge(last: Draft, draft: Draft, here: int) -> None:
-    """`draft` into `last`, step `here`: one kernel, what passes between them stays on chip."""
+def _merge(last: Draft, draft: Draft, here: int, *, layer: bool = False) -> None:
+    """`draft` into `last`, step `here`: one kernel, what passes between them stays on chip. `layer`: see `merged`."""
     last.name += "+" + draft.name.rpartition(".")[2]
     last.flops += draft.flops
     last.gemm += draft.gemm
+    last.payload += draft.payload
+    last.pointwise = last.pointwise and draft.pointwise
     last.after |= draft.after - {here}
     last.reads.update({name: size for name, size in draft.reads.items() if name not in last.writes})
     last.writes.update(draft.writes)
     if last.kernel is not None and draft.kernel is not None:
-        last.kernel = merged(last.kernel, draft.kernel)
+        last.kernel = merged(last.kernel, draft.kernel, layer=layer)
 
 
 def _step(draft: Draft, in_memory: Collection[str]) -> Step:

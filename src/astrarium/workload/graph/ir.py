@@ -81,7 +81,12 @@ class Op(NamedTuple):
     axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
     dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
     gradient goes to its weight alone. `sequences` that attention finds packed into one; `packed`: of a product of
-    such scores, the share of all pairs that it computes, 0 of other products. `costs` of a scan.
+    such scores, the share of all pairs that it computes, 0 of other products. `costs` of a scan. `linear`: the result
+    of a partial sum is a partial sum of the results; what the operator makes is summed up, not what it reads. `joins`:
+    the result is some rows of a tensor (its dims end in a number) whose other rows other operators make. `fused`:
+    operators of one name that follow each other are one kernel of a serving engine; `view`: there it is none at all.
+    `spread`, of experts' products: ranks over which the experts are spread, the exponent of the power law of rows over
+    experts, in hundredths, and how many times the mean the rows are for that.
     """
 
     name: str
@@ -99,6 +104,11 @@ class Op(NamedTuple):
     sequences: int = 1
     packed: float = 0.0
     costs: Costs | None = None
+    linear: bool = False
+    joins: bool = False
+    fused: str = ""
+    view: bool = False
+    spread: tuple[int, int, float] = (1, 0, 1.0)
 
 
 class Block(Struct, frozen=True):
@@ -163,16 +173,16 @@ def gemm(name: str, text: str, *, work: float = 1.0, core: bool = False, along: 
 
 
 def point(name: str, text: str, flops: float = 1.0, *, saves: str = "inputs", core: bool = False,
-          grad: bool = True) -> Op:
+          grad: bool = True, linear: bool = False) -> Op:
     """Elementwise work, normalisation, reduction over dims: `flops` per element of the largest operand."""
     inputs, outputs = _parsed(text)
-    return Op(name, "point", inputs, outputs, factor=flops, saves=saves, core=core, grad=grad)
+    return Op(name, "point", inputs, outputs, factor=flops, saves=saves, core=core, grad=grad, linear=linear)
 
 
-def add(name: str, text: str) -> Op:
+def add(name: str, text: str, *, linear: bool = False) -> Op:
     """A sum of tensors of one shape: what residual streams do. Backward costs nothing: every gradient is dY itself."""
     inputs, outputs = _parsed(text)
-    return Op(name, "add", inputs, outputs, saves="nothing")
+    return Op(name, "add", inputs, outputs, saves="nothing", linear=linear)
 
 
 def attention(name: str, text: str, *, ring: str = "", work: float = 1.0, sequences: int = 1) -> Op:

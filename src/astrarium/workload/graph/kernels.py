@@ -7,11 +7,23 @@ from collections.abc import Sequence
 from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
 from astrarium.workload.pieces import Numbers, Sketch
 
-__all__ = ["kernel_of", "merged"]
+__all__ = ["kernel_of", "merged", "role_of"]
 
 _KINDS = {"scan": "scan", "scan_backward": "scan", "gather": "embedding", "scatter": "embedding"}
 _ROWS = ("norm", "softmax")     # an operator with one of these in its name reduces over rows
 _SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer of the other operand ride along
+
+
+_PLAIN = ("vocab", "experts.router", "gate")     # dims of matrices that no checkpoint quantises
+
+
+def role_of(weight: str, block: Block) -> str:
+    """What stores a weight of a block: `experts`, `weights` (other matrices of products, which formats quantise), or
+    `plain` (tables, heads, routers, norms and offsets)."""
+    if weight in block.experts:
+        return "experts"
+    product = any(op.kind == "gemm" and op.inputs[1].tensor == weight for op in block.ops)
+    return "weights" if product and not set(_PLAIN).intersection(block.weights[weight]) else "plain"
 
 
 def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
@@ -39,13 +51,19 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     groups, m, n, k = (layout.elements(dims) for dims in (batch, *own, inner))
     names = {use.tensor.removeprefix("d.") for use in (left, right, out)}
     precision, held = numbers.vector, ""
-    if names & block.weights.keys() and "stats" not in map(block.widths.get, names):
-        precision, held = ((numbers.experts, numbers.expert_weights) if names & block.experts else
-                           (numbers.product, numbers.weights))
+    roles = {role_of(name, block) for name in names & block.weights.keys()}     # `batch`: absorbed matrices, unpacked
+    if "experts" in roles:
+        precision, held = numbers.experts, numbers.expert_weights
+    elif "weights" in roles and not batch and "stats" not in map(block.widths.get, names):
+        precision, held = numbers.product, numbers.weights
     operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
     if names & block.experts:
-        return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held)
-    return Sketch("gemm", precision, (groups, m, n, k), op.work, operands=operands, held=held)
+        return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held,
+                      spread=op.spread)
+    count = op.sequences
+    if count > 1:       # packed into one: a product for each
+        groups, m, n = groups * count, m / count, n / count
+    return Sketch("gemm", precision, (groups, m, n, k), op.work * count, operands=operands, held=held)
 
 
 def _cached(use: Use, block: Block, numbers: Numbers) -> tuple[str, str]:
@@ -81,13 +99,17 @@ def _attention(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sket
     return Sketch("mla" if k.tensor == v.tensor else op.kind, precision, shape, op.work * count, held=held)
 
 
-def merged(one: Sketch, other: Sketch) -> Sketch:
-    """The kernel that does the work of two. Products of one operand become one product; others stay two launches, under
-    the shape of the first."""
+def merged(one: Sketch, other: Sketch, *, layer: bool = False) -> Sketch:
+    """The kernel that does the work of two. Products of one operand become one product, both of a layer of experts
+    (`layer`) the kernel of that; others stay two launches, under the shape of the first."""
     if not (one.operands and other.operands):
-        return one if one.kind == "normalisation" else other._replace(launches=one.launches)
+        chosen = one if one.operands or one.kind == "normalisation" else other
+        return chosen._replace(launches=one.launches)
     batch, m, n, k = one.shape
     (left, right, out), (left2, right2, out2) = one.operands, other.operands
+    if layer and left != left2:
+        ranks, skew, most = one.spread      # a measured layer has the mean rows, and its time is the busiest rank's
+        return one._replace(shape=(batch, m / most if most != 1 else m, n, k, other.shape[3], ranks, skew))
     if left == left2:
         shape = batch, m, n + other.shape[2], k
     elif right == right2:

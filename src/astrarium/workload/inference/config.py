@@ -14,9 +14,11 @@ from astrarium.errors import InputError
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides
 from astrarium.workload.inference.formats import Compression, Formats
+from astrarium.workload.inference.spread import Exchange, expert_parts, routing_rules, spread_rules
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, Split, cache_of, with_layers
+from astrarium.workload.routing import Routing
 
 __all__ = ["CONDITIONS", "Inference", "Speculation"]
 
@@ -26,7 +28,8 @@ MOST = 2_000_000        # blocks that one program runs
 
 def _model(work: Inference) -> Iterator[Problem]:
     yield from _layouts(work.model, Split(
-        tp=work.tp, sp=work.sp, pp=work.pp, ep=work.ep, dp=work.dp, even=work.uneven == "refuse",
+        tp=work.tp, sp=work.sp, pp=work.pp, ep=work.ep, moe_tp=work.expert_parts,
+        redundant=work.redundant_experts, even=work.uneven == "refuse",
         compressed=work.compression != Compression()))
 
 
@@ -36,6 +39,11 @@ def _layouts(model: Model, split: Split, *, draft: bool = False) -> Iterator[Pro
         yield Problem("model", f"{type(model).__name__} generates no tokens with a cache", "a decoder")
         return
     yield from model.generation.rules(model, split)
+
+
+def _experts(work: Inference) -> Iterator[Problem]:
+    yield from spread_rules(work.tp, work.dp, work.ep, work.moe_tp, work.exchange)
+    yield from routing_rules(work.model, work.routing, work.redundant_experts)
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -132,8 +140,21 @@ def _speculation(work: Inference) -> Iterator[Problem]:
         yield Problem("pp", "the draft would wait for the last stage at every token", "1, with speculation")
     if work.phase == "prefill":
         yield Problem("speculation", "means nothing where phase is prefill", "phase: decode or request")
-    for problem in _layouts(work.speculation.draft, Split(work.tp, even=work.uneven == "refuse"), draft=True):
+    draft = work.speculation.draft
+    if isinstance(draft, str):
+        yield from _module(work)
+        return
+    for problem in _layouts(draft, Split(work.tp, even=work.uneven == "refuse"), draft=True):
         yield problem.under("speculation.draft") if problem.path == "model" else problem
+
+
+def _module(work: Inference) -> Iterator[Problem]:
+    """What forbids the model's own module as a draft."""
+    if work.model.generation is not None and not work.model.generation.predicts:
+        yield Problem("speculation.draft", f"{type(work.model).__name__} has no module for multi-token prediction",
+                      "a draft model")
+    if work.compression.share > 1:
+        yield Problem("compression.share", "a module's layer has a cache of its own", "1, with speculation.draft: mtp")
 
 
 def _size(work: Inference) -> Iterator[Problem]:
@@ -147,15 +168,15 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 
 RULES: Rules = (
-    _model, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
+    _model, _experts, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
 
 WHOLE = "workload.uneven != 'refuse' or"
 
 CONDITIONS = (
-    ("workload.dp % workload.ep == 0",),
+    ("workload.tp * workload.dp % workload.ep == 0",),
     (f"{WHOLE} workload.model.heads % workload.tp == 0",),
     (f"{WHOLE} workload.model.ffn % workload.tp == 0",),
-    (f"{WHOLE} workload.model.moe.experts % workload.ep == 0",),
+    (f"{WHOLE} (workload.model.moe.experts + workload.redundant_experts) % workload.ep == 0",),
     ("workload.batch % (workload.dp * workload.micro_batches) == 0",),
     ("system.placement != 'identity' or "
      "workload.dp * workload.tp * workload.sp * workload.pp == network.npus",),
@@ -167,7 +188,9 @@ Each entry is a condition, then others to take where a name of it means nothing.
 class Speculation(Config, frozen=True, kw_only=True):
     """Speculative decoding (arXiv 2211.17192): a draft model guesses tokens, the model verifies all of them at once."""
 
-    draft: Annotated[Named[Model], Knob("The draft model, on the same ranks.")]
+    draft: Annotated[Literal["mtp"] | Named[Model],
+                     Knob("The draft model, on the same ranks; mtp: the model's own module for multi-token prediction, "
+                          "a layer like its last, with the model's embedding and head (DeepSeek-V3).")]
     tokens: Annotated[int, Knob("Tokens that the draft guesses before each verification.", ge=1, lt=65)]
     acceptance: Annotated[float, Knob("Probability that a guessed token is accepted.", ge=0, lt=1.0000001)]
 
@@ -175,8 +198,9 @@ class Speculation(Config, frozen=True, kw_only=True):
 class Inference(Workload, frozen=True):
     """Prefill, decode, or whole requests of a batch of sequences that start together.
 
-    Axes: ranks = tp * sp * dp * pp; `ep` is a part of dp. tp divides heads and matrices (key and value heads that are
-    fewer than tp are copied), sp the tokens and the context of every sequence, dp the sequences, pp the layers.
+    Axes: ranks = tp * sp * dp * pp. tp divides heads and matrices (key and value heads that are fewer than tp are
+    copied), sp the tokens and the context of every sequence, dp the sequences, pp the layers. Experts lie on the ranks
+    of tp and dp: on `ep` of them different ones, on `moe_tp` of them parts of the same ones.
     """
 
     tag: ClassVar[str] = "inference"
@@ -206,7 +230,15 @@ class Inference(Workload, frozen=True):
     sp: Annotated[int, Knob("Ranks that divide the tokens, and the context in the cache.", ge=1)] = 1
     dp: Annotated[int, Knob("Replicas; each has its share of the batch.", ge=1)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
-    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1)] = 1
+    ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
+    moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert (moe_tp_size); left out: tp "
+                                       "where dp is a multiple of ep, else tp x dp / ep.", ge=1)] = None
+    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: all_gather brings every "
+                                       "rank all tokens and scatters their sums (as is always done where dp ranks have "
+                                       "parts of an expert); all_to_all and deepep_low_latency send a token to each of "
+                                       "its experts, the others once to each rank that has some.")] = "all_to_all"
+    redundant_experts: Annotated[int, Knob("Copies of the busiest experts, spread over ep (EPLB).", ge=0)] = 0
+    routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other through the stages.",
                                        ge=1)] = 1
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
@@ -216,7 +248,9 @@ class Inference(Workload, frozen=True):
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
-    fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
+    fusion: Annotated[bool | Literal["engine"], Knob(
+        "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
+        "experts in one.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
     speculation: Annotated[Speculation | None, Knob("Speculative decoding; left out: a token per step.")] = None
@@ -232,7 +266,13 @@ class Inference(Workload, frozen=True):
     @property
     def mesh(self) -> Mesh:
         """Ranks and their coordinates."""
-        return mesh_of(self.order, tp=self.tp, sp=self.sp, ep=self.ep, dp=self.dp, pp=self.pp)
+        return mesh_of(self.order, tp=self.tp, sp=self.sp, ep=self.ep, dp=self.dp, pp=self.pp,
+                       moe_tp=self.expert_parts)
+
+    @property
+    def expert_parts(self) -> int:
+        """Ranks that divide every expert."""
+        return expert_parts(self.tp, self.dp, self.ep, self.moe_tp)
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -90,9 +90,9 @@ def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens:
 
 
 def cache_bytes(models: Sequence[Replica], block: int) -> float:
-    """Bytes of a cache block of `block` tokens of all models, over all ranks of a replica."""
+    """Bytes of a cache block of `block` tokens of all models, over all ranks of one rank of dp."""
     mesh = models[0].mesh
     spread = mesh.size(("sp",))
     some = Packed((Sequences(spread, 1, block - 1),))
     stages = sum(each.cache_bytes(stage, some) for each in models for stage in range(models[0].stages))
-    return stages / spread * mesh.ranks / models[0].stages
+    return stages / spread * mesh.size(("tp", "sp"))

@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, Knob
+from astrarium.config import Config, Knob, Problem
 from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "numbers_of", "widths_of"]
+__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "dispatch_width", "numbers_of", "widths_of"]
 
-Format = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "mxfp4"]
+Wide = Literal["fp32", "fp16", "bf16"]
+Format = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]
+Operand = Literal["fp32", "fp16", "bf16", "fp8", "nvfp4", "int8"]
+Cache = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
 
 BYTES: Mapping[str, float] = MappingProxyType({
-    "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5,
-    "mxfp4": 0.5 + 1 / 32})     # with a byte of scale for 32 numbers
+    "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0 + 4 / 128**2, "int8": 1.0,
+    "nvfp4": 0.5 + 1 / 16, "mxfp4": 0.5 + 1 / 32, "int4": 0.5})
+"""With scales of the format's own: 4 bytes for 128 x 128 numbers (DeepSeek-V3, arXiv 2412.19437, section 3.3.2), a byte
+for 16 (NVFP4) or 32 (OCP MX)."""
 
-CAST = ("fp8", "fp4")
-"""Formats of weights to which products cast wider activations (W8A8, NVFP4); weights in other narrow formats are
-unpacked to the format of activations (W8A16, W4A16)."""
+CAST: Mapping[str, str] = MappingProxyType({"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "nvfp4"})
+"""Weights -> the format to which engines cast the activations of their products. Others are unpacked (W8A16, W4A16)."""
+WIDE = ("fp32", "fp16", "bf16")
+
+
+def _operands(formats: Formats) -> Iterator[Problem]:
+    """Narrow activations are operands of products of narrow weights."""
+    kind, weights = formats.activations, {formats.weights, formats.experts or formats.weights}
+    narrow = sorted(weights.difference(WIDE))
+    if kind is not None and kind != formats.messages and not narrow:
+        yield Problem("activations", f"{kind} is what products of quantised weights take; these weights are in "
+                      f"{formats.weights}", f"weights: {kind}, or messages of the format" if kind in WIDE else
+                      f"weights: {kind}, or no activations")
+    for each in narrow:
+        if kind is not None and BYTES[kind] < BYTES[each] - 0.01:
+            yield Problem("activations", f"{kind} is narrower than weights in {each}", CAST.get(each, each))
 
 
 class Formats(Config, frozen=True, kw_only=True):
-    """Formats of what is held and moved. A roofline's time follows bytes and its one peak; compute models that time
-    kernels take those of the formats: fp8 and fp4 weights compute in their format, other narrow ones are unpacked."""
+    """Formats of what is held, computed and moved. A roofline's time follows bytes and its one peak; compute models
+    that time kernels take those of the formats."""
 
-    weights: Annotated[Format, Knob("Weights.")] = "bf16"
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_operands,)
+    weights: Annotated[Format, Knob(
+        "Weights of the layers' products; fp8_block: a scale for 128 x 128 weights. Embeddings, head, norms, routers "
+        "are in the format of messages, as checkpoints have them.")] = "bf16"
     experts: Annotated[Format | None, Knob("Weights of routed experts (gpt-oss: mxfp4); left out: as weights.")] = None
-    activations: Annotated[Format, Knob("Activations, in memory and in messages.")] = "bf16"
-    cache: Annotated[Format, Knob("Keys and values in the cache.")] = "bf16"
+    activations: Annotated[Operand | None, Knob(
+        "What products of quantised weights take (the A8 of W8A8); left out: as engines do (fp8 with fp8, fp8_block; "
+        "nvfp4 with nvfp4; else the format of messages).")] = None
+    messages: Annotated[Wide, Knob("The residual stream, what lies between kernels, and messages.")] = "bf16"
+    cache: Annotated[Cache, Knob("Keys and values in the cache.")] = "bf16"
     scale_group: Annotated[int | None, Knob("Weights that share one 16-bit scale (GPTQ and AWQ: 128); left out: no "
-                                            "scales are counted.", ge=1)] = None
+                                            "scales are counted but those of fp8_block, nvfp4 and mxfp4.", ge=1)] = None
     sparse: Annotated[Literal["none", "2:4"],
                       Knob("2:4: of four weights two are kept, with 2 bits of position each; half of the FLOPs.")
                       ] = "none"
@@ -55,59 +79,75 @@ def numbers_of(formats: Formats) -> Numbers:
     """Formats in which kernels compute and memory holds weights and the cache."""
     (product, weights), (experts, expert_weights) = (
         _product(kind, formats) for kind in (formats.weights, formats.experts or formats.weights))
-    cached, keys = _unpacked(formats.cache, formats.activations)
-    return Numbers(product, experts, _plain(formats.activations), cached, weights, expert_weights, keys)
+    cached, keys = _unpacked(formats.cache, formats.messages)
+    return Numbers(product, experts, formats.messages, cached, weights, expert_weights, keys)
 
 
 def assumed(formats: Formats) -> Iterator[str]:
     """Sentences about what kernels of quantised weights do, as far as the formats leave it open."""
     if formats.sparse != "none":        # refused by models that time kernels
         return
-    numbers, wide = numbers_of(formats), formats.activations
+    numbers = numbers_of(formats)
     pairs = {"products": (numbers.weights, numbers.product)}
     if formats.experts is not None:
         pairs["products of experts"] = numbers.expert_weights, numbers.experts
     for what, (held, computed) in pairs.items():
         if held and held != computed:
             yield f"{what} unpack {held} weights to {computed}"
-        elif held and computed != wide:
+        elif held:
             yield f"{what} cast activations to {computed} (rows of such kernels time both)"
-    if numbers.weights and formats.weights != wide:
-        yield f"logits are computed in {wide}, with weights of that format, as checkpoints leave the head"
+    if numbers.weights:
+        yield f"logits and routers are computed in {formats.messages}, as checkpoints leave their weights"
     if formats.scale_group:
         yield "scales of groups count as bytes of memory, not in the times of kernels"
 
 
 def _product(weights: Format, formats: Formats) -> tuple[str, str]:
-    """(format in which a product computes, format of quantised weights)."""
-    computed, held = _unpacked(weights, formats.activations)
-    if held in CAST:
-        computed = held
-    if computed == weights and BYTES[weights] < BYTES["bf16"]:
-        held = weights
+    """(format in which a product computes, format of quantised weights), by the kernels' names."""
+    if weights in WIDE:
+        computed, held = _unpacked(weights, formats.messages)
+    else:
+        taken, held = formats.activations or CAST.get(weights, formats.messages), _kernels(weights)
+        computed = held if taken in (weights, CAST.get(weights)) else _kernels(taken)
     return computed, f"{weights} {formats.sparse}" if formats.sparse != "none" else held
 
 
-def _unpacked(stored: Format, other: Format) -> tuple[str, str]:
+def _unpacked(stored: str, other: str) -> tuple[str, str]:
     """(the wider of two operands' formats, to which the other is unpacked; the stored one's where it is quantised)."""
-    wider = _plain(max(other, stored, key=BYTES.__getitem__))
-    return wider, stored if BYTES[stored] < min(BYTES[other], BYTES["bf16"]) else ""
+    wider = max(other, stored, key=BYTES.__getitem__)
+    return wider, stored if BYTES[stored] < BYTES["bf16"] else ""
 
 
-def _plain(name: Format) -> str:
-    return "fp4" if name == "mxfp4" else name
+def _kernels(name: str) -> str:
+    """The name that kernels of a format have."""
+    return "fp4" if name == "nvfp4" else name
 
 
 def widths_of(formats: Formats) -> Mapping[str, float]:
     """Bytes per element, of weights per element of the dense matrix."""
-    weights = _stored(formats, formats.weights)
+    weights, plain = _stored(formats, formats.weights), BYTES[formats.messages]
     experts = {} if formats.experts is None else {"experts": _stored(formats, formats.experts)}
-    return MappingProxyType({"weights": weights, **experts, "activations": BYTES[formats.activations], "gradients": 0.0,
+    return MappingProxyType({"weights": weights, **experts, "plain": plain, "activations": plain, "gradients": 0.0,
                              "state": BYTES[formats.cache], "stats": 4.0, "mask": 1.0, "index": 8.0})
+
+
+def dispatch_width(formats: Formats, exchange: str) -> float:
+    """Bytes per element of tokens on their way to experts on other ranks, which come back in the format of messages.
+
+    Engines quantise them as experts' products take them, with a scale for 128 numbers beside fp8_block; DeepEP's
+    high-throughput kernels send no nvfp4.
+    """
+    weights = formats.experts or formats.weights
+    taken = formats.messages if weights in WIDE else formats.activations or CAST.get(weights, formats.messages)
+    if taken == "nvfp4":
+        return BYTES[formats.messages if exchange == "deepep" else "nvfp4"]
+    if taken == "fp8":
+        return 1.0 + (4 / 128 if weights == "fp8_block" else 0.0)
+    return BYTES[formats.messages]
 
 
 def _stored(formats: Formats, kind: Format) -> float:
     """Bytes of a weight in a format, with its share of a scale (where the format has none of its own) and positions."""
-    scale = 2 / formats.scale_group if formats.scale_group and kind != "mxfp4" else 0.0
-    size = BYTES[kind] + scale
+    own = kind in ("fp8_block", "nvfp4", "mxfp4")
+    size = BYTES[kind] + (2 / formats.scale_group if formats.scale_group and not own else 0.0)
     return size if formats.sparse == "none" else (size + 2 / 8) * density(formats)

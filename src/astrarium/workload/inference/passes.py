@@ -12,7 +12,7 @@ from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.program import Pass, Program, assemble
 from astrarium.workload.inference.replica import Replica
-from astrarium.workload.inference.speculative import expected_tokens
+from astrarium.workload.inference.speculative import expected_tokens, guessing
 
 __all__ = ["decode_passes", "inference", "prefill_passes", "program_of", "replica_of"]
 
@@ -41,9 +41,10 @@ def _generated(workload: Inference) -> float:
 
 def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
-    model = workload.speculation.draft if draft and workload.speculation else workload.model
-    return Replica(model, workload.mesh, workload.formats, workload.compression, workload.attention, workload.mask,
-                   workload.fusion, workload.uneven, tuple(workload.stage_layers or ()))
+    found = Replica(workload.model, workload.mesh, workload.formats, workload.compression, workload.attention,
+                    workload.mask, workload.fusion, workload.uneven, tuple(workload.stage_layers or ()),
+                    workload.exchange, workload.routing, workload.redundant_experts)
+    return found.drafting(workload.speculation.draft) if draft and workload.speculation else found
 
 
 def _rounds(workload: Inference) -> Iterator[Pass]:
@@ -84,6 +85,7 @@ def decode_passes(workload: Inference, contexts: list[int]) -> Iterator[Pass]:
             yield Pass("decode", Packed((Sequences(count, 1, past),)), waits=True)
             continue
         for guess in range(speculation.tokens):
-            yield Pass("draft", Packed((Sequences(count, 1, past + guess),)), model=1)
+            part = guessing(count, past, guess, speculation.tokens, module=speculation.draft == "mtp")
+            yield Pass("draft", Packed((part,)), model=1)
         verified = speculation.tokens + 1
         yield Pass("verify", Packed((Sequences(count, verified, past, verified),)), waits=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,13 +14,14 @@ from astrarium import config
 from astrarium.errors import InputError
 from astrarium.workload.graph import ModelPieces, Options, lower_stack
 from astrarium.workload.graph.ir import Block
-from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.layout import Layout, Size
 from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.formats import Compression, Formats, density, numbers_of, widths_of
+from astrarium.workload.inference.formats import Compression, Formats, density, dispatch_width, numbers_of, widths_of
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import stack_of
+from astrarium.workload.routing import Routing
 
 __all__ = ["Replica", "even_layers"]
 
@@ -46,9 +48,19 @@ class Replica(Struct, frozen=True, dict=True):
     compression: Compression
     attention: str = "flash"
     mask: str = "skip"
-    fusion: bool = True
+    fusion: bool | Literal["engine"] = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
+    exchange: str = "all_to_all"
+    routing: Routing = Routing()
+    redundant: int = 0
+    module: bool = False
+
+    def drafting(self, draft: Model | Literal["mtp"]) -> Replica:
+        """A draft on the same ranks: a model, or the model's own module for multi-token prediction (`mtp`)."""
+        if isinstance(draft, str):
+            return replace(self, module=True)
+        return replace(self, model=draft, routing=Routing(), redundant=0)
 
     @cached_property
     def _made(self) -> dict[Packed, _Made]:
@@ -62,7 +74,7 @@ class Replica(Struct, frozen=True, dict=True):
     @property
     def widths(self) -> Mapping[str, float]:
         """Bytes per element by role."""
-        return widths_of(self.formats)
+        return {**widths_of(self.formats), "dispatch": dispatch_width(self.formats, self.exchange)}
 
     def packed(self, packed: Packed) -> Packed:
         """The step with this replica's compression and sparsity."""
@@ -82,6 +94,15 @@ class Replica(Struct, frozen=True, dict=True):
             self._made[step] = _Made(lower_stack(stack, options), cache)
         return self._made[step]
 
+    def lowered(self, step: Packed) -> ModelPieces:
+        """What `pieces` gives, made anew each time: for many steps."""
+        options = self.options(self.packed(step))
+        return lower_stack(stack_of(self._padded(), options), options)
+
+    def sizes(self, step: Packed) -> Mapping[str, Size]:
+        """Sizes of the dims of one step, before any rank's share."""
+        return stack_of(self._padded(), self.options(self.packed(step))).sizes
+
     def cache_bytes(self, stage: int, step: Packed) -> float:
         """Bytes of keys and values on a rank of a stage after a step of one micro-batch."""
         made = self._step(step)
@@ -100,21 +121,22 @@ class Replica(Struct, frozen=True, dict=True):
     def weight_bytes(self, stage: int) -> float:
         """Bytes of weights on a rank of a stage; a tied embedding counts once where both its uses are there."""
         pieces = self.pieces(Packed((Sequences(self.mesh.size(("sp", "cp")), 1, 1),)))
-        dense, experts, tied = 0.0, 0.0, set[str]()
+        elements, tied = dict[str, float](), set[str]()
         for number in self.blocks_of(stage, pieces):
             for weight in pieces.blocks[number].weights:
-                size = 0.0 if weight.name in tied else weight.elements
-                dense, experts = (dense + size, experts) if weight.dense else (dense, experts + size)
+                if weight.name not in tied:
+                    elements[weight.role] = elements.get(weight.role, 0.0) + weight.elements
                 tied |= {weight.name} & pieces.tied
-        widths = self.widths
-        return dense * widths["weights"] + experts * widths.get("experts", widths["weights"])
+        return sum(size * self.widths.get(role, self.widths["weights"]) for role, size in elements.items())
 
     def options(self, step: Packed) -> Options:
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
-                       mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
-                       widths=self.widths, numbers=numbers_of(self.formats))
+                       mask=self.mask, fuse=bool(self.fusion), backward=False, uneven=self.uneven, packed=step,
+                       engine=self.fusion == "engine",
+                       widths=self.widths, numbers=numbers_of(self.formats),
+                       exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module)
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""

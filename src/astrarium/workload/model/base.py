@@ -54,14 +54,15 @@ def _plain(text: str) -> Mapping[str, Any]:
 
 
 class Split(NamedTuple):
-    """A layout of inference: degrees of the axes, `even` where sizes must divide (`uneven: refuse`), `compressed`
-    where the workload asks for a smaller cache."""
+    """A layout of inference: degrees of the axes (`moe_tp`: parts of an expert), `redundant` experts, `even` where
+    sizes must divide (`uneven: refuse`), `compressed` where the workload asks for a smaller cache."""
 
     tp: int
     sp: int = 1
     pp: int = 1
     ep: int = 1
-    dp: int = 1
+    moe_tp: int = 1
+    redundant: int = 0
     even: bool = True
     compressed: bool = False
 
@@ -80,10 +81,12 @@ class Cache(Struct, frozen=True):
 
 class Generation(Struct, frozen=True):
     """Steps of inference of a family. `rules(model, split)` yields what forbids a layout; `cache(model)` describes its
-    key-value cache, None for a family that keeps states of fixed size in place of one."""
+    key-value cache, None for a family that keeps states of fixed size in place of one. `predicts`: a module for
+    multi-token prediction can be its draft (`Options.module`)."""
 
     rules: Callable[[Any, Split], Iterator[Problem]]
     cache: Callable[[Any], Cache] | None = None
+    predicts: bool = False
 
 
 class Model(Config, frozen=True, kw_only=True):

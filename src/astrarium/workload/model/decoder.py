@@ -15,7 +15,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from astrarium.config import Knob, Problem
-from astrarium.errors import UnsupportedError
 from astrarium.workload.divisors import divides
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, gather, point
@@ -25,24 +24,35 @@ from astrarium.workload.model.cached import (
     LayerKind,
     cache_axes,
     cache_sizes,
-    cached_core,
     kv_heads,
     sparse,
     states_of,
 )
 from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes
-from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.experts import (
+    Experts,
+    expert_axes,
+    expert_ops,
+    expert_rules,
+    expert_sizes,
+    expert_weights,
+    expert_widths,
+)
+from astrarium.workload.model.heads import head_ops
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers
 from astrarium.workload.model.indexer import INDEX_LOSS, Indexer, index_counts, index_sizes
 from astrarium.workload.model.language_head import language_head
-from astrarium.workload.model.latent import Latent, latent_counts, latent_heads, latent_sizes, latent_states
+from astrarium.workload.model.latent import Latent, latent_counts, latent_sizes, latent_states
 from astrarium.workload.model.parameters import ffn_count, linear_count
-from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, block, core, dropped, ffn, linear, norm
-from astrarium.workload.model.prediction import prediction_block
+from astrarium.workload.model.parts import ACTIVATION, INSIDE, STREAM, block, dropped, ffn, linear, norm
+from astrarium.workload.model.prediction import module_stack, prediction_block
 
 __all__ = ["Decoder"]
+
+RESIDUAL = f"res{STREAM}"
+STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_squares")
 
 
 def _decoder_rules(model: Decoder) -> Iterator[Problem]:
@@ -78,22 +88,22 @@ def _layouts(model: Decoder, split: Split) -> Iterator[Problem]:
     """What forbids a layout of inference."""
     if split.pp > model.layers:
         yield Problem("pp", f"{split.pp} stages of {model.layers} layers", f"at most {model.layers}")
-    if split.dp % split.ep:
-        yield from divides("ep", split.ep, split.dp, "replicas (ep is a part of dp)")
     if split.ep > 1 and model.moe is None:
         yield Problem("ep", f"{split.ep}, but the model has no experts", "1")
     if split.even:
-        yield from _even(model, split.tp, split.ep)
+        yield from _even(model, split)
 
 
-def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
+def _even(model: Decoder, split: Split) -> Iterator[Problem]:
+    tp = split.tp
     yield from divides("tp", tp, model.heads, "heads")
     if model.mla is None and model.groups % tp and tp % model.groups:
         yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
                       f"a divisor or a multiple of {model.groups}")
     yield from divides("tp", tp, model.ffn, "(ffn)")
     if model.moe is not None:
-        yield from divides("ep", ep, model.moe.experts, "experts")
+        yield from expert_rules(model.moe.experts, split)
+        yield from divides("moe_tp", split.moe_tp, model.moe.expert_ffn or model.ffn, "(expert_ffn)")
 
 
 def _cache(model: Decoder) -> Cache:
@@ -106,7 +116,7 @@ class Decoder(Model, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "decoder"
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_decoder_rules,)
-    generation: ClassVar[Generation | None] = Generation(_layouts, _cache)
+    generation: ClassVar[Generation | None] = Generation(_layouts, _cache, predicts=True)
     unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({"seq": None})
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
     d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
@@ -145,7 +155,7 @@ class Decoder(Model, frozen=True, kw_only=True):
     sparse: Annotated[Indexer | None, Knob("Sparse attention by an indexer; left out: queries see all.")] = None
     moe: Annotated[Experts | None, Knob("Mixture of experts; left out: FFNs.")] = None
     mtp: Annotated[int, Knob("Modules for multi-token prediction (DeepSeek-V3), trained beside the head; inference "
-                             "leaves them out.", ge=0, lt=65)] = 0
+                             "runs one as a draft (speculation.draft: mtp).", ge=0, lt=65)] = 0
 
     @property
     def groups(self) -> int:
@@ -181,7 +191,8 @@ class Decoder(Model, frozen=True, kw_only=True):
         kinds = [(self.layer(index), index % share == 0) for index in range(self.layers)]
         distinct = list(dict.fromkeys(kinds))
         number = {kind: 1 + place for place, kind in enumerate(distinct)}
-        head = language_head(options, norm_kind=self.norm, tied=self.tied_embeddings, bias="head" in self.biases)
+        head = language_head(options, norm_kind=self.norm, tied=self.tied_embeddings, bias="head" in self.biases,
+                             residual=RESIDUAL if options.engine else "")
         layers = tuple(_layer(self, kind, options, owner=owner) for kind, owner in distinct)
         blocks = (_embedding(self, options), *layers, head)
         if options.packed is not None:
@@ -198,9 +209,10 @@ class Decoder(Model, frozen=True, kw_only=True):
             **latent_sizes(self.mla, self.d_model), **expert_sizes(self.moe, self.ffn, options),
             **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
             **delta_sizes(self.delta, options), **index_sizes(self.sparse)}
-        return Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
-                     {**expert_axes(options), **cache_axes(options), **delta_axes()},
-                     tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+        found = Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
+                      {**expert_axes(options), **cache_axes(options), **delta_axes()},
+                      tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+        return module_stack(found, self.norm, options) if options.module else found
 
     def counts(self) -> Counts:
         """Parameters by part; a token uses top_k of the routed experts, and no module for prediction."""
@@ -251,22 +263,29 @@ def _attention_counts(model: Decoder) -> tuple[Count, Count]:
 
 
 def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) -> Block:
-    """Norm, attention, residual; norm, FFN, residual. `owner`: of layers that share a cache, the one that makes it."""
+    """Norm, attention, residual; norm, FFN, residual. Engines add a layer's last residual with the next one's norm: the
+    stream and what is added to it go on side by side. `owner`: of layers that share a cache, the one that makes it."""
     ops: list[Op] = []
     weights: dict[str, str] = {}
     states: dict[str, str] = {}
-    ops.append(norm(model.norm, "norm1", "x", "h", weights))
+    stream, summed, beside = ("sum", "res", RESIDUAL) if options.engine else ("x", "r", "")
+    if options.engine:
+        ops.append(add("residual", f"x{STREAM} + {RESIDUAL} -> sum{STREAM}"))
+    ops.append(norm(model.norm, "norm1", stream, "h", weights))
     ops += _mixer(model, kind, options, weights, states, owner=owner)
     kept = dropped(options, ops, "a", "dropout1")
-    source = "x" if model.parallel else "r"
-    ops.append(add("residual1", f"x{STREAM} + {kept}{STREAM} -> r{STREAM}"))
+    source = stream if model.parallel else summed
+    ops.append(add("residual1", f"{stream}{STREAM} + {kept}{STREAM} -> {summed}{STREAM}"))
     ops.append(norm(model.norm, "norm2", source, "g", weights))
     inner: dict[str, Any] = {"gated": model.gated, "activation": model.activation, "bias": "mlp" in model.biases}
     ops += expert_ops(model.moe, options, weights, **inner) if kind.moe and model.moe else ffn(weights, **inner)
     kept = dropped(options, ops, "f", "dropout2")
-    ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
+    if not options.engine:
+        ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
     found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
-                  widths={"choice": "index", "chosen": "index", "index_loss": "stats"})
+                  end=f"{kept if options.engine else 'y'}{STREAM}", memory=beside, takes=options.engine,
+                  gives=options.engine, widths={"choice": "index", "chosen": "index",
+                                                **dict.fromkeys(STATISTICS, "stats"), **expert_widths(options)})
     learns = model.sparse is not None and options.packed is None and not kind.delta
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 
@@ -277,7 +296,7 @@ def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
     if kind.delta and model.delta:
         ops, heads, size, result = delta_ops(model.delta, options, weights, states), "v_heads", "v_size", "o"
     else:
-        ops, heads, size, result = _heads(model, kind, options, weights, owner=owner), "heads", "head", "o"
+        ops, heads, size, result = head_ops(model, kind, options, weights, owner=owner), "heads", "head", "o"
         size = size if model.mla is None else "v_size"
         if model.gated_heads:
             dims, result = f"[batch,seq,{heads},{size}]", "og"
@@ -294,66 +313,6 @@ def _name(kind: LayerKind, owner: bool) -> str:
     return "_".join([*([] if owner else ["sharing"]), *(["window"] if kind.window is not None else []),
                      *(["delta"] if kind.delta else []),
                      *(["expert"] if kind.moe else []), "layer"])
-
-
-def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str], *, owner: bool) -> list[Op]:
-    """From h to the heads' outputs o."""
-    if model.mla is not None:
-        return latent_heads(model.mla, model.sparse, kind, options, weights, _work(model, kind, options), owner=owner)
-    bias = "qkv" in model.biases
-    made = (("q", "heads"), ("k", "kv_heads"), ("v", "kv_heads")) if owner else (("q", "heads"),)
-    ops = [linear(name, f"h{INSIDE}", f"d,{heads},head", f"{name}[batch,seq,{heads},head]", weights, bias=bias)
-           for name, heads in made]
-    names = {"q": "q", "k": "k"}
-    for name, heads in made[:2]:
-        dims = f"[batch,seq,{heads},head]"
-        if model.qk_norm:
-            ops.append(_head_norm(model, name, heads, weights))
-            names[name] = f"{name}n"
-        if model.positions == "rotary":     # two products and a sum; nothing but angles is needed for backward
-            ops.append(point(f"rope_{name}", f"{names[name]}{dims} -> {name}r{dims}", 3 * model.rotary_share,
-                             saves="nothing"))
-            names[name] = f"{name}r"
-    q, k = names["q"], names["k"]
-    if model.sinks:
-        weights["sinks"] = "heads"
-    if options.packed is not None:
-        _one_chunk(model, kind, options)
-        return ops + cached_core(kind, options, q, k, owner=owner)
-    return ops + core(options, _work(model, kind, options), q=q, k=k, sinks="sinks" if model.sinks else "")
-
-
-def _head_norm(model: Decoder, name: str, heads: str, weights: dict[str, str]) -> Op:
-    """A norm over each head's vector, with the scale that the model has."""
-    dims, scale = f"[batch,seq,{heads},head]", f"{name}_scale"
-    if model.qk_norm_scale == "none":
-        return point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)
-    own = "head" if model.qk_norm_scale == "head" else f"{heads},head"
-    weights[scale] = own.replace(",", " ")
-    return point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])
-
-
-def _one_chunk(model: Decoder, kind: LayerKind, options: Options) -> None:
-    """Refuse chunked attention over more than one chunk: how much of the last one is cached would depend on the place.
-    """
-    packed = options.packed
-    longest = max(part.past + part.new for part in packed.parts) if packed is not None else 0
-    if kind.window is not None and model.window_kind == "chunked" and longest > kind.window:
-        raise UnsupportedError("workload.model.window_kind", f"chunked attention over {longest} tokens in inference is "
-                               "not modelled", expected=f"at most {kind.window} tokens (one chunk)")
-
-
-def _work(model: Decoder, kind: LayerKind, options: Options) -> float:
-    """Share of all scores that is computed: all (`full`), or what the mask leaves (`skip`)."""
-    seq = options.seq
-    sight = kind.window or (seq if model.sparse is None else model.sparse.top_k)
-    window = min(sight, seq)
-    if options.mask == "full":
-        return window / seq
-    if kind.window is not None and model.window_kind == "chunked":
-        whole, rest = divmod(seq, window)
-        return (whole * window * (window + 1) + rest * (rest + 1)) / (2 * seq**2)
-    return (window * (window + 1) / 2 + (seq - window) * window) / seq**2
 
 
 def _embedding(model: Decoder, options: Options) -> Block:

@@ -7,7 +7,7 @@ heads then share one key and value of length kv_rank + rope_size (arXiv 2405.044
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated
 
@@ -16,10 +16,10 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Count
-from astrarium.workload.model.cached import LayerKind, packed_scores, whole_context
+from astrarium.workload.model.cached import LayerKind, Part, joined, packed_scores, parts_of
 from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_STATE, Indexer, index_ops
 from astrarium.workload.model.parameters import linear_count
-from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, linear
+from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, fused, linear
 
 __all__ = ["Latent", "latent_counts", "latent_heads", "latent_sizes", "latent_states"]
 
@@ -66,33 +66,62 @@ def latent_states(kind: LayerKind, sparse: Indexer | None) -> Mapping[str, str]:
 def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: Options, weights: dict[str, str],
                  work: float, *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o[batch,seq,heads,v_size]."""
-    ops = _query(mla, weights)
-    if sparse is not None and owner:
-        ops += index_ops(sparse, options, weights)
-    if owner:
-        ops += _latents(weights)
-    packed = options.packed
-    if packed is None:
-        return [*ops, *_expanded(weights), *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
-    dims = latent_states(kind, None)[CACHE].replace(" ", ",")
-    if owner:
-        ops += [point("join_latent", "cn[batch,seq,kv_rank] + kr[batch,seq,rope_size] -> c[batch,seq,one,latent]", 0),
-                append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[{dims}]")]
+    if options.packed is None:
+        ops = [*_query(mla, weights), *(index_ops(sparse, options, weights) if sparse is not None and owner else []),
+               *(_latents(weights) if owner else []), *_expanded(weights)]
+        return [*ops, *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
     if sparse is not None:      # of the cache, the rows that the indexer chose
         kind = kind._replace(window=sparse.top_k)
-    if packed.fresh and owner:
-        return ops + _expanded(weights) + packed_scores(
-            kind, options, f"qr{QUERY}", KEY.replace("seq", "seq.all"), VALUE.replace("seq", "seq.all"),
-            "o[batch,seq,heads,v_size]", packed.tokens, kv="heads")
-    seen = whole_context(kind, options)
-    if sparse is not None:
-        dims = dims.replace("ctx,", "ctx.window,")
-    query, out = "qa[batch,seq.all,heads,latent]", "ol[batch,seq.all,heads,kv_rank]"
-    scores = packed_scores(kind, options, query, f"{CACHE}[{dims}]", f"{CACHE}[{dims[:-len('latent')]}kv_rank]", out,
-                           seen, kv="one")
-    return [*ops, *_absorbed_query(weights), *scores,
-            linear("v_up", "ol[batch,seq,heads,kv_rank]", "kv_rank,heads,v_size", "o[batch,seq,heads,v_size]", weights,
-                   bias=False)]
+    down, norms, ups, turned = _stages([*_query(mla, weights), *(_latents(weights) if owner else [])])
+    ops = [*down, *fused("latent_norm", norms), *ups]
+    if sparse is not None and owner:
+        ops += index_ops(sparse, options, weights)
+    absorbed: list[Op] = []
+    joins: list[Op] = []
+    scores: list[Op] = []
+    for part in parts_of(options):
+        if owner and (part.fresh or (sparse is None and not part.decoding)):
+            scores += joined(part, _every_head(kind, options, weights, part))
+            continue
+        *made, join = _absorbed_query(weights, part.name, f"[batch,seq{part.dim},heads,")
+        absorbed, joins = absorbed + made, [*joins, join]
+        scores += joined(part, _absorbed(kind, options, weights, part))
+    return [*ops, *absorbed, *fused("rope", [*turned, *(_cached() if owner else []), *joins]), *scores]
+
+
+def _stages(ops: Sequence[Op]) -> tuple[list[Op], list[Op], list[Op], list[Op]]:
+    """What makes short vectors of h (in engines one product), their norms, products of these, rotations."""
+    down = [op for op in ops if op.kind == "gemm" and op.inputs[0].tensor == "h"]
+    norms = [op for op in ops if op.name.endswith("_norm")]
+    ups = [op for op in ops if op.kind == "gemm" and op not in down]
+    return down, norms, ups, [op for op in ops if op.name.startswith("rope")]
+
+
+def _cached() -> list[Op]:
+    """The latents of the new tokens, appended to the cache."""
+    return [point("join_latent", "cn[batch,seq,kv_rank] + kr[batch,seq,rope_size] -> c[batch,seq,one,latent]", 0),
+            append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[batch,ctx,one,latent]")]
+
+
+def _every_head(kind: LayerKind, options: Options, weights: dict[str, str], part: Part) -> list[Op]:
+    """Attention of prompts: keys and values of every head, those of a cached past made again from its latents."""
+    rows = f"seq.all{part.dim}" if part.fresh else f"ctx{part.dim}"
+    source = f"cn[batch,seq{part.dim}," if part.fresh else f"{CACHE}[batch,ctx{part.dim},one,"
+    key, value = (f"{each}{part.name}[batch,{rows},heads,{size}]" for each, size in (("k", "qk_size"), ("v", "v_size")))
+    query = f"[batch,seq{'' if part.fresh else '.all'}{part.dim},heads,"
+    return [*_expanded(weights, part.name, source, f"[batch,{'seq' if part.fresh else 'ctx'}{part.dim},"),
+            *packed_scores(kind, options, part, f"qr{query}qk_size]", key, value, f"o{query}v_size]", kv="heads")]
+
+
+def _absorbed(kind: LayerKind, options: Options, weights: dict[str, str], part: Part) -> list[Op]:
+    """Attention on latents, the matrices that make keys and values in the query and the output."""
+    rows = f"{CACHE}[batch,ctx{'' if kind.window is None else '.window'}{part.dim},one,"
+    name, query = part.name, f"[batch,seq.all{part.dim},heads,"
+    scores = packed_scores(kind, options, part._replace(fresh=False), f"qa{name}{query}latent]", f"{rows}latent]",
+                           f"{rows}kv_rank]", f"ol{name}{query}kv_rank]", kv="one")
+    heads = f"[batch,seq{part.dim},heads,"
+    value = linear("v_up", f"ol{name}{heads}kv_rank]", "kv_rank,heads,v_size", f"o{heads}v_size]", weights, bias=False)
+    return [*scores, value._replace(name=f"v_up{name}")]
 
 
 def _query(mla: Latent, weights: dict[str, str]) -> list[Op]:
@@ -121,18 +150,22 @@ def _latents(weights: dict[str, str]) -> list[Op]:
             point("rope_k", f"k_plain{rope} -> kr{rope}", 3, saves="nothing")]
 
 
-def _expanded(weights: dict[str, str]) -> list[Op]:
-    """Keys and values of every head."""
-    return [linear("k_up", "cn[batch,seq,kv_rank]", "kv_rank,heads,nope_size", "kn[batch,seq,heads,nope_size]", weights,
-                   bias=False),
-            linear("v_up", "cn[batch,seq,kv_rank]", "kv_rank,heads,v_size", VALUE, weights, bias=False),
-            point("join_key", f"kn[batch,seq,heads,nope_size] + kr[batch,seq,rope_size] -> {KEY}", 0, saves="nothing")]
+def _expanded(weights: dict[str, str], name: str = "", source: str = "cn[batch,seq,", rows: str = "[batch,seq,"
+              ) -> list[Op]:
+    """Keys and values of every head, from latents."""
+    made = ((f"k_up{name}", "nope_size", f"kn{name}"), (f"v_up{name}", "v_size", f"v{name}"))
+    ops = [linear(each[:4], f"{source}kv_rank]", f"kv_rank,heads,{size}", f"{result}{rows}heads,{size}]", weights,
+                  bias=False)._replace(name=each) for each, size, result in made]
+    rotated = f"{source}rope_size]".replace("cn", "kr", 1) if source.startswith("cn") else f"{source}rope_size]"
+    return [*ops, point(f"join_key{name}", f"kn{name}{rows}heads,nope_size] + {rotated} -> k{name}{rows}heads,qk_size]",
+                        0, saves="nothing")]
 
 
-def _absorbed_query(weights: dict[str, str]) -> list[Op]:
+def _absorbed_query(weights: dict[str, str], name: str, heads: str) -> list[Op]:
     """Queries that meet latents: their unrotated part times the matrix that makes keys, beside the rotated part."""
-    return [point("split_query", f"qr{QUERY} -> qn[batch,seq,heads,nope_size]", 0, saves="nothing"),
-            linear("k_up", "qn[batch,seq,heads,nope_size]", "kv_rank,heads,nope_size", "ql[batch,seq,heads,kv_rank]",
-                   weights, bias=False),
-            point("join_query", f"ql[batch,seq,heads,kv_rank] + qr{QUERY} -> qa[batch,seq,heads,latent]", 0,
+    return [point(f"split_query{name}", f"q{heads}qk_size] -> qn{name}{heads}nope_size]", 0, saves="nothing"
+                  )._replace(view=True),
+            linear("k_up", f"qn{name}{heads}nope_size]", "kv_rank,heads,nope_size", f"ql{name}{heads}kv_rank]",
+                   weights, bias=False)._replace(name=f"k_up{name}"),
+            point(f"join_query{name}", f"ql{name}{heads}kv_rank] + qr{heads}qk_size] -> qa{name}{heads}latent]", 0,
                   saves="nothing")]

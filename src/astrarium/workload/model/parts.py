@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from astrarium.errors import UnsupportedError
@@ -10,7 +10,7 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, Use, attention, base, gemm, point
 
 __all__ = ["ACTIVATION", "INSIDE", "LOSS_WIDTHS", "NORM", "STREAM", "attended", "block", "causal", "core", "dropped",
-           "ffn", "linear", "loss", "mirrored", "norm", "uses"]
+           "ffn", "fused", "linear", "loss", "mirrored", "norm", "uses"]
 
 STREAM = "[batch,seq.res,d]"
 INSIDE = "[batch,seq,d]"
@@ -54,6 +54,11 @@ def linear(name: str, source: str, weight: str, result: str, weights: dict[str, 
         weights[f"b{name}"] = " ".join(own)
         text += f" + b{name}[{','.join(own)}]"
     return gemm(name, f"{text} -> {result}")
+
+
+def fused(name: str, ops: Iterable[Op]) -> list[Op]:
+    """Operators that are one kernel of a serving engine where they follow each other."""
+    return [op._replace(fused=name) for op in ops]
 
 
 def dropped(options: Options, ops: list[Op], tensor: str, name: str, dims: str = STREAM) -> str:

@@ -1,0 +1,46 @@
+"""Measured rows that no server's kernels take: they are neither a default nor among the fastest.
+
+Each is at least 1.5 times slower than other frameworks' rows of the same shapes at the median of small products (up to
+64 rows), where a server decodes; what is known of the cause is the reason.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["ARTEFACTS", "Artefact", "artefact"]
+
+HOPPER = ("h100_sxm", "h200_sxm")
+BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
+ALL: tuple[str, ...] = ()
+
+
+class Artefact(NamedTuple):
+    """Rows of a class, precision and framework (its name, or with a version) on `devices` (none: on all)."""
+
+    family: str
+    precision: str
+    framework: str
+    devices: tuple[str, ...]
+    reason: str
+
+
+ARTEFACTS = (
+    Artefact("gemm", "fp8_block", "vllm", ALL, "55 us (Hopper) to 280 us (L40S) for products of any size up to 1,024 "
+             "rows, where SGLang and TensorRT-LLM take 4: they time the host"),
+    Artefact("gemm", "fp8", "trtllm", ALL, "7 us more than others: a kernel of its own finds scales of activations, "
+             "which checkpoints with static scales do not run"),
+    Artefact("gemm", "fp4", "trtllm", BLACKWELL, "1.7 times SGLang's: activations are cast by a kernel of their own"),
+    Artefact("gemm", "w8a16", "sglang/0.5.6.post2", ALL, "19 us for the smallest product: a chain of kernels"),
+    Artefact("experts", "fp8", "vllm/0.24.0", HOPPER, "3 to 5 times other frameworks' and vLLM 0.19's, at every size"),
+    Artefact("experts", "mxfp4_a16", "trtllm", BLACKWELL, "2.3 times others': its servers run mxfp4_a8"),
+    Artefact("experts", "mxfp4_a16", "vllm/0.19.0", BLACKWELL, "80 us at least, 18 times others'"),
+    Artefact("experts", "w4a16", "vllm/0.19.0", (*HOPPER, *BLACKWELL), "2.5 to 4.9 times SGLang's"),
+)
+
+
+def artefact(device: str, family: str, precision: str, variant: str) -> str:
+    """Why rows of a variant ("framework/version") are none of a server's kernels; "": they are."""
+    framework = variant.split("/", maxsplit=1)[0]
+    return next((each.reason for each in ARTEFACTS if (each.family, each.precision) == (family, precision)
+                 and each.framework in (variant, framework) and (not each.devices or device in each.devices)), "")

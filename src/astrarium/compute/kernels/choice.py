@@ -1,0 +1,37 @@
+"""Whose kernels answer: a framework's newest version, or the fastest of several frameworks'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["FASTEST", "framework_of", "newest", "version"]
+
+FASTEST = "fastest"
+ENOUGH = 3
+"""A newer version counts from one such part of the rows of its framework's fullest version: some have a few models."""
+
+
+def framework_of(variant: str) -> str:
+    """The framework of a variant, "vllm" of "vllm/0.24.0"."""
+    return variant.split("/", maxsplit=1)[0]
+
+
+def version(variant: str) -> tuple[int, ...]:
+    """The numbers of a variant's version, which order it: 0.5.6.post2 is before 0.5.14."""
+    return tuple(map(int, re.findall(r"\d+", variant.partition("/")[2])))
+
+
+def newest(variants: Iterable[str], rows: Mapping[str, int], measured: Sequence[str] = ()) -> tuple[str, ...]:
+    """The newest version of each framework: of those that `measured` the model's own layer, else of those with enough
+    rows of any. `rows`: of each variant, as far as they are known."""
+    found = dict[str, str]()
+    groups = dict[str, list[str]]()
+    for name in variants:
+        groups.setdefault(framework_of(name), []).append(name)
+    for framework, names in groups.items():
+        most = max(rows.get(name, 0) for name in names)
+        full = [name for name in names if name in measured] or [
+            name for name in names if rows.get(name, 0) * ENOUGH >= most]
+        found[framework] = max(full, key=version)
+    return tuple(found.values())

@@ -1,0 +1,106 @@
+"""Times of kernels and collectives, each alone, as a run of the design has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, field
+
+from astrarium.compute.config import Compute, replays_all
+from astrarium.design import Design, npu_types
+from astrarium.engine.plugins.compute import ComputeNodes, durations_of
+from astrarium.lower.kept import Kept
+from astrarium.lower.native import placement_of
+from astrarium.lower.native_plugins import local_memory
+from astrarium.memory.config import Memory
+from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of
+from astrarium.serving.steps.simulated import NAMES, gaps
+from astrarium.simulate import simulate
+from astrarium.vocab import Kernel, NodeKind
+from astrarium.workload.assemble.pool import whole_kernel
+from astrarium.workload.graph.packed import Packed
+from astrarium.workload.inference.chain import Exchange, chain_of
+from astrarium.workload.inference.join import joined
+from astrarium.workload.inference.replica import Replica
+from astrarium.workload.pieces import Step
+
+__all__ = ["Times", "exchange_of"]
+
+I64 = npt.NDArray[np.int64]
+
+
+class Times(Struct, frozen=True, dict=True):
+    """Times in ps of what the ranks of a replica run, the first of which is `start`; the design's other ranks are idle.
+
+    Raises InseparableError, when made, where a sum of these is no time of a step.
+    """
+
+    design: Design
+    replica: Replica
+    start: int = 0
+    kept: Kept = field(default_factory=Kept)
+
+    def __post_init__(self) -> None:
+        if self.design.network.changes:
+            raise InseparableError("network.changes make steps differ")
+        if replays_all(self._own[1]):
+            raise InseparableError("compute.model replays what was recorded")
+
+    @cached_property
+    def _own(self) -> tuple[int, Compute, Memory]:
+        ranks = np.arange(self.start, self.start + self.replica.mesh.ranks)
+        type_of, types = npu_types(self.design)
+        kinds = set(type_of[placement_of(self.design)[ranks]].tolist())
+        if len(kinds) > 1:
+            raise InseparableError("NPUs of several types wait for each other")
+        number = kinds.pop()
+        return (number, *types[number])
+
+    @cached_property
+    def _exchanges(self) -> dict[Exchange, int]:
+        return {}
+
+    def kernels(self, kernels: Sequence[Kernel], names: Sequence[str] | None = None) -> I64:
+        """Times of kernels [kernels]."""
+        number, compute, memory = self._own
+        none = np.zeros(len(kernels), np.int64)
+        return durations_of(compute, ComputeNodes(
+            np.array([each.flops for each in kernels]), np.array([each.bytes for each in kernels]), none,
+            names or [each.kind for each in kernels], none.astype(np.bool_), number,
+            np.arange(len(kernels), dtype=np.int32), tuple(kernels), local_memory(memory)))
+
+    def exchanges(self, wanted: Iterable[Exchange]) -> list[int]:
+        """Times of collectives, each alone on the network with its like of the replica's other groups."""
+        wanted, known = list(wanted), self._exchanges
+        fresh = [each for each in dict.fromkeys(wanted) if each not in known]
+        if fresh:
+            part = chain_of(self.replica.mesh, fresh, self.start)
+            made = joined([part, *gaps([part], self.design.network.npus)], [], NAMES)
+            outcome = simulate(self.design, traces=made, kept=self.kept).outcome
+            row = int(outcome.row[self.start])
+            end = outcome.end[outcome.node_ptr[row]:outcome.node_ptr[row + 1]]
+            known.update(zip(fresh, np.diff(end[:len(fresh)], prepend=0).tolist(), strict=True))
+        return [known[each] for each in wanted]
+
+    def of(self, nodes: Sequence[Node]) -> I64:
+        """Times of nodes, all runs of each together [nodes]."""
+        found = np.zeros(len(nodes), np.int64)
+        comm = np.array([node.step.kind == NodeKind.COMM_COLL for node in nodes])
+        steps = [node.step for node in nodes if node.step.kind == NodeKind.COMP]
+        found[~comm] = self.kernels([whole_kernel(each.kernel, each.flops, each.bytes) for each in steps if each.kernel],
+                                    [each.name for each in steps])
+        found[comm] = self.exchanges(exchange_of(node.step) for node in nodes if node.step.kind != NodeKind.COMP)
+        return found * np.array([node.times for node in nodes], np.int64)
+
+    def of_pass(self, packed: Packed) -> int:
+        """Time of one pass of the model."""
+        return int(self.of(nodes_of(self.replica, packed)).sum())
+
+
+def exchange_of(step: Step) -> Exchange:
+    """The collective of a step."""
+    assert step.op is not None
+    return Exchange(step.op, round(step.bytes), tuple(step.axes))
