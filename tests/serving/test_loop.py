@@ -70,7 +70,7 @@ def test_one_request() -> None:
 def test_a_full_server_gives_a_batch_of_tokens_per_step() -> None:
     served = run(requests_of(ClosedLoop(concurrency=32, count=320, prompt=10, output=200)), Policy(max_batch=32), MANY,
                  fixed(10 * MS))
-    assert served.throughput == pytest.approx(32 / 0.01, rel=0.01)
+    assert served.rates(None)["output_tokens_per_s"] == pytest.approx(32 / 0.01, rel=0.01)
 
 
 @pytest.mark.parametrize("load", [0.3, 0.8])
@@ -253,7 +253,7 @@ def test_guesses_have_room_and_nobody_gets_more_than_was_asked_for(rows: list[tu
 def test_goodput_counts_requests_that_keep_every_promise() -> None:
     zeros = np.zeros(3, np.int64)
     served = Served(zeros, np.array([1, 3, 1]) * MS, np.array([11, 13, 41]) * MS, zeros + 1, zeros + 11, zeros,
-                    zeros[:0], zeros[:0], 1, MS, 1, 0)
+                    zeros[:0], zeros[:0], zeros[:0].astype(np.int32), 1, MS, 1, 0)
     assert served.good(Objective(ttft="2 ms", tpot="2 ms")).tolist() == [True, False, False]
     assert served.good(Objective(ttft="2 ms")).tolist() == [True, False, True]
     assert served.goodput(Objective(tpot="1 ms")) == pytest.approx(2 / 0.041)

@@ -34,7 +34,7 @@ MOST = 4096         # steps at a time
 class Fleet(Struct, frozen=True):
     """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
     tokens)` is then the time in ps in which a cache gets from one to the other. `offset` ps between a token's step and
-    the client.
+    the client. `npus` of all servers.
 
     A request goes to the server with the fewest requests, the first of equals; so does its cache.
     """
@@ -43,6 +43,7 @@ class Fleet(Struct, frozen=True):
     back: Sequence[Server] = ()
     transfer: Callable[[int, int, int], int] = lambda front, back, tokens: 0
     offset: int = 0
+    npus: int = 1
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -208,12 +209,12 @@ class _Run(Struct):
     def _decoded(self, server: Server, first: int, ends: I64 | None, steps: int) -> None:
         batch, gaps = server.scheduler.batch, self.gaps
         if batch.count > len(batch.late):
-            gaps.add(first - batch.last, batch.count - len(batch.late))
+            gaps.add(first, first - batch.last, batch.count - len(batch.late))
         for last in batch.late.values():
-            gaps.add(first - last, 1)
+            gaps.add(first, first - last, 1)
         batch.late.clear()
         if ends is not None and steps > 1:
-            gaps.extend(np.diff(ends), batch.count)
+            gaps.extend(ends, batch.count)
             server.pace = int(ends[-1] - ends[-2])
         else:
             server.pace = first - server.start
@@ -221,7 +222,7 @@ class _Run(Struct):
         self.tokens += steps * batch.count * (1 + batch.guesses)
         given = server.scheduler.advance(steps)
         if given > steps * batch.count:
-            gaps.add(0, given - steps * batch.count)
+            gaps.add(batch.last, 0, given - steps * batch.count)
 
     def _first(self, job: Job, place: int, scheduler: Scheduler, now: int) -> None:
         """A prompt is done, and has given a token."""
@@ -231,7 +232,7 @@ class _Run(Struct):
             self.times["first"][job.number] = now + self.fleet.offset
             self.times["cached"][job.number] = job.cached or 0
         else:
-            self.gaps.add(now - job.last, 1)
+            self.gaps.add(now, now - job.last, 1)
         job.last = now
         if job.generated == job.output:
             self._answered(job, scheduler, now)
@@ -291,9 +292,10 @@ def run(requests: Requests, fleet: Fleet, progress: Told | None = None, *, singl
 
 
 def _served(state: _Run) -> Served:
-    requests, times, gaps, servers = state.requests, state.times, state.gaps, state.servers
+    requests, times, servers = state.requests, state.times, state.servers
+    gaps = state.gaps.table()
     return Served(times["arrival"], times["first"], times["finish"], requests.prompt, requests.output,
-                  times["preempted"], gaps.values[:gaps.size], gaps.counts[:gaps.size], state.steps, state.busy,
-                  state.tokens, sum(server.scheduler.preemptions for server in servers), len(servers),
+                  times["preempted"], *gaps, state.steps, state.busy, state.tokens,
+                  sum(server.scheduler.preemptions for server in servers), len(servers),
                   times["cached"], state.watch.table(), sum(server.scheduler.cache.total for server in servers),
-                  requests.group, requests.groups)
+                  requests.group, requests.groups, requests.concurrency is not None, state.fleet.npus)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
@@ -11,37 +9,55 @@ from msgspec import Struct, field
 __all__ = ["Gaps", "Watch"]
 
 I64 = npt.NDArray[np.int64]
-FIRST = 1024
+I32 = npt.NDArray[np.int32]
+Columns = tuple[I64, I64, I32]
 SAMPLES = 2048
+CHUNK = 1 << 16
 
 
 class Gaps(Struct):
-    """Times between successive tokens of a request, in ps: `values` [entries], each of them `counts` times; of both
-    the first `size` are filled. In a step all decoding sequences have one gap, so an entry is a step, not a token."""
+    """Times between successive tokens of a request, in ps: when a gap ended, how long it was, and how many there were.
+    In a step all decoding sequences have one gap, so an entry is a step, not a token. `now`: the entries since the last
+    full chunk, of which `size` are filled."""
 
-    values: I64 = field(default_factory=lambda: np.zeros(FIRST, np.int64))
-    counts: I64 = field(default_factory=lambda: np.zeros(FIRST, np.int64))
+    full: list[Columns] = field(default_factory=list)
+    now: Columns = field(default_factory=lambda: _columns(CHUNK))
     size: int = 0
 
-    def add(self, value: int, count: int) -> None:
-        """One gap, `count` times."""
-        if self.size == len(self.values):
-            self._grow(1)
-        self.values[self.size], self.counts[self.size] = value, count
+    def add(self, end: int, length: int, count: int) -> None:
+        """Some gaps of one length."""
+        if self.size == len(self.now[0]):
+            self._next(CHUNK)
+        ends, lengths, counts = self.now
+        ends[self.size], lengths[self.size], counts[self.size] = end, length, count
         self.size += 1
 
-    def extend(self, values: I64, count: int) -> None:
-        """Some gaps, each `count` times."""
-        end = self.size + len(values)
-        if end > len(self.values):
-            self._grow(len(values))
-        self.values[self.size:end], self.counts[self.size:end] = values, count
-        self.size = end
+    def extend(self, ends: I64, count: int) -> None:
+        """Gaps of some sequences between successive steps that ended at `ends`."""
+        more = len(ends) - 1
+        if self.size + more > len(self.now[0]):
+            self._next(max(CHUNK, more))
+        place = slice(self.size, self.size + more)
+        self.now[0][place], self.now[1][place], self.now[2][place] = ends[1:], np.diff(ends), count
+        self.size += more
 
-    def _grow(self, more: int) -> None:
-        longer = self.size + max(self.size // 2, more)
-        self.values = np.concatenate((self.values[:self.size], np.zeros(longer - self.size, np.int64)))
-        self.counts = np.concatenate((self.counts[:self.size], np.zeros(longer - self.size, np.int64)))
+    def _next(self, size: int) -> None:
+        ends, lengths, counts = self.now
+        self.full.append((ends[:self.size], lengths[:self.size], counts[:self.size]))
+        self.now, self.size = _columns(size), 0
+
+    def table(self) -> Columns:
+        """All of it; nothing can be added after that."""
+        self._next(0)
+        ends = np.concatenate([chunk[0] for chunk in self.full])
+        lengths = np.concatenate([chunk[1] for chunk in self.full])
+        counts = np.concatenate([chunk[2] for chunk in self.full])
+        self.full.clear()
+        return ends, lengths, counts
+
+
+def _columns(size: int) -> Columns:
+    return np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int32)
 
 
 class Watch(Struct):
@@ -62,5 +78,4 @@ class Watch(Struct):
 
     def table(self) -> I64:
         """[samples, 4]."""
-        rows: Sequence[tuple[int, int, int, int]] = self.samples
-        return np.array(rows, np.int64).reshape(-1, 4)
+        return np.array(self.samples, np.int64).reshape(-1, 4)

@@ -35,7 +35,7 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     work, offset = design.workload, round(float(policy.stream_offset) * 1000)
     if isinstance(work, Inference):
         front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
-        return Fleet(front, offset=offset)
+        return Fleet(front, offset=offset, npus=work.ranks)
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
@@ -45,7 +45,8 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     times = TransferTimes(design, fronts, backs, buckets, known)
     return Fleet(_servers(design, fronts, policy, buckets, known),
                  _servers(design, backs, policy, buckets, known, work.speculation),
-                 lambda front, back, tokens: times.of(front // prefill.pp, back // decode.pp, tokens), offset)
+                 lambda front, back, tokens: times.of(front // prefill.pp, back // decode.pp, tokens), offset,
+                 work.ranks)
 
 
 def _shards(work: Inference, start: int) -> list[Shards]:
