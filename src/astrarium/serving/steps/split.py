@@ -172,9 +172,10 @@ def _points(sort: Sort, count: int) -> list[Point]:
         return Class(draw.randint(1, 3), up_to(1000, 2), up_to(9000) if sort.cached else 0) if there else NONE
 
     for _ in range(count):
-        decoding = up_to(256) if sort.new else 0
-        found.append(Point(decoding, decoding * up_to(9000) + draw.randrange(decoding or 1),
-                           up_to(8 if sort.new else 256) if sort.padded else 0, prompts(sort.prompts), prompts(sort.several), sort.new))
+        many = up_to(256) if sort.new else 0
+        padding = up_to(8 if many else 256) if sort.padded else 0
+        found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),
+                           prompts(sort.several), sort.new))
     return found
 
 
@@ -193,7 +194,7 @@ def _features(replica: Replica, sort: Sort, points: Sequence[Point], windows: Se
     for name in ("prompts", "others"):
         drawn = [getattr(point, name) for point in points]
         if drawn[0].count:
-            count, size, past = (np.array([getattr(each, field) for each in drawn]) for field in Class.__struct_fields__)
+            count, size, past = np.array([(each.count, each.size, each.past) for each in drawn]).T
             found[name] = prompt_features(count, size, past, windows)
     return curved, found
 

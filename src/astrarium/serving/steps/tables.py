@@ -82,39 +82,38 @@ class Tables:
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step."""
-        count, context, new = shape.count, shape.context, self._new
-        tokens, heads = count * new + shape.padding, count * new
+        count, context, padding, new = shape.count, shape.context, shape.padding, self._new
+        tokens, heads = count * new + padding, count * new
         fresh = cached = False
         for size, past, samples in shape.prompts:
             tokens += size
             heads += samples
-            if size == 1 and new > 1:
-                raise InseparableError("prompts of one token beside drafts of several")
             if size == 1:       # with the decoding sequences
                 count, context = count + 1, context + past
             elif past:
                 cached = True
             else:
                 fresh = True
-        prompts, padding = _counted(shape.prompts), shape.padding
-        if not context and count + padding:     # nobody has a cache
+        if new > 1 and count != shape.count:
+            raise InseparableError("prompts of one token beside drafts of several")
+        if not context and count + padding:     # nobody who decodes has a cache
             count, padding = count + padding, 0
-        cacheless = count > 0 and not context
+        decodes = context > 0, count > 0 and not context
+        prompts = _counted(shape.prompts)
         if fresh or cached:
             several = not count and len(prompts) > 1
-            sort = self._sort((not cacheless and count > 0, cacheless, not cached, cached, several))
-        elif cacheless:
-            raise InseparableError("sequences of one token and nothing else")
-        else:
+            sort = self._sort((*decodes, not cached, cached, several))
+        elif context:
             sort = self._sort((True, tokens != heads, False, False, False))
+        else:
+            raise InseparableError("sequences of one token and nothing else")
         total = sort.tokens(tokens) + sort.heads(heads)
         if count:
             total += sort.row(count, padding)(context / count)
         for (size, past, _), number in prompts:
-            if size > 1 and (past or not cached):
-                total += sort.plane(number)(size, past)
-            elif size > 1:
-                total += self._sort((not cacheless and count > 0, cacheless, True, False, not count)).plane(number)(size, 0)
+            if size > 1:
+                own = sort if past or not cached else self._sort((*decodes, True, False, not count))
+                total += own.plane(number)(size, past)
         return round(total)
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
