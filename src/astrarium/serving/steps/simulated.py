@@ -24,11 +24,12 @@ from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import guessing
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps"]
+__all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps", "packed_of"]
 
 I64 = npt.NDArray[np.int64]
 Known = MutableMapping[tuple[object, ...], Any]        # times in ps, and tables of them
 NAMES = (("step", 1.0), ("", 1.0))
+EXACT = Buckets(context=1)
 
 
 class Simulated(Struct, frozen=True):
@@ -56,8 +57,7 @@ class Simulated(Struct, frozen=True):
 
     def passes(self, shape: Shape) -> Sequence[Pass]:
         """The passes of a step, nothing rounded up."""
-        exact = Buckets(context=1)
-        return self.program(tuple(_decode(shape, exact)), tuple(_prompts(shape, exact))).rounds
+        return self.program(tuple(_decode(shape, EXACT)), tuple(_prompts(shape, EXACT))).rounds
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
@@ -92,6 +92,11 @@ class Simulated(Struct, frozen=True):
         checked = self.guesses + 1
         parts = [Sequences(each.count, checked, each.past, checked) for each in decode]
         return Program((self.replica, self.draft), (*rounds, Pass("verify", Packed((*parts, *prompts)))))
+
+
+def packed_of(shape: Shape) -> Packed:
+    """A step without speculation, nothing rounded up."""
+    return Packed((*_decode(shape, EXACT), *_prompts(shape, EXACT)))
 
 
 def _decode(shape: Shape, buckets: Buckets) -> Iterator[Sequences]:
