@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.serving.test_loop import MANY, MS, server
 
 from astrarium.cli.dispatch import dispatch
+from astrarium.design import load_design
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served, load_serving, policy_of
 from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
@@ -78,20 +80,15 @@ def test_the_command_says_what_it_assumes_and_writes_requests(capsys: pytest.Cap
     assert all(float(row["latency_ms"]) >= float(row["ttft_ms"]) for row in rows)
 
 
-def test_a_stack_fills_what_the_policy_leaves_out(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row of stacks with `policy`: under what the file and the command line state, equal to the default or not."""
-    from astrarium import catalog
-    from astrarium.design import Design
-
-    row = {"policy": {"max_tokens": 8192, "max_batch": 1024, "block": 32}}
-    load = catalog.load
-    monkeypatch.setattr("astrarium.serving.serve.catalog.load", lambda name: {"it": row} if name == "stacks" else
-                        load(name))
-    file = tmp_path / "s.yaml"
-    file.write_text(f"design: {root / 'examples/inference/h100.yaml'}\n"
-                    "requests: {kind: closed_loop, concurrency: 1, count: 1, prompt: 5, output: 5}\n"
-                    "policy: {max_batch: 256}\n")
-    monkeypatch.setattr(Design, "stack", "it", raising=False)
-    found = load_serving(file, {"policy.block": 16})
-    assert (found.policy.max_tokens, found.policy.max_batch, found.policy.block) == (8192, 256, 16)
-    assert policy_of(type("D", (), {"stack": "it"})()).max_batch == 1024       # type: ignore[arg-type]
+@pytest.mark.parametrize("stack", ["vllm", "sglang", "trt-llm"])
+def test_a_stack_fills_what_the_policy_leaves_out(stack: str, root: Path, tmp_path: Path) -> None:
+    """Under what the file and the command line state, whether or not that is a default."""
+    text = (root / "examples" / "inference" / "h100.yaml").read_text(encoding="utf-8")
+    (tmp_path / "design.yaml").write_text(f"stack: {stack}\n{text}", encoding="utf-8")
+    (tmp_path / "s.yaml").write_text("design: design.yaml\npolicy: {max_batch: 256}\n"
+                                     "requests: {kind: closed_loop, concurrency: 1, count: 1, prompt: 5, output: 5}\n")
+    expected = policy_of(load_design(tmp_path / "design.yaml"))
+    assert (expected.max_tokens, expected.max_batch > 256) == (8192, True)
+    found = load_serving(tmp_path / "s.yaml", {"policy.block": 16}).policy
+    assert (found.max_batch, found.block) == (256, 16)
+    assert found == replace(expected, max_batch=256, block=16)
