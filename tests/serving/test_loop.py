@@ -32,6 +32,10 @@ class Given:
     def __init__(self, of: Callable[[Shape], int]):
         self.of = of
 
+    @property
+    def how(self) -> str:
+        return "given"
+
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> npt.NDArray[np.int64]:
         return np.array([self.of(Shape(count, context + step * count, (), padding)) for step in range(steps)])
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import astrarium as ar
 from astrarium import catalog
 from astrarium.compute.measured import Measured
-from astrarium.serving import Buckets
+from astrarium.serving import Buckets, ClosedLoop, serve
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.choose import Summed, times_of
 from astrarium.serving.steps.exact import Times
@@ -111,3 +111,10 @@ def test_states_of_sequences_are_summed_step_by_step() -> None:
     mixed = Shape(3, 300, ((200, 0, 1),))
     assert tables.of(mixed) == simulated.of(mixed)
     assert "summed one by one: layer.convolution" in tables.how
+
+
+def test_equal_replicas_share_tables() -> None:
+    known = dict[tuple[object, ...], Any]()
+    served = serve(design(SMALL, dp=2, batch=2), ClosedLoop(concurrency=2, count=2, prompt=100, output=4), known=known)
+    assert served.how == "steps from tables"
+    assert [key[0] for key in known] == ["tables"]

@@ -43,7 +43,7 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
               "each user"),
              ("steps", f"{served.steps:,}", f"{served.tokens / max(1, served.steps):,.4g} tokens each; busy "
               f"{100 * served.busy_share:.1f} % of the time"),
-             ("preemptions", f"{served.preemptions:,}", "")]
+             ("step times", "", served.how), ("preemptions", f"{served.preemptions:,}", "")]
     if objective != Objective():
         good = int((served.good(objective) & served.within(window)).sum())
         lines.append(("good requests", f"{good:,}",

@@ -29,7 +29,7 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     they end (`gap_ends`, ps), their length (`gap_times`, ps), and how many of them there are (`gap_counts`). `steps` of
     all `servers`, `busy` ps in all, with `tokens` going through the model. `samples` [., 4]: time in ps, requests
     waiting, requests running, cache blocks in use of `blocks` in all. `group` of each request into `groups`. `closed`:
-    whether requests wait for answers. `npus` of all servers."""
+    whether requests wait for answers. `npus` of all servers. `how`: where step times come from, in words."""
 
     arrival: I64
     first: I64
@@ -52,6 +52,7 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     groups: Sequence[str] = ()
     closed: bool = False
     npus: int = 1
+    how: str = ""
 
     @cached_property
     def ttft(self) -> I64:

@@ -86,7 +86,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         swap = stores[0].per_block if stores else 0.0
         scheduler = Scheduler(_of_all(policy, ranks, stages), Blocks(blocks, policy.block, stores, policy.prefix_cache),
                               Batch(policy.block, guesses, draw), swap)
-        times = times_of(design, each.replica, each.start, buckets, known, draft, guesses)
+        times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
 
     return [server(each) for each in shards for _ in range(stages)]

@@ -30,6 +30,11 @@ class Shape(Struct, frozen=True):
 class StepTimes(Protocol):
     """Times of steps of one server, in ps, without host time between them."""
 
+    @property
+    def how(self) -> str:
+        """Where times come from, in words."""
+        ...
+
     def of(self, shape: Shape, /) -> int:
         """Time of one step."""
         ...
@@ -44,6 +49,11 @@ class Scaled(Struct, frozen=True):
 
     times: StepTimes
     factor: float
+
+    @property
+    def how(self) -> str:
+        """Where times come from, in words."""
+        return self.times.how
 
     def of(self, shape: Shape, /) -> int:
         """Time of one step in ps."""

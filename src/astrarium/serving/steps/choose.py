@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.design import Design
-from astrarium.lower.kept import Kept
+from astrarium.design import Design, npu_types
+from astrarium.lower.native import placement_of
 from astrarium.serving.policy import Buckets
 from astrarium.serving.shape import Shape
 from astrarium.serving.steps.exact import Times
@@ -93,11 +93,28 @@ class Summed:
 
 
 def times_of(design: Design, replica: Replica, start: int, buckets: Buckets, known: Known, draft: Replica | None = None,
-             guesses: int = 0, kept: Kept | None = None) -> Simulated | Summed:
+             guesses: int = 0, *, pool: int = 0) -> Simulated | Summed:
     """The step times of a replica on ranks from `start` on: tables, or where nodes overlap, simulations, whose `how`
-    says why."""
-    steps = Simulated(design, replica, start, buckets, known, draft, guesses, kept or Kept())
-    try:
-        return Summed(steps)
-    except InseparableError as why:
-        return steps.because(str(why))
+    says why. Replicas of one pool (whose first rank is `pool`) on like NPUs share tables, which `known` keeps."""
+    key = ("tables", pool, *_place(design, start, replica.mesh.ranks))
+    if key not in known:
+        steps = Simulated(design, replica, start, buckets, known, draft, guesses)
+        try:
+            known[key] = Summed(steps)
+        except InseparableError as why:
+            known[key] = f"simulated: {why}"
+    found: Summed | str = known[key]
+    if isinstance(found, Summed):
+        return found
+    return Simulated(design, replica, start, buckets, known, draft, guesses, how=found)
+
+
+def _place(design: Design, start: int, ranks: int) -> tuple[object, ...]:
+    """What steps on some ranks depend on: their place relative to the first, and their types. Links of a fabric may
+    differ."""
+    npus = placement_of(design)[start:start + ranks].astype(np.int64)
+    types = npu_types(design)[0][npus]
+    if design.network.fabric is not None:
+        return start, types.tobytes()
+    places = np.stack(np.unravel_index(npus, [dim.npus for dim in design.network.flat], order="F"))
+    return (places - places[:, :1]).tobytes(), types.tobytes()

@@ -89,10 +89,10 @@ class Times(Struct, frozen=True, dict=True):
         """Times of nodes, all runs of each together [nodes]."""
         found = np.zeros(len(nodes), np.int64)
         comm = np.array([node.step.kind == NodeKind.COMM_COLL for node in nodes])
-        steps = [node.step for node in nodes if node.step.kind == NodeKind.COMP]
-        found[~comm] = self.kernels([whole_kernel(each.kernel, each.flops, each.bytes) for each in steps if each.kernel],
-                                    [each.name for each in steps])
-        found[comm] = self.exchanges(exchange_of(node.step) for node in nodes if node.step.kind != NodeKind.COMP)
+        steps = [node.step for node in nodes]
+        found[~comm] = self.kernels([whole_kernel(each.kernel, each.flops, each.bytes) for each in steps
+                                     if each.kernel], [each.name for each in steps if each.kernel])
+        found[comm] = self.exchanges(exchange_of(each) for each in steps if not each.kernel)
         return found * np.array([node.times for node in nodes], np.int64)
 
     def of_pass(self, packed: Packed) -> int:

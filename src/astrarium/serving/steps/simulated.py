@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from astrarium.workload.inference.transfers import Shards, cache_transfers
 __all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps"]
 
 I64 = npt.NDArray[np.int64]
-Known = MutableMapping[tuple[object, ...], int]
+Known = MutableMapping[tuple[object, ...], Any]        # times in ps, and tables of them
 NAMES = (("step", 1.0), ("", 1.0))
 
 
@@ -53,10 +54,6 @@ class Simulated(Struct, frozen=True):
     kept: Kept = field(default_factory=Kept)
     how: str = "simulated"
 
-    def because(self, why: str) -> Simulated:
-        """The same, saying why steps are simulated."""
-        return replace(self, how=f"simulated: {why}")
-
     def passes(self, shape: Shape) -> Sequence[Pass]:
         """The passes of a step, nothing rounded up."""
         exact = Buckets(context=1)
@@ -73,7 +70,7 @@ class Simulated(Struct, frozen=True):
                 self.known[key] = self._time(replace(full, rounds=full.rounds * 2)) - self._time(full)
             else:
                 self.known[key] = self._time(program)
-        return self.known[key]
+        return int(self.known[key])
 
     def _time(self, program: Program) -> int:
         made, tiles = assembled(program)
@@ -140,7 +137,7 @@ class TransferTimes(Struct, frozen=True):
             sides = self.fronts[front], self.backs[back]
             parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
             self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)), self.kept)
-        return self.known[key]
+        return int(self.known[key])
 
 
 def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer], kept: Kept) -> int:

@@ -112,8 +112,8 @@ class Split(Struct, frozen=True, eq=False):
 
 
 class Sort(NamedTuple):
-    """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none), with padding, with
-    prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes."""
+    """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none that has a cache),
+    with padding, with prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes."""
 
     new: int
     padded: bool = False
@@ -172,9 +172,10 @@ def _points(sort: Sort, count: int) -> list[Point]:
         return Class(draw.randint(1, 3), up_to(1000, 2), up_to(9000) if sort.cached else 0) if there else NONE
 
     for _ in range(count):
-        decoding = up_to(256) if sort.new else 0
-        found.append(Point(decoding, decoding * up_to(9000) + draw.randrange(decoding or 1),
-                           up_to(8) if sort.padded else 0, prompts(sort.prompts), prompts(sort.several), sort.new))
+        many = up_to(256) if sort.new else 0
+        padding = up_to(8 if many else 256) if sort.padded else 0
+        found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),
+                           prompts(sort.several), sort.new))
     return found
 
 
@@ -188,10 +189,12 @@ def _features(replica: Replica, sort: Sort, points: Sequence[Point], windows: Se
     found = {"tokens": alone, "heads": line(of("heads"))}
     if sort.new:
         found["decode"] = decode_features(of("count"), of("context"), of("padding"), sort.new, windows)
+    elif sort.padded:
+        found["decode"] = decode_features(of("padding"), of("context"), of("count"), 1, windows)
     for name in ("prompts", "others"):
         drawn = [getattr(point, name) for point in points]
         if drawn[0].count:
-            count, size, past = (np.array([getattr(each, field) for each in drawn]) for field in Class.__struct_fields__)
+            count, size, past = np.array([(each.count, each.size, each.past) for each in drawn]).T
             found[name] = prompt_features(count, size, past, windows)
     return curved, found
 
