@@ -15,12 +15,12 @@ I32 = npt.NDArray[np.int32]
 Columns = tuple[I64, I64, I32]
 SAMPLES = 2048
 CHUNK = 1 << 16     # entries
-MOST = 512          # chunks
+MOST = 128          # chunks
 
 
 class Gaps(Struct):
     """Times between successive tokens of a request, in ps: when a gap ended, how long it was, and how many there were.
-    In a step all decoding sequences have one gap, so an entry is a step, not a token; beyond 33 million
+    In a step all decoding sequences have one gap, so an entry is a step, not a token; beyond 8 million
     entries neighbours in length are put together (`coarse`). `now`: the entries since the last
     full chunk, of which `size` are filled."""
 
