@@ -2,7 +2,7 @@
 """Write `catalog/engine_collectives.toml`: `tools/fit_engines.py TABLES > engine_collectives.toml`.
 
 TABLES: the folder `systems/data` of aiconfigurator-core 0.12.0. A table counts for an engine if its own column says so:
-copies in the folder of another engine or version, of which there are five, are left out. Of rows of one size the least
+copies in the folder of another engine or version, of which there are six, are left out. Of rows of one size the least
 counts. Rows of CUDA graphs are taken (TensorRT-LLM has no others), of GB300's two kernels over several trays the
 faster.
 """

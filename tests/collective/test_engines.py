@@ -101,12 +101,13 @@ def test_arrays_take_what_each_payload_takes(library: str, op: CommOp, hosts: in
 def test_larger_groups() -> None:
     """An engine without rows of so many GPUs takes those of a rack that has them, or NCCL, and the run says so."""
     rack = [Way(8, 900.0, "gb200_nvl72", "network.dims[0]")]
-    assert named(rack, CommOp.ALL_REDUCE, "trtllm") == ("gb200_nvl72: trtllm 1.3.0rc20 (rows of gb300_nvl72, for want "
-                                                        "of 8 GPUs)")
-    assert named([rack[0]._replace(ranks=32)], CommOp.ALL_REDUCE, "vllm") == ("gb200_nvl72: nccl, 32 GPUs from rows of "
-                                                                              "up to 8")
+    trtllm, vllm = (Collective(model="measured", library=name) for name in ("trtllm", "vllm"))
+    assert named(rack, CommOp.ALL_REDUCE, trtllm) == ("gb200_nvl72: trtllm 1.3.0rc20 (rows of gb300_nvl72, for want of "
+                                                      "8 GPUs)")
+    assert named([rack[0]._replace(ranks=32)], CommOp.ALL_REDUCE, vllm) == ("gb200_nvl72: nccl, 32 GPUs from rows of "
+                                                                            "up to 8")
     both = [*WAYS, Way(2, 50.0, "infiniband_ndr", "network.dims[1]")]
-    assert times(Collective(model="measured", library="vllm"), CommOp.ALL_REDUCE, np.array([1e5]), both) == \
+    assert times(vllm, CommOp.ALL_REDUCE, np.array([1e5]), both) == \
         times(Collective(model="measured"), CommOp.ALL_REDUCE, np.array([1e5]), both)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from astrarium.report.tables import Table
 from astrarium.serving import LONGER, Objective, Policy, Served
-from astrarium.serving.outcome import PERCENTILES, PS, percentile
+from astrarium.serving.outcome import PERCENTILES, PS, mean_of, percentiles
 from astrarium.units import format_time
 
 __all__ = ["serving_notes", "serving_tables", "written_requests"]
@@ -30,17 +30,18 @@ GROUPS = 8
 def serving_tables(served: Served, objective: Objective, title: str) -> Iterator[Table]:
     """Latencies, rates, the prefix cache, and the servers over time."""
     window = served.window
-    rows: list[tuple[str, ...]] = [_row(NAMES[name], *each) for name, each in served.latencies(window).items()]
+    latencies = served.latencies(window)
+    rows: list[tuple[str, ...]] = [_row(NAMES[name], *each) for name, each in latencies.items()]
     yield Table(title, "<>>>>", rows, ("", "mean", *(f"p{share}" for share in PERCENTILES)))
     rates = served.rates(window, objective)
     chosen = int(served.within(window).sum())
-    user = served.summary().get("output_tokens_per_s_per_user", 0)
+    tpot = mean_of(*latencies["tpot"]) if "tpot" in latencies else 0.0
     lines = [("requests", f"{len(served.finish):,}", f"in {served.span:,.4g} s"),
              ("steady state" if window else "whole run", f"{chosen:,}", _when(served) if window else NO_WINDOW),
              ("requests", f"{rates['requests_per_s']:,.4g}", "per s"),
              ("output tokens", f"{rates['output_tokens_per_s']:,.5g}",
-              f"per s; {rates['output_tokens_per_s_per_npu']:,.4g} for each of {served.npus:,} NPUs, {user:,.4g} for "
-              "each user"),
+              f"per s; {rates['output_tokens_per_s_per_npu']:,.4g} for each of {served.npus:,} NPUs, "
+              f"{PS / max(1, tpot):,.4g} for each user"),
              ("steps", f"{served.steps:,}", f"{served.tokens / max(1, served.steps):,.4g} tokens each; busy "
               f"{100 * served.busy_share:.1f} % of the time"),
              ("step times", "", served.how), ("preemptions", f"{served.preemptions:,}", "")]
@@ -116,6 +117,5 @@ def written_requests(served: Served) -> str:
 
 def _row(name: str, values: npt.NDArray[np.generic], counts: npt.NDArray[np.int32] | None) -> tuple[str, ...]:
     """Mean and percentiles of times in ps, each of them `counts` times."""
-    mean = float(np.average(np.asarray(values, np.float64), weights=counts))
-    each = (mean, *(percentile(values, share, counts) for share in PERCENTILES))
+    each = (mean_of(values, counts), *percentiles(values, PERCENTILES, counts))
     return (name, *(format_time(value / 1000) for value in each))

@@ -19,6 +19,7 @@ from astrarium.serving.job import Job
 from astrarium.serving.outcome import Served
 from astrarium.serving.record import Gaps, Watch
 from astrarium.serving.requests import Requests
+from astrarium.serving.routing import fewest, routed
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server
 
@@ -36,7 +37,7 @@ class Fleet(Struct, frozen=True):
     tokens)` is then the time in ps in which a cache gets from one to the other. `offset` ps between a token's step and
     the client. `npus` of all servers.
 
-    A request goes to the server with the fewest requests, the first of equals; so does its cache.
+    A request goes to a server by the policy's routing; its cache to the one with the fewest requests.
     """
 
     front: Sequence[Server]
@@ -66,6 +67,7 @@ class _Run(Struct):
     roots: list[int] = field(default_factory=list)
     come: int = 0           # of the roots
     users: int = 0          # of a closed loop, at work
+    entered: int = 0
     answered: int = 0
     order: int = 0
     steps: int = 0
@@ -108,7 +110,8 @@ class _Run(Struct):
         prompt, output = int(requests.prompt[number]), int(requests.output[number])
         segments, told = requests.segments(number)
         job = Job(number, prompt, output, prompt, segments, told, requests.priority_of(number))
-        place = self._least(0, len(self.fleet.front))
+        place = routed(self.fleet.front, job, self.entered)
+        self.entered += 1
         scheduler = self.servers[place].scheduler
         empty = not scheduler.waiting
         scheduler.add(job, prompt if self.fleet.back else prompt + output - 1)
@@ -122,11 +125,6 @@ class _Run(Struct):
             end = server.cut(now)
             if end is not None:
                 server.event = self.push(end, STEP, place)
-
-    def _least(self, start: int, end: int) -> int:
-        if end - start == 1:
-            return start
-        return min(range(start, end), key=lambda place: self.servers[place].scheduler.load)
 
     def begin(self, now: int) -> None:
         """Every idle server that has something to do begins a step."""
@@ -239,7 +237,7 @@ class _Run(Struct):
         elif self.fleet.back and place < len(self.fleet.front):
             self.times["preempted"][job.number] += job.preempted
             scheduler.hand_over(job)
-            job.target = self._least(len(self.fleet.front), len(self.servers))
+            job.target = len(self.fleet.front) + fewest(self.fleet.back)
             self.servers[job.target].scheduler.handing += 1
             time = self.fleet.transfer(place, job.target - len(self.fleet.front), job.done)
             self.push(now + time, HANDED, place, job)

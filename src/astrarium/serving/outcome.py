@@ -12,7 +12,7 @@ from msgspec import Struct
 from astrarium.serving.policy import Objective
 from astrarium.serving.steady import Window, falls_behind, steady_window
 
-__all__ = ["PERCENTILES", "PS", "Served", "figures", "percentile"]
+__all__ = ["PERCENTILES", "PS", "Served", "figures", "mean_of", "percentiles"]
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -183,20 +183,24 @@ class Served(Struct, frozen=True, eq=False, dict=True):
 
 def figures(name: str, values: npt.NDArray[np.generic], counts: I32 | None = None) -> dict[str, float]:
     """Mean and percentiles in ms of times in ps, each of them `counts` times."""
-    numbers = np.asarray(values, np.float64)
-    found = {f"{name}_mean_ms": float(np.average(numbers, weights=counts)) / 1e9}
-    for share in PERCENTILES:
-        found[f"{name}_p{share}_ms"] = percentile(values, share, counts) / 1e9
+    found = {f"{name}_mean_ms": mean_of(values, counts) / 1e9}
+    for share, value in zip(PERCENTILES, percentiles(values, PERCENTILES, counts), strict=True):
+        found[f"{name}_p{share}_ms"] = value / 1e9
     return found
 
 
-def percentile(values: npt.NDArray[np.generic], share: int, counts: I32 | None = None) -> float:
-    """The smallest value that at least `share` % of the values, each of them `counts` times, do not exceed (nearest
-    rank)."""
+def mean_of(values: npt.NDArray[np.generic], counts: I32 | None = None) -> float:
+    """Mean of values, each of them `counts` times."""
+    return float(np.average(np.asarray(values, np.float64), weights=counts))
+
+
+def percentiles(values: npt.NDArray[np.generic], shares: Sequence[int], counts: I32 | None = None) -> list[float]:
+    """For each share the smallest value that at least so many % of the values, each of them `counts` times, do not
+    exceed (nearest rank)."""
     if counts is None:
         ordered = np.sort(values)
-        return float(ordered[max(0, -(-share * len(ordered) // 100) - 1)])
-    order = np.argsort(values, kind="stable")
+        return [float(ordered[max(0, -(-share * len(ordered) // 100) - 1)]) for share in shares]
+    order = np.argsort(values)
     total = np.cumsum(counts[order], dtype=np.int64)
-    place = np.searchsorted(total, max(1, -(-share * int(total[-1]) // 100)))
-    return float(values[order][place])
+    places = [np.searchsorted(total, max(1, -(-share * int(total[-1]) // 100))) for share in shares]
+    return [float(values[order[place]]) for place in places]
