@@ -15,8 +15,8 @@ _NVLINK = "https://www.nvidia.com/en-us/data-center/nvlink/"
 @dataclass(frozen=True)
 class HostFabric:
     """Links inside one host: the folder of its table, GB/s out of one GPU as the data sheet has it; `exchange`: the
-    folder of DeepEP's tables, of so many `ranks`; `larger`: the fabric that has lines of more ranks; `rows`: the source
-    of its rows in `benchmarks/data/nccl_hosts.csv`, where it has no table."""
+    folder of DeepEP's tables, of so many `ranks`; `alltoall`: of TensorRT-LLM's; `larger`: the fabric that has lines of
+    more ranks; `rows`: the source of its rows in `benchmarks/data/nccl_hosts.csv`, where it has no table."""
 
     name: str
     title: str
@@ -28,6 +28,12 @@ class HostFabric:
     ranks: int = 8
     larger: str = ""
     rows: str = ""
+    alltoall: str = ""
+
+    @property
+    def groups(self) -> tuple[tuple[int, int], ...]:
+        """(hosts, ranks per host) of DeepEP's rows."""
+        return ((1, self.ranks),)
 
     @property
     def source(self) -> str:
@@ -38,8 +44,9 @@ class HostFabric:
 @dataclass(frozen=True)
 class NetworkFabric:
     """Network between hosts: GB/s of NICs per GPU; every `every`-th of its rows is fitted; `shared`: the hardware's
-    name in the shared file; `host`: fabric inside its hosts; `small`: the fabric whose lines of less latency are taken
-    as well, because this one has no rows of small payloads."""
+    name in the shared file; `exchange`: the folder of DeepEP's tables of several hosts, `groups` their (hosts, ranks
+    per host); `host`: fabric inside its hosts; `small`: the fabric whose lines of less latency are taken as well,
+    because this one has no rows of small payloads."""
 
     name: str
     title: str
@@ -50,6 +57,9 @@ class NetworkFabric:
     every: int = 1
     shared: str = ""
     small: str = ""
+    exchange: str = ""
+    groups: tuple[tuple[int, int], ...] = ()
+    alltoall: str = ""
 
 
 HOSTS = (
@@ -69,10 +79,10 @@ HOSTS = (
                "b300_sxm/comm/sglang/0.5.12"),
     HostFabric("gb200_nvl72", "NVLink 5 domain of a GB200 NVL72 (measured: 2 and 4 GPUs; 8: DGX B200)", "nvlink5", 900,
                "gb200/comm/nccl/2.29.2", _NVLINK,
-               "gb200/comm/sglang/0.5.12", 4, "dgx_b200_nvswitch"),
+               "gb200/comm/sglang/0.5.12", 4, "dgx_b200_nvswitch", alltoall="gb200/comm/trtllm/1.3.0rc10"),
     HostFabric("gb300_nvl72", "NVLink 5 domain of a GB300 NVL72 (measured: 2 and 4 GPUs; 8: DGX B300)", "nvlink5", 900,
                "gb300/comm/nccl/2.29.2", _NVLINK,
-               "gb300/comm/sglang/0.5.12", 4, "dgx_b300_nvswitch"),
+               "gb300/comm/sglang/0.5.12", 4, "dgx_b300_nvswitch", alltoall="gb200/comm/trtllm/1.3.0rc10"),
     HostFabric("l40s_pcie4", "L40S on PCIe 4.0 x16, NCCL 2.27.3", "pcie4", 32, "l40s/comm/nccl/2.27.3",
                "PCIe 4.0 x16, 32 GB/s"),
     HostFabric("rtx_pro_6000_pcie5", "RTX PRO 6000 Blackwell Server Edition on PCIe 5.0 x16, NCCL 2.29.2", "pcie5", 64,
@@ -92,7 +102,8 @@ NETWORKS = (
                   50, "dgx_h100_nvswitch", "SkyPilot documentation, NCCL test on Nebius, 2 x 8 H100, "
                   "https://github.com/skypilot-org/skypilot; wutz/k8s-in-action, mpi-operator/README.md, 2 x 8 H100, "
                   "https://github.com/wutz/k8s-in-action (512 MiB to 8 GiB; the two differ by 20 %; "
-                  "small payloads: ethernet_400g)", small="ethernet_400g"),
+                  "small payloads: ethernet_400g)", small="ethernet_400g",
+                  exchange="h100_sxm/comm/sglang/0.5.6.post2", groups=((2, 8), (4, 8), (8, 8))),
     NetworkFabric("gcp_a4", "Google Cloud A4: RoCE, one 400 Gb/s ConnectX-7 per GPU (measured: B200 hosts)", "roce", 50,
                   "dgx_b200_nvswitch", "dstack documentation, examples/clusters/a4, 2 x 8 B200, "
                   "https://github.com/dstackai/dstack (from 8 MiB; small payloads: ethernet_400g)",

@@ -18,7 +18,7 @@ import sys
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import comb
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,11 @@ from astrarium.vocab import CommOp  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tools"))
 from collective_fabrics import HOSTS, NETWORKS, STAND_INS, HostFabric, NetworkFabric  # noqa: E402
+from exchange_rows import rows_of  # noqa: E402
 
 IN_NETWORK = ("nvlink4", "nvlink5")     # NVLink SHARP: the switch reduces
-SPARSE = 3          # of DeepEP's rows every third is fitted, all are judged
+SPARSE = 3          # of rows of exchanges every third is fitted where there are more than DENSE, all are judged
+DENSE = 60
 ROWS_A_LINE = 4     # of several hosts: a line needs so many
 Table = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -102,35 +104,17 @@ def host_row(fabric: HostFabric, where: Path, found: dict[str, Any]) -> dict[str
     return {**plain, **simulated_host(value), **exchange, "error": said(errors) + exchange_error}
 
 
-def exchange_row(fabric: HostFabric, where: Path) -> tuple[dict[str, Any], str]:
-    """Lines of DeepEP's dispatch and combine, normal (of all numbers of SMs the fastest) and low latency."""
-    if not fabric.exchange:
-        return {}, ""
+def exchange_row(fabric: HostFabric | NetworkFabric, where: Path) -> tuple[dict[str, Any], str]:
+    """Lines of kernels that exchange tokens of experts, and the errors of the fit."""
     found: dict[str, Any] = {}
     errors: list[float] = []
-    for kind, table in (("", "wideep_deepep_normal_perf"), ("_low_latency", "wideep_deepep_ll_perf")):
-        rows = [row for row in tables(where, fabric.exchange, table) if row["num_experts"] % fabric.ranks == 0]
-        for phase in ("dispatch", "combine"):
-            best: dict[float, float] = {}
-            for row in rows:
-                us = row["combine_avg_t_us" if phase == "combine" else "dispatch_avg_t_us"] if kind else \
-                    row[f"{phase}_transmit_us"]
-                sent = exchanged(row, phase, fabric.ranks, each_expert=bool(kind))
-                best[sent] = min(best.get(sent, np.inf), us * 1e3)
-            sent_of, ns = np.array(sorted(best.items())).T
-            kept = fit_lines(sent_of[::SPARSE], ns[::SPARSE], 2)
-            found[f"{phase}{kind}"] = [[round(base, 1), round(1 / slope / fabric.gbps, 4)] for base, slope in kept]
-            errors += list(abs(np.min([base + slope * sent_of for base, slope in kept], axis=0) / ns - 1))
-    return {"exchange": found}, "; DeepEP " + said(errors)
-
-
-def exchanged(row: dict[str, Any], phase: str, ranks: int, each_expert: bool) -> float:
-    """Bytes that one rank sends to others: a token goes once to every rank that has one of its experts, or (low
-    latency) once to every expert; experts at random. dispatch: fp8 with a scale of 4 bytes per 128; combine: bf16."""
-    experts, chosen = row["num_experts"], row["num_topk"]
-    copies = chosen / ranks if each_expert else 1 - comb(experts - experts // ranks, chosen) / comb(experts, chosen)
-    width = 2.0 if phase == "combine" else 1 + 4 / 128
-    return float(row["num_token"] * row["hidden_size"] * width * (ranks - 1) * copies)
+    for kernel, phase, group, rows in rows_of(partial(tables, where), fabric.exchange, fabric.groups, fabric.alltoall):
+        sent, ns = np.array(sorted(rows.items())).T
+        kept = fit_lines(sent[::SPARSE], ns[::SPARSE], 2) if len(sent) > DENSE else fit_lines(sent, ns, 2)
+        found.setdefault(kernel, {}).setdefault(phase, {})[group] = [
+            [round(base, 1), round(1 / slope / fabric.gbps, 4)] for base, slope in kept]
+        errors += list(abs(np.min([base + slope * sent for base, slope in kept], axis=0) / ns - 1))
+    return ({"exchange": found}, "; exchange " + said(errors)) if found else ({}, "")
 
 
 def simulated_host(host: Fabric) -> dict[str, Any]:
@@ -148,7 +132,7 @@ def said(errors: Sequence[float]) -> str:
     return f"fit: median {middle:.1f} %, p90 {high:.1f} % of {len(errors)} rows"
 
 
-def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any]) -> dict[str, Any]:
+def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any], where: Path) -> dict[str, Any]:
     """Lines of an all_reduce of two hosts (the fabric's rows of other hosts and operations are judged only)."""
     plain: dict[str, Any] = {"title": fabric.title, "kind": "hosts", "link": f"{fabric.gbps:g} GB/s",
                              "technology": fabric.technology, "source": fabric.source, "lines": [[1.0, 1.0]]}
@@ -167,10 +151,11 @@ def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any
     nics = read("it", {"it": plain})
     errors = [abs(measured_ns(row.op, row.size, Layout(row.ranks // row.hosts, row.hosts), read(row.host, found), nics)
                   / row.ns - 1) for row in rows if row.op == CommOp.ALL_REDUCE]
+    exchange, exchange_error = exchange_row(fabric, where)
     # simulated: the share of the largest payloads; a crossing is half of an all_reduce's latency, and two hops
     own_share = min(1.0, max(share for _, share in plain["lines"]))
     return {**plain, "efficiency": round(own_share, 3), "latency": f"{plain['lines'][0][0] / 4:.0f} ns",
-            "error": said(errors)}
+            **exchange, "error": said(errors) + exchange_error}
 
 
 def two_hosts(found: Sequence[tuple[float, float]], hosts: int) -> list[list[float]]:
@@ -218,12 +203,18 @@ def dump(rows: dict[str, dict[str, Any]]) -> str:
              "# kind host: lines per operation and ranks. kind hosts: lines of an all_reduce of two hosts, without\n"
              "# the latency inside a host. like: fabrics whose lines are taken, because this one has no rows.\n"
              "# borrows: the fabric whose lines of more ranks, or of smaller payloads, are among these.\n"
+             "# exchange: of kernels that exchange tokens of experts, by ranks or hosts x ranks in each: time = least\n"
+             "# over lines (ns + bytes that a rank sends to others / (share x link)). Rows: the wheel's systems/data,\n"
+             "# DEVICE/comm/sglang/0.5.12/wideep_deepep_{normal,ll}_perf.parquet (networks: h100_sxm, 0.5.6.post2),\n"
+             "# gb200/comm/trtllm/1.3.0rc10/trtllm_alltoall_perf.parquet (TensorRT-LLM 1.2.0rc6; GB300 has them too).\n"
              "# efficiency, latency: for dims whose messages are simulated.\n"]
     for name, row in rows.items():
         own = [f"{key} = {_toml(value)}\n" for key, value in row.items() if not isinstance(value, dict)]
         parts.append(f"\n[{name}]\n" + "".join(own))
-        if "exchange" in row:
-            parts.append(f"[{name}.exchange]\n" + "".join(f"{op} = {_toml(v)}\n" for op, v in row["exchange"].items()))
+        for kernel, phases in row.get("exchange", {}).items():
+            for phase, by_group in phases.items():
+                parts.append(f"[{name}.exchange.{kernel}.{phase}]\n" +
+                             "".join(f"{group} = {_toml(each)}\n" for group, each in by_group.items()))
         for op, by_ranks in row.get("ops", {}).items():
             parts.append(f"[{name}.ops.{op}]\n" + "".join(f"{n} = {_toml(each)}\n" for n, each in by_ranks.items()))
     return "".join(parts)
@@ -248,7 +239,7 @@ def main(arguments: Sequence[str]) -> None:
     for network in NETWORKS:
         own = [row for row in rows if row.fabric == network.name]
         if own:
-            found[network.name] = network_row(network, own[::network.every], found)
+            found[network.name] = network_row(network, own[::network.every], found, where)
     found.update(STAND_INS)
     sys.stdout.write(dump(found))
 

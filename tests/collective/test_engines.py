@@ -77,6 +77,19 @@ def test_versions(library: str, text: str) -> None:
     assert ", ".join(rows.text for rows in rows_of(fabric("dgx_h200_nvswitch"), library, 8)) == text
 
 
+def test_vllm_fuses_small_all_reduces_with_the_norm() -> None:
+    """FlashInfer's kernels, which are TensorRT-LLM's, up to 1 MiB among eight B200 (17.8 us there); vLLM's above."""
+    name, sizes = "dgx_b200_nvswitch", np.array([4096.0, MiB, MiB + 1.0, 8 * MiB])
+    found = measured_ns(CommOp.ALL_REDUCE, sizes, Layout(8), fabric(name), library="vllm_fused/0.19.0")
+    assert found.tolist() == [took(name, library, 8, size) for library, size in
+                              zip(["trtllm", "trtllm", "vllm/0.19.0", "vllm/0.19.0"], sizes.tolist(), strict=True)]
+    assert found[1] == took(name, "vllm_fused", 8, MiB) == pytest.approx(17_800, rel=0.01)
+    assert ", ".join(rows.text for rows in rows_of(fabric(name), "vllm_fused", 8)) == (
+        "trtllm 1.3.0rc20 (up to 1 MiB), vllm 0.24.0")
+    with pytest.raises(UnsupportedError, match="vllm_fused on dgx_a100_nvswitch, where vLLM fuses no all_reduce"):
+        took("dgx_a100_nvswitch", "vllm_fused", 8, MiB)
+
+
 def test_fastest_is_the_least_of_all_and_of_nccl() -> None:
     for size in (4 * KiB, MiB, 64 * MiB):
         each = [took("dgx_b200_nvswitch", library, 8, size) for library in ("nccl", "vllm", "sglang", "trtllm")]
@@ -101,12 +114,13 @@ def test_arrays_take_what_each_payload_takes(library: str, op: CommOp, hosts: in
 def test_larger_groups() -> None:
     """An engine without rows of so many GPUs takes those of a rack that has them, or NCCL, and the run says so."""
     rack = [Way(8, 900.0, "gb200_nvl72", "network.dims[0]")]
-    assert named(rack, CommOp.ALL_REDUCE, "trtllm") == ("gb200_nvl72: trtllm 1.3.0rc20 (rows of gb300_nvl72, for want "
-                                                        "of 8 GPUs)")
-    assert named([rack[0]._replace(ranks=32)], CommOp.ALL_REDUCE, "vllm") == ("gb200_nvl72: nccl, 32 GPUs from rows of "
-                                                                              "up to 8")
+    trtllm, vllm = (Collective(model="measured", library=name) for name in ("trtllm", "vllm"))
+    assert named(rack, CommOp.ALL_REDUCE, trtllm) == ("gb200_nvl72: trtllm 1.3.0rc20 (rows of gb300_nvl72, for want of "
+                                                      "8 GPUs)")
+    assert named([rack[0]._replace(ranks=32)], CommOp.ALL_REDUCE, vllm) == ("gb200_nvl72: nccl, 32 GPUs from rows of "
+                                                                            "up to 8")
     both = [*WAYS, Way(2, 50.0, "infiniband_ndr", "network.dims[1]")]
-    assert times(Collective(model="measured", library="vllm"), CommOp.ALL_REDUCE, np.array([1e5]), both) == \
+    assert times(vllm, CommOp.ALL_REDUCE, np.array([1e5]), both) == \
         times(Collective(model="measured"), CommOp.ALL_REDUCE, np.array([1e5]), both)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from astrarium import catalog
 from astrarium.collective.bandwidth import bus_factor
 from astrarium.collective.fabrics import fabric, names, read
-from astrarium.collective.measured import Layout, best_busbw, exchange_ns, measured_ns, message_ns
+from astrarium.collective.measured import Layout, best_busbw, measured_ns, message_ns
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
@@ -118,15 +118,6 @@ def test_a_message_takes_the_rate_of_its_links() -> None:
     assert 0.5 * 300 < (1 << 30) / message_ns(1 << 30, host) < 0.75 * 300     # sendrecv_perf: 195 GB/s
     assert 0.85 * 50 < (1 << 30) / message_ns(1 << 30, nics) < 50
     assert message_ns(8, nics) > message_ns(8, host)
-
-
-def test_deepep_kernels_come_back() -> None:
-    # H100, 8 ranks: 131,072 tokens x 7,168 bf16, 8 of 384 experts (distinct ranks), combine: 26,359 us
-    sent = 131072 * 7168 * 2 * 7 * 0.6628
-    assert exchange_ns("combine", sent, fabric("dgx_h100_nvswitch")) == pytest.approx(26_359_000, rel=0.15)
-    assert exchange_ns("dispatch_low_latency", 1 << 20, fabric("dgx_h100_nvswitch")) < 20_000
-    with pytest.raises(UnsupportedError, match="DeepEP's dispatch was not measured on dgx_a100_nvswitch"):
-        exchange_ns("dispatch", 1024, fabric("dgx_a100_nvswitch"))
 
 
 def test_what_was_not_measured_is_refused() -> None:

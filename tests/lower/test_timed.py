@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import astrarium as ar
-from astrarium import registry
+from astrarium import config, registry
 from astrarium.collective.fabrics import fabric
 from astrarium.collective.measured import Layout, measured_ns
 from astrarium.collective.timers import Way, measured, named
 from astrarium.errors import InputError, PluginError, StallError, UnsupportedError
 from astrarium.lower import lower
+from astrarium.lower.native_timed import times_of
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -175,3 +176,31 @@ def test_searches_choose_between_simulated_and_measured() -> None:
 def test_a_fabric_without_rows_says_whose_it_takes() -> None:
     assert named([Way(8, 450.0, HOST, "0"), Way(2, 25.0, "infiniband_hdr", "1"), Way(2, 1.0, None, "2")]) == (
         f"{HOST} + infiniband_hdr (rows of infiniband_ndr)")
+
+
+def test_times_of_many_sizes_are_those_of_runs() -> None:
+    """An array of sizes takes what a run of each takes, also of a group in every second host's NPUs."""
+    sizes = np.array([1, 4096, 1 << 20], np.int64)
+    for op, npus in itertools.product((CommOp.ALL_REDUCE, CommOp.ALL_GATHER), ([0, 1, 2, 3], [0, 4], list(range(8)))):
+        found = times_of(design(), op, sizes, np.array(npus, np.int32))
+        per_host = min(4, len(npus)) if npus != [0, 4] else 1
+        hosts = len(npus) // per_host
+        whole = sizes * (len(npus) if op == CommOp.ALL_GATHER else 1)
+        assert found.tolist() == [ps(op, size, per_host, hosts) for size in whole.tolist()]
+    with pytest.raises(UnsupportedError, match="simulated: messages say"):
+        times_of(design(collective=ar.Collective()), CommOp.ALL_REDUCE, sizes, np.arange(8, dtype=np.int32))
+
+
+@pytest.mark.parametrize("fold", ["auto", "off"])
+def test_pools_exchange_tokens_with_their_own_kernels(fold: Any) -> None:
+    """Prefill with DeepEP's normal kernels, decode with those of low latency, on groups that lie alike."""
+    pools = {"prefill": {"dp": 8, "ep": 8, "exchange": "deepep"},
+             "decode": {"dp": 8, "ep": 8, "exchange": "deepep_low_latency"}}
+    made = config.decode(ar.Design, {
+        "workload": {"source": "disaggregated", "model": {"like": "mixtral-8x7b", "layers": 1}, "batch": 8,
+                     "prompt": 64, "generated": 2, **pools},
+        "compute": "h200_sxm", "memory": "h200_sxm", "collective": {"model": "measured"}, "fold": fold,
+        "network": {"dims": [{"like": "dgx_h200_nvswitch", "npus": 8}, {"like": "infiniband_ndr", "npus": 2}]}})
+    found = ar.simulate(made).collectives
+    kernels = [how.rpartition(" ")[2] for how in found.how[found.op == CommOp.ALL_TO_ALL]]
+    assert kernels == ["deepep"] * 2 + ["deepep_low_latency"] * 4      # one pass of prompts, two of decoding

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from astrarium.collective.engines import ENGINES, FASTEST, NCCL
+from astrarium.collective.engines import ENGINES, FASTEST, NCCL, VLLM_FUSED
 from astrarium.collective.kernels.settings import KernelTimes
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.registry import Kind, load, names
@@ -38,14 +38,14 @@ class _Libraries:
     """NCCL, the engines, these with a version ("vllm/0.24.0"), and the fastest of all."""
 
     def names(self) -> tuple[str, ...]:
-        return (NCCL, *ENGINES, FASTEST)
+        return (NCCL, *ENGINES, VLLM_FUSED, FASTEST)
 
     def load(self, name: str) -> Any:
         return name
 
     def __contains__(self, entry: object) -> bool:
         name, slash, version = str(entry).partition("/")
-        return name in ENGINES and bool(version) if slash else name in self.names()
+        return name in (*ENGINES, VLLM_FUSED) and bool(version) if slash else name in self.names()
 
 
 PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: as "
@@ -87,14 +87,16 @@ def _window(collective: Collective) -> Iterator[Problem]:
                       "beforehand has one chunk in each dim", "1, or 0 for all chunks as they come")
 
 
+Exchange = Literal["all_to_all", "deepep", "deepep_low_latency", "nvlink_one_sided", "nvlink_two_sided"]
 OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK)
 
 
 def _timed(collective: Collective) -> Iterator[Problem]:
     """Where a timer says how long collectives take, there is nothing to choose."""
-    if collective.library != NCCL and collective.model != "measured":
-        yield Problem("library", f"{collective.library} with model {collective.model}: engines' times are measured",
-                      f"{NCCL}, or model: measured")
+    for name in ("library", "exchange"):
+        if (said := getattr(collective, name)) not in (None, NCCL) and collective.model != "measured":
+            yield Problem(name, f"{said} with model {collective.model}: its times are measured",
+                          "nothing, or model: measured")
     if collective.model == "simulated":
         return
     for name in (*OPERATIONS, "composition", "chunks", "active_chunks"):
@@ -121,8 +123,13 @@ class Collective(Config, frozen=True, kw_only=True):
                                "member, whatever else the network carries.", choices=Kind("timer"))] = "simulated"
     library: Annotated[str, Knob("Whose all_reduces inside a host the measured ones are, in CUDA graphs: a serving "
                                  "engine's, by version (`vllm/0.24.0`: the newest measured one that is not newer; "
-                                 "without a version the newest), or of all the fastest. Other operations are NCCL's.",
+                                 "without a version the newest), or of all the fastest. vllm_fused: vLLM's, and up to "
+                                 "a size those that it fuses with the norm. Other operations are NCCL's.",
                                  choices=_Libraries())] = NCCL
+    exchange: Annotated[Exchange | None, Knob("Whose kernels the measured all_to_alls are: NCCL's (all_to_all), or "
+                                              "those that exchange tokens of experts, DeepEP's or TensorRT-LLM's in a "
+                                              "rack (nvlink_*), of which one takes half of a dispatch and a combine. "
+                                              "Left out: those of the workload's `exchange`.")] = None
     kernels: Annotated[KernelTimes | None, Knob("Operations that run as GPU kernels inside the innermost dim (groups "
                                                 "there, and phases there of groups over several dims), simulated cache "
                                                 "line by cache line, alone.")] = None

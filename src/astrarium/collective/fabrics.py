@@ -31,9 +31,10 @@ OF_TRAINING = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, Comm
 
 class Fabric(Struct, frozen=True):
     """`link`: bytes/ns out of one NPU as the data sheet has it. `ops`: op -> ranks -> lines (kind host); `lines`: of
-    two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link. `exchange`: lines of DeepEP's kernels
-    (dispatch, combine, and both `_low_latency`). `in_network`: the switch reduces (NVLink SHARP). `over`: op -> (hosts,
-    ranks per host) -> lines (kind hosts), measured with `host` inside the hosts."""
+    two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link. `exchange`: kernel (DeepEP's and
+    others that exchange tokens of experts) -> dispatch, combine -> (hosts, ranks per host) -> lines. `in_network`: the
+    switch reduces (NVLink SHARP). `over`: op -> (hosts, ranks per host) -> lines (kind hosts), measured with `host`
+    inside the hosts."""
 
     name: str
     kind: str
@@ -41,7 +42,7 @@ class Fabric(Struct, frozen=True):
     ops: Mapping[CommOp, Mapping[int, Lines]]
     lines: Lines
     like: tuple[Fabric, ...]
-    exchange: Mapping[str, Lines]
+    exchange: Mapping[str, Mapping[str, Mapping[tuple[int, int], Lines]]]
     in_network: bool = False
     over: Mapping[CommOp, Mapping[tuple[int, int], Lines]] = field(default_factory=dict)
     host: str = ""
@@ -85,8 +86,15 @@ def read(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Fabric:
                  for text, lines in by_ranks.items()} for op, by_ranks in tables.items()} if several else {}
     return Fabric(name, row["kind"], float(Bandwidth(row["link"])), ops, _lines(row.get("lines", ())),
                   tuple(_standing(read(other, rows), reduces) for other in row.get("like", ())),
-                  {phase: _lines(lines) for phase, lines in row.get("exchange", {}).items()},
+                  {kernel: {phase: {_group(text, f"collectives.{name}.exchange.{kernel}"): _lines(lines)
+                                    for text, lines in by_group.items()} for phase, by_group in phases.items()}
+                   for kernel, phases in row.get("exchange", {}).items()},
                   reduces, over, row.get("host", ""))
+
+
+def _group(text: str, where: str) -> tuple[int, int]:
+    """Hosts and ranks per host of "8" or "2x8"."""
+    return (1, int(text)) if text.isdecimal() else _layout(text, where)
 
 
 def _layout(text: str, where: str) -> tuple[int, int]:

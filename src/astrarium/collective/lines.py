@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["fit_line", "fit_lines", "least"]
+__all__ = ["between", "fastest", "fit_line", "fit_lines", "least", "mean", "smallest"]
 
 F64 = npt.NDArray[np.float64]
+T = TypeVar("T", float, F64)
 Line = tuple[float, float]
 
 
@@ -47,6 +49,32 @@ def fit_lines(x: F64, t: F64, most: int = 3, sparse: int = 2) -> list[Line]:
 def least(lines: Sequence[Line], x: F64) -> F64:
     """The time of each x [rows]."""
     return np.asarray(np.min([latency + slope * x for latency, slope in lines], axis=0), np.float64)
+
+
+def fastest(lines: Sequence[Line], sent: T, link: float) -> T:
+    """ns of `sent` bytes, one number or an array: least of the lines (latency, share of `link`)."""
+    return smallest([latency + sent / (share * link) for latency, share in lines])
+
+
+def smallest(values: list[T]) -> T:
+    """The least of numbers, or of arrays element by element."""
+    first: object = values[0]
+    found: T = min(values) if isinstance(first, float) else np.minimum.reduce(values)
+    return found
+
+
+def between(first: T, second: T, weight: float) -> T:
+    """`first` where `weight` is 0, `second` where it is 1, between them on a logarithmic scale."""
+    found: T = first ** (1 - weight) * second ** weight
+    return found
+
+
+def mean(values: list[T]) -> T:
+    """Geometric mean: of several fabrics that stand for one."""
+    found = values[0]
+    for number, value in enumerate(values[1:], 1):
+        found = between(found, value, 1 / (number + 1))
+    return found
 
 
 def _error(lines: F64, x: F64, t: F64) -> tuple[float, npt.NDArray[np.intp]]:

@@ -39,12 +39,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.collective.bandwidth import bus_factor
-from astrarium.collective.engines import FASTEST, NCCL, engine_ns, rows_of
+from astrarium.collective.engines import FASTEST, NCCL, library_ns, rows_of
 from astrarium.collective.fabrics import Fabric, Lines
+from astrarium.collective.lines import between, fastest, mean, smallest
 from astrarium.errors import UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["Layout", "best_busbw", "exchange_ns", "measured_ns", "message_ns", "rule_ns", "wire_ns"]
+__all__ = ["Layout", "best_busbw", "measured_ns", "message_ns", "rule_ns", "wire_ns"]
 
 F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
@@ -77,30 +78,30 @@ def measured_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabri
         return 0.0 * payload
     link = host_link or host.link
     if group.hosts == 1:
-        return _mean([_in_host(op, payload, group.per_host, each, link, library) for each in host.measured])
+        return mean([_in_host(op, payload, group.per_host, each, link, library) for each in host.measured])
     if nics is None:
         raise UnsupportedError("fabric", f"a group of {group.hosts} hosts needs the fabric between them")
     if op not in _OVER_HOSTS:
         raise _no_rows(op, nics, _OVER_HOSTS)
     rate = nic_link or nics.link
-    return rule_ns(op, payload, group, host, nics, host_link=link, nic_link=rate) * _mean(
+    return rule_ns(op, payload, group, host, nics, host_link=link, nic_link=rate) * mean(
         [_quotient(op, payload, group, host, each, link, rate) for each in nics.measured])
 
 
 def _in_host(op: CommOp, payload: T, ranks: int, host: Fabric, link: float, library: str) -> T:
     """ns inside one host: of an engine's kernels where it has any for the operation and group, else of NCCL's."""
     rows = rows_of(host, library, ranks) if library != NCCL and op == CommOp.ALL_REDUCE else ()
-    times = [engine_ns(payload, ranks, each, host, link) for each in rows]
+    times = [library_ns(payload, ranks, rows, host, link)] if rows else []
     if not rows or library == FASTEST:
         times.append(_one_host(op, payload, ranks, host, link))
-    return _smallest(times)
+    return smallest(times)
 
 
 def rule_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
             nic_link: float | None = None) -> T:
     """ns of an operation of several hosts by the rule of this module, from lines of an all_reduce of two alone."""
     before, wire = wire_ns(op, payload, group, host, nics, host_link=host_link, nic_link=nic_link)
-    return before + _mean([_over_hosts(op, wire, group.hosts, each.lines) for each in nics.measured])
+    return before + mean([_over_hosts(op, wire, group.hosts, each.lines) for each in nics.measured])
 
 
 def _quotient(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric, link: float, rate: float) -> T:
@@ -114,12 +115,12 @@ def _quotient(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric,
     def quotient(hosts: int) -> T:
         at = Layout(group.per_host, hosts)
         rule = rule_ns(op, payload, at, host, nics, host_link=link, nic_link=rate)
-        measured = _least(rows[hosts], payload * bus_factor(op, at.ranks), rate * group.per_host)
+        measured = fastest(rows[hosts], payload * bus_factor(op, at.ranks), rate * group.per_host)
         return measured / rule
 
     if below == above:
         return quotient(below)
-    return _between(quotient(below), quotient(above), log2(group.hosts / below) / log2(above / below))
+    return between(quotient(below), quotient(above), log2(group.hosts / below) / log2(above / below))
 
 
 def wire_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
@@ -129,7 +130,7 @@ def wire_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric, *
     wire = _nic_bytes(op, group) / (group.per_host * (nic_link or nics.link))
     if group.per_host == 1:
         return 0.0, payload * wire
-    before = _mean([_lines(op, group.per_host, each)[0][0] for each in host.measured])
+    before = mean([_lines(op, group.per_host, each)[0][0] for each in host.measured])
     return before, payload * max(wire, _host_bytes(op, group) / best_busbw(op, group.per_host, host, host_link))
 
 
@@ -141,56 +142,23 @@ def message_ns(size: float, fabric: Fabric, link: float | None = None) -> float:
     """
     rate = link or fabric.link
     if fabric.kind == "host":
-        return _mean([_least(_lines(CommOp.ALL_TO_ALL, 4, each), size, rate) for each in fabric.measured])
-    return _mean([_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured])
-
-
-def exchange_ns(phase: str, sent: T, host: Fabric, link: float | None = None) -> T:
-    """ns of a DeepEP kernel (`dispatch`, `combine`, either with `_low_latency`) in which a rank sends `sent` bytes to
-    the other ranks of its host. Raises UnsupportedError where it was not measured."""
-    if any(phase not in each.exchange for each in host.measured):
-        known = sorted(set.intersection(*(set(each.exchange) for each in host.measured)))
-        raise UnsupportedError("fabric", f"DeepEP's {phase[:60]} was not measured on {host.name}",
-                               expected="one of " + ", ".join(known) if known else "another fabric")
-    return _mean([_least(each.exchange[phase], sent, link or host.link) for each in host.measured])
+        return mean([fastest(_lines(CommOp.ALL_TO_ALL, 4, each), size, rate) for each in fabric.measured])
+    return mean([_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured])
 
 
 def best_busbw(op: CommOp, ranks: int, host: Fabric, link: float | None = None) -> float:
     """Bus bandwidth (bytes/ns) of the largest payloads of `op` among `ranks` of one host."""
     rate = link or host.link
-    return rate * _mean([max(share for _, share in _lines(op, ranks, each)) for each in host.measured])
-
-
-def _mean(values: list[T]) -> T:
-    """Geometric mean: of several fabrics that stand for one."""
-    found = values[0]
-    for number, value in enumerate(values[1:], 1):
-        found = _between(found, value, 1 / (number + 1))
-    return found
-
-
-def _between(first: T, second: T, weight: float) -> T:
-    found: T = first ** (1 - weight) * second ** weight
-    return found
-
-
-def _smallest(values: list[T]) -> T:
-    first: object = values[0]
-    found: T = min(values) if isinstance(first, float) else np.minimum.reduce(values)
-    return found
+    return rate * mean([max(share for _, share in _lines(op, ranks, each)) for each in host.measured])
 
 
 def _one_host(op: CommOp, payload: T, ranks: int, host: Fabric, link: float) -> T:
     bus = payload * bus_factor(op, ranks)
     below, above = _around(op, ranks, host)
     if below == above:
-        return _least(_lines(op, ranks, host), bus, link)
-    first, second = (_least(_lines(op, count, host), bus, link) for count in (below, above))
-    return _between(first, second, log2(ranks / below) / log2(above / below))
-
-
-def _least(lines: Lines, bus: T, link: float) -> T:
-    return _smallest([latency + bus / (share * link) for latency, share in lines])
+        return fastest(_lines(op, ranks, host), bus, link)
+    first, second = (fastest(_lines(op, count, host), bus, link) for count in (below, above))
+    return between(first, second, log2(ranks / below) / log2(above / below))
 
 
 def _around(op: CommOp, ranks: int, host: Fabric) -> tuple[int, int]:
@@ -258,4 +226,4 @@ def _nic_bytes(op: CommOp, group: Layout) -> float:
 def _over_hosts(op: CommOp, wire: T, hosts: int, lines: Lines) -> T:
     crossings = {CommOp.ALL_REDUCE: 2 * log2(hosts), CommOp.ALL_TO_ALL: 1.0}.get(op, hosts - 1.0)
     own, crossing = (2.0 if op == CommOp.ALL_REDUCE else 1.0), lines[0][0] / 2
-    return _smallest([latency * own / 2 + (crossings - own) * crossing + wire / share for latency, share in lines])
+    return smallest([latency * own / 2 + (crossings - own) * crossing + wire / share for latency, share in lines])

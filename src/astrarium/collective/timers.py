@@ -14,6 +14,7 @@ import numpy.typing as npt
 from astrarium import registry
 from astrarium.collective.config import Collective
 from astrarium.collective.engines import NCCL, rows_of
+from astrarium.collective.exchange import ALL_TO_ALL, exchange_ns, exchange_rows
 from astrarium.collective.fabrics import Fabric, fabric, names
 from astrarium.collective.measured import Layout, measured_ns
 from astrarium.errors import InputError, UnsupportedError
@@ -41,46 +42,60 @@ last member to the end of all. A timer raises InputError for what it does not kn
 
 
 def timer_of(collective: Collective) -> Timer:
-    """The timer that `collective.model` and `library` name."""
-    if collective.library != NCCL:      # which the model `measured` alone has
-        return partial(measured, library=collective.library)
+    """The timer that `collective.model`, `library` and `exchange` name."""
+    exchange = collective.exchange or ALL_TO_ALL
+    if collective.model == "measured" and (collective.library, exchange) != (NCCL, ALL_TO_ALL):
+        return partial(measured, library=collective.library, exchange=exchange)
     return cast(Timer, registry.load("timer", collective.model))
 
 
 def times(collective: Collective, op: CommOp, payloads: F64, ways: Sequence[Way]) -> F64:
     """ns [payloads] of collectives of the same group: what the timer says of each."""
     if collective.model == "measured":
-        return measured(op, payloads, ways, library=collective.library)
+        return measured(op, payloads, ways, collective.library, collective.exchange or ALL_TO_ALL)
     timer = timer_of(collective)
     return np.array([timer(op, float(size), ways) for size in payloads], np.float64)
 
 
-def measured(op: CommOp, payload: T, ways: Sequence[Way], library: str = NCCL) -> T:
+def measured(op: CommOp, payload: T, ways: Sequence[Way], library: str = NCCL, exchange: str = ALL_TO_ALL) -> T:
     """ns of a collective from tables of measurements: inside one host, or over several."""
     (host, inside), (nics, outside) = _split(ways)
     layout = Layout(prod(way.ranks for way in inside), prod(way.ranks for way in outside))
     first = host or nics
     if first is None:
         return 0.0 * payload
-    return measured_ns(op, payload, layout, first, nics, host_link=_slowest(inside), nic_link=_slowest(outside),
-                       library=library)
+    links = {"host_link": _slowest(inside), "nic_link": _slowest(outside)}
+    if op == CommOp.ALL_TO_ALL and exchange != ALL_TO_ALL:
+        return exchange_ns(exchange, payload, layout, first, nics, **links)
+    return measured_ns(op, payload, layout, first, nics, library=library, **links)
 
 
-def named(ways: Sequence[Way], op: CommOp | None = None, library: str = NCCL) -> str:
+def named(ways: Sequence[Way], op: CommOp | None = None, collective: Collective | None = None) -> str:
     """The fabrics of a group's dims in words; of one without rows also those whose rows it takes. Of an operation also
-    the engine whose it is (`library`), and a number of ranks beyond all rows."""
+    the engine or the kernel whose it is, and a number of ranks beyond all rows."""
     known = [fabric(way.fabric, f"{way.path}.fabric") for way in ways if way.fabric is not None]
     rows = {each.name: ", ".join(other.name for other in each.like) for each in known}
     text = " + ".join(name + (f" (rows of {others})" if others else "") for name, others in rows.items())
-    if op is None or len(rows) != 1 or known[0].kind != "host":
-        return text
-    ranks = prod(way.ranks for way in ways)
+    whose = "" if op is None or collective is None or len(known) < len(ways) else _whose(ways, op, collective)
+    return f"{text}: {whose}" if whose else text
+
+
+def _whose(ways: Sequence[Way], op: CommOp, collective: Collective) -> str:
+    """Whose rows an operation takes, where it is not NCCL with rows of as many ranks."""
+    (host, inside), (nics, outside) = _split(ways)
+    layout = Layout(prod(way.ranks for way in inside), prod(way.ranks for way in outside))
+    over = host if nics is None else nics
+    exchange, library = collective.exchange or ALL_TO_ALL, collective.library
+    if over is not None and op == CommOp.ALL_TO_ALL and exchange != ALL_TO_ALL:
+        return exchange_rows(exchange, layout, over)
+    if over is None or over.kind != "host":
+        return ""
     engines = [] if library == NCCL or op != CommOp.ALL_REDUCE else [
-        each.text for host in known[0].measured for each in rows_of(host, library, ranks)]
-    beyond = [max(host.ops[op]) for host in known[0].measured if max(host.ops.get(op, {0: ()})) < ranks]
+        rows.text for each in over.measured for rows in rows_of(each, library, layout.ranks)]
+    beyond = [max(each.ops[op]) for each in over.measured if max(each.ops.get(op, {0: ()})) < layout.ranks]
     if engines:
-        return f"{text}: {', '.join(dict.fromkeys(engines))}"
-    return text + (f": nccl, {ranks} GPUs from rows of up to {max(beyond)}" if beyond else "")
+        return ", ".join(dict.fromkeys(engines))
+    return f"nccl, {layout.ranks} GPUs from rows of up to {max(beyond)}" if beyond else ""
 
 
 def _split(ways: Sequence[Way]) -> tuple[tuple[Fabric | None, list[Way]], tuple[Fabric | None, list[Way]]]:

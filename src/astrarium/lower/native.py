@@ -21,6 +21,7 @@ from astrarium.lower.in_switch import carried, each_its_own, within_groups
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_plugins import has_medium
+from astrarium.lower.native_timed import pools_differ
 from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
@@ -65,7 +66,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
                       lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes,
                                         cache.get("by size", lambda: by_size(work.groups))))
     trees = design.network.fabric is not None and bool(design.network.fabric.in_switch)
-    kinds = each_its_own(kinds) if trees else kinds
+    kinds = each_its_own(kinds) if trees or pools_differ(design) else kinds
     table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins), kept, kinds)
     columns = cache.get(("columns", kinds[0].tobytes(), key), lambda: _columns(rows, table))
     settings = table.settings(columns.collectives)

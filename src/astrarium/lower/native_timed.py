@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from astrarium.cache import Cache
 from astrarium.collective import timers
 from astrarium.collective.bandwidth import payload
+from astrarium.collective.config import Collective
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.kernels import KernelTimes
 from astrarium.collective.timers import Timer, Way
@@ -22,7 +23,11 @@ from astrarium.engine.plan import Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError, PluginError, UnsupportedError
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["Timed", "timer_of", "with_kernels"]
+if TYPE_CHECKING:
+    from astrarium.workload.inference.config import Inference
+    from astrarium.workload.inference.disaggregated import Disaggregated
+
+__all__ = ["Timed", "collective_of", "pools_differ", "timer_of", "times_of", "with_kernels"]
 
 Timed = Callable[[CommOp, int, Sequence[SubDim], npt.NDArray[np.int32]], CollectivePlan | None]
 
@@ -119,16 +124,48 @@ def _timer_of(design: Design) -> Timed | None:
     name = design.collective.model
     if name == "simulated":
         return None
-    timer = timers.timer_of(design.collective)
 
     def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan:
-        ways = _ways(design, shape, npus)
-        time = _time(name, timer, op, payload(op, size, npus.size), ways)
-        fabrics = timers.named(ways, op, design.collective.library)
+        ways, said = _ways(design, shape, npus), collective_of(design, npus)
+        time = _time(name, timers.timer_of(said), op, payload(op, size, npus.size), ways)
+        fabrics = timers.named(ways, op, said)
         return CollectivePlan(int(op), size, (), lasts=max(1, int(to_ps([time])[0])),
                               how=f"{name}: {fabrics}" if fabrics else name)
 
     return plan
+
+
+def pools_differ(design: Design) -> bool:
+    """Whether groups that lie alike may take different times: pools exchange tokens of experts in different ways."""
+    if design.workload.tag != "disaggregated" or design.collective.exchange is not None:
+        return False
+    pools = cast("Disaggregated", design.workload)
+    return pools.prefill.exchange != pools.decode.exchange
+
+
+def collective_of(design: Design, npus: npt.NDArray[np.int32]) -> Collective:
+    """The design's collectives for a group of NPUs: the exchange that is left out is that of the group's workload."""
+    if design.collective.exchange is not None or design.workload.tag not in ("inference", "disaggregated"):
+        return design.collective
+    if design.workload.tag == "disaggregated":
+        pools, placement = cast("Disaggregated", design.workload), design.system.placement
+        rank = int(npus[0]) if isinstance(placement, str) else list(placement).index(int(npus[0]))
+        exchange = (pools.prefill if rank < pools.prefill.ranks else pools.decode).exchange
+    else:
+        exchange = cast("Inference", design.workload).exchange
+    return design.collective if exchange == "all_gather" else replace(design.collective, exchange=exchange)
+
+
+def times_of(design: Design, op: CommOp, sizes: npt.NDArray[np.int64], npus: npt.NDArray[np.int32]
+             ) -> npt.NDArray[np.int64]:
+    """ps [sizes] that the design's timer says of one operation of a group of NPUs, as a run rounds them; `sizes` in
+    bytes as nodes of a trace have them. Raises UnsupportedError where messages say how long collectives take."""
+    if design.collective.model == "simulated":
+        raise UnsupportedError("collective.model", "simulated: messages say how long a collective takes",
+                               expected="measured")
+    whole = np.asarray(sizes * payload(op, 1, npus.size), np.float64)
+    found = timers.times(collective_of(design, npus), op, whole, _ways(design, (SubDim(FLAT, npus.size, 1),), npus))
+    return np.maximum(1, to_ps(found))
 
 
 def _time(name: str, timer: Timer, op: CommOp, size: float, ways: Sequence[Way]) -> float:

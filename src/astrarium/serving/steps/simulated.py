@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = ["Known", "Simulated", "TransferTimes"]
 I64 = npt.NDArray[np.int64]
 Known = MutableMapping[tuple[object, ...], int]
 NAMES = (("step", 1.0), ("", 1.0))
+TYPICAL = 1024      # tokens of a cache
 
 
 class Simulated(Struct, frozen=True):
@@ -131,6 +133,15 @@ class TransferTimes(Struct, frozen=True):
             parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
             self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)), self.kept)
         return self.known[key]
+
+    def shares(self, front: int, back: int) -> tuple[float, float]:
+        """Parts of a transfer in which the busiest rank of each side is busy: its bytes over the most of any rank."""
+        sizes: tuple[Counter[int], Counter[int]] = Counter(), Counter()
+        for each in cache_transfers(self.fronts[front], self.backs[back], TYPICAL):
+            sizes[0][each.source] += each.size
+            sizes[1][each.target] += each.size
+        out, into = (max(side.values(), default=1) for side in sizes)
+        return out / max(out, into), into / max(out, into)
 
 
 def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer], kept: Kept) -> int:
