@@ -88,6 +88,9 @@ def test_kernels() -> None:
                Kernel("pointwise", "bf16", (), 1.0, 0.0, 10**9)]
     assert repeated_bytes(kernels, 1000.0)[:3].tolist() == [4 * one, 4 * one, 3 * one]
     assert repeated_bytes(kernels, 2000.0)[3] == 2 * one
+    layer = Kernel("grouped_gemm", "bf16", (4, 1200, 200, 100, 200, 1, 0), 1.0, 0.0, 0)     # [100] to [200] to [100]
+    back = float(repeated_bytes([gemm((4, 300, 100, 200))], 1000.0)[0])
+    assert repeated_bytes([layer], 1000.0) == [4 * one + back]
     assert repeated_bytes(kernels, 1e9).tolist() == [0] * 5 == [*repeated_bytes(kernels[4:], 1.0), 0, 0, 0, 0]
 
 

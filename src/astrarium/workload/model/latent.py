@@ -87,7 +87,7 @@ def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: 
         *made, join = _absorbed_query(weights, part.name, f"[batch,seq{part.dim},heads,")
         absorbed, joins = absorbed + made, [*joins, join]
         scores += joined(part, _absorbed(kind, options, weights, part))
-    return [*ops, *absorbed, *fused("rope", [*turned, *(_cached() if owner else []), *joins]), *scores]
+    return [*ops, *absorbed, *fused("rope", [*turned, *(_cached() if owner else [])]), *joins, *scores]
 
 
 def _stages(ops: Sequence[Op]) -> tuple[list[Op], list[Op], list[Op], list[Op]]:
@@ -163,10 +163,11 @@ def _expanded(weights: dict[str, str], name: str = "", source: str = "cn[batch,s
 
 
 def _absorbed_query(weights: dict[str, str], name: str, heads: str) -> list[Op]:
-    """Queries that meet latents: their unrotated part times the matrix that makes keys, beside the rotated part."""
+    """Queries that meet latents: their unrotated part times the matrix that makes keys, beside the rotated part. In
+    engines the product and the rotation write both into one tensor (TensorRT-LLM's fused_q)."""
     return [point(f"split_query{name}", f"q{heads}qk_size] -> qn{name}{heads}nope_size]", 0, saves="nothing"
                   )._replace(view=True),
             linear("k_up", f"qn{name}{heads}nope_size]", "kv_rank,heads,nope_size", f"ql{name}{heads}kv_rank]",
                    weights, bias=False)._replace(name=f"k_up{name}"),
             point(f"join_query{name}", f"ql{name}{heads}kv_rank] + qr{heads}qk_size] -> qa{name}{heads}latent]", 0,
-                  saves="nothing")]
+                  saves="nothing")._replace(view=True)]
