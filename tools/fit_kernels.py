@@ -41,6 +41,7 @@ OTHERS = ("b60",)               # devices that the model of all is tried on, not
 TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300}
 ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
 ENOUGH = 30_000
+RARE = 0.1                      # weight of the rows of a small table in a part, all together
 CACHES = ("bf16", "fp8")        # formats of caches in the tables
 DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
@@ -95,6 +96,13 @@ def large(rows: Rows, family: str) -> Any:
     return rows.shape[1] >= 1024 if family == "experts" else rows.shape[4] >= 1024
 
 
+def rare(rows: Rows, family: str) -> Any:
+    """Rows of a small table among those of a large one: absorbed products, prompts of latent attention."""
+    if family == "gemm":
+        return rows.shape[0] > 1
+    return rows.shape[5] != rows.shape[6] if family == "attention" else np.zeros(len(rows.ns), np.bool_)
+
+
 def loss_of(family: str, rows: int) -> str:
     """What a part of so many rows, held-out ones too, is fitted by."""
     return "MAE" if family in ABSOLUTE and rows >= ENOUGH else "RMSE"
@@ -106,6 +114,8 @@ def fit(rows: Rows, family: str, precision: str, machine: Machine, loss: str) ->
     x, y = target(rows, family, precision, machine, variants)
     big = large(rows, family)
     weight = np.where(big, max(1.0, (~big).sum() / max(1, big.sum())), 1.0)
+    few = rare(rows, family)
+    weight[few] = max(1.0, RARE * weight.sum() / max(1, few.sum()))
     rough = boost(x, y, weight, 60)
     keep = np.abs(y - rough.predict(x.T)) < 1
     return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family], loss)), variants
@@ -123,10 +133,11 @@ def caches_of(rows: Rows, family: str) -> dict[str, tuple[str, ...]]:
 def about(rows: Rows, family: str) -> dict[str, Any]:
     """What a part says of its variants: caches, numbers of rows, layers of experts."""
     names, counts = np.unique(rows.variant, return_counts=True)
-    layers = {name: tuple(sorted({(round(groups * share), round(taken)) for groups, taken, share
-                                  in rows.shape[[0, 3, 5]][:, rows.variant == name].T}))
-              for name in (names.tolist() if family == "experts" else ())}
-    return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "layers": layers}
+    columns = {"experts": (0, 5, 3), "attention": (5, 6), "decode": (5, 6)}.get(family, ())
+    sites = {name: tuple(sorted({(round(first[0] * (first[1] if len(first) > 1 else 1)), round(last)) for *first, last
+                                 in rows.shape[list(columns)][:, rows.variant == name].T}))
+             for name in (names.tolist() if columns else ())}
+    return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "sites": sites}
 
 
 def fastest(rows: Rows) -> str:

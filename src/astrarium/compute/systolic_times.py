@@ -17,6 +17,7 @@ from astrarium.compute.kernels.predict import KINDS, STREAMS, extra_bytes
 from astrarium.compute.replay import replayed
 from astrarium.compute.timed import split, with_operators
 from astrarium.errors import InputError, nearest
+from astrarium.vocab import products_of as matrices_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,14 +60,14 @@ def products_of(kernel: Kernel) -> tuple[Product, ...]:
     """The products that a kernel runs: one of a gemm; of attention the scores and what they weigh, backward five (the
     scores again, and the gradients of weights, values, queries and keys). Query heads that share a key head are rows of
     one product. Raises InputError for a shape that its kind cannot have."""
-    if len(kernel.shape) != (4 if kernel.kind in MATRIX else 7) or min(kernel.shape) < 1:
+    wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
+    if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1:
         raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
-                         expected=f"{4 if kernel.kind in MATRIX else 7} positive numbers")
+                         expected=" or ".join(map(str, wanted)) + " positive numbers")
     if kernel.kind == "gemm":
         return (Product(*kernel.shape),)
     if kernel.kind == "grouped_gemm":
-        groups, m, n, k = kernel.shape
-        return (Product(groups, ceil(m / groups), n, k),)
+        return tuple(Product(groups, ceil(m / groups), n, k) for groups, m, n, k in matrices_of(kernel))
     batch, heads, kv_heads, queries, keys, long, value = kernel.shape
     each, rows = batch * min(heads, kv_heads), queries * ceil(heads / kv_heads)
     scores, mixed = Product(each, rows, keys, long), Product(each, rows, value, keys)

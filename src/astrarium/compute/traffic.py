@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.compute.kernels.machine import BYTES
+from astrarium.vocab import products_of
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.compute import ComputeNodes
@@ -46,16 +47,18 @@ def _again(u: F64, v: F64, w: F64, buffer: float) -> F64:
 def repeated_bytes(kernels: Sequence[Kernel], buffer: float) -> F64:
     """Bytes [kernels] that the operands of products pass beyond once, over all launches; 0 for other kernels."""
     found = np.zeros(len(kernels))
-    chosen = [number for number, kernel in enumerate(kernels) if kernel.kind in ("gemm", "grouped_gemm")]
-    if not chosen:
+    pairs = [(number, shape) for number, kernel in enumerate(kernels) if kernel.kind in ("gemm", "grouped_gemm")
+             for shape in products_of(kernel)]
+    if not pairs:
         return found
-    shapes = np.array([kernels[number].shape for number in chosen], np.float64)
+    chosen = [number for number, _ in pairs]
+    shapes = np.array([shape for _, shape in pairs], np.float64)
     width = np.array([WIDTH[kernels[number].precision] for number in chosen])
     batch, m, n, k = shapes.T
     grouped = np.array([kernels[number].kind == "grouped_gemm" for number in chosen])
     rows = np.where(grouped, m / batch, m)
     times = batch * [max(1, kernels[number].launches) for number in chosen]
-    found[chosen] = times * _again(rows * k * width, k * n * width, rows * n * width, buffer)
+    np.add.at(found, chosen, times * _again(rows * k * width, k * n * width, rows * n * width, buffer))
     return found
 
 

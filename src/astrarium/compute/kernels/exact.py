@@ -36,8 +36,9 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
     for number, kernel in enumerate(kernels if clock == 1 else ()):
         if kernel.kind in STREAMS or kernel.kind == "grouped_gemm":
             continue
-        family, precision, held, shape, times = normalised(kernel)
-        variants = model.candidates(family, precision, held, framework)
+        asked = normalised(kernel)
+        family, precision, held, shape, times = asked
+        variants = model.candidates(family, precision, held, framework, asked.site)
         found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]
         measured = [row for row in found if row is not None]
         if measured:

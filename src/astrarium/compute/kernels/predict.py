@@ -11,7 +11,7 @@ import numpy as np
 
 from astrarium.compute.kernels.backward import slowdown
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
-from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Layer
+from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
@@ -45,8 +45,10 @@ class Asked(NamedTuple):
     times: float
 
     @property
-    def layer(self) -> Layer | None:
-        """Of a whole layer of experts: (experts, columns that they take)."""
+    def site(self) -> Site | None:
+        """The model whose kernel it is, as far as rows tell models apart (see model.Part)."""
+        if self.family in ("attention", "decode"):
+            return round(self.shape[5]), round(self.shape[6])
         whole = self.family == "experts" and self.shape[4] > 0
         return (round(self.shape[0] * self.shape[5]), round(self.shape[3])) if whole else None
 
@@ -134,18 +136,18 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
     moved = np.array([kernels[number].bytes for number in streams], np.float64)
     out[streams] = launches * stream_ns(model.machine, moved / launches)
-    groups: dict[tuple[str, str, str, Layer | None], list[tuple[int, Asked]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, Site | None], list[tuple[int, Asked]]] = defaultdict(list)
     for number, kernel in enumerate(kernels):
         if kernel.kind in STREAMS:
             continue
         if kernel.kind in KINDS:
             asked = normalised(kernel)
-            groups[asked.family, asked.precision, asked.held, asked.layer].append((number, asked))
+            groups[asked.family, asked.precision, asked.held, asked.site].append((number, asked))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",
                              expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
-    for (family, precision, held, layer), members in groups.items():
-        variants = model.candidates(family, precision, held, framework, layer)
+    for (family, precision, held, site), members in groups.items():
+        variants = model.candidates(family, precision, held, framework, site)
         at = np.array([number for number, _ in members])
         shape = np.array([asked.shape for _, asked in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([asked.times for _, asked in members])

@@ -74,6 +74,14 @@ def _gemm(table: Columns) -> tuple[list[Any], Any]:
     return [np.ones(len(table["m"])), table["m"], table["n"], table["k"]], table["gemm_dtype"]
 
 
+def _absorbed(table: Columns) -> tuple[list[Any], Any]:
+    """Products with a matrix for each head that latent attention absorbs: keys' before, values' behind."""
+    one = np.ones(len(table["num_tokens"]))
+    before = np.array(["pre" in name for name in table["op_name"]])
+    return [table["num_heads"], table["num_tokens"], np.where(before, 512 * one, 128 * one),
+            np.where(before, 128 * one, 512 * one)], np.where(table["bmm_dtype"] == "bfloat16", "bfloat16", "")
+
+
 def _visible(queries: F64, window: F64) -> F64:
     """Part of queries x queries that a causal mask with a sliding window (0: none) leaves."""
     wide = np.where(window > 0, np.minimum(window, queries), queries)
@@ -93,6 +101,14 @@ def _attention(table: Columns) -> tuple[list[Any], Any]:
     queries = table["isl"].astype(float)
     return [table["batch_size"], table["num_heads"], kv, queries, queries, long, long, _visible(queries, window),
             cache], table["attn_dtype"]
+
+
+def _latent_prompt(table: Columns) -> tuple[list[Any], Any]:
+    """Prompts of latent attention with a key and a value for every head, of the lengths of DeepSeek-V3."""
+    heads, queries = table["num_heads"].astype(float), table["isl"].astype(float)
+    one, cache = np.ones(len(heads)), np.where(table["kv_cache_dtype"] == "fp8", 1.0, 2.0)
+    return [table["batch_size"], heads, heads, queries, queries, 192 * one, 128 * one, _visible(queries, 0 * one),
+            cache], table["mla_dtype"]
 
 
 def _decode(table: Columns) -> tuple[list[Any], Any]:
@@ -120,13 +136,15 @@ def _experts(table: Columns) -> tuple[list[Any], Any]:
             skew], table["moe_dtype"]
 
 
-SHAPES: Mapping[str, tuple[str, str, Callable[[Columns], tuple[list[Any], Any]]]] = {
-    "gemm": ("gemm", "gemm_perf", _gemm),
-    "attention": ("attention", "context_attention_perf", _attention),
-    "decode": ("attention", "generation_attention_perf", _decode),
-    "mla": ("mla", "generation_mla_perf", _latent),
-    "experts": ("moe", "moe_perf", _experts),
+Shape = Callable[[Columns], tuple[list[Any], Any]]
+SHAPES: Mapping[str, tuple[tuple[str, str, Shape], ...]] = {
+    "gemm": (("gemm", "gemm_perf", _gemm), ("mla_bmm", "mla_bmm_perf", _absorbed)),
+    "attention": (("attention", "context_attention_perf", _attention), ("mla", "context_mla_perf", _latent_prompt)),
+    "decode": (("attention", "generation_attention_perf", _decode),),
+    "mla": (("mla", "generation_mla_perf", _latent),),
+    "experts": (("moe", "moe_perf", _experts),),
 }
+"""Class -> (folder, table, shape of its rows)."""
 
 
 def read(device: str, family: str) -> Rows:
@@ -135,25 +153,29 @@ def read(device: str, family: str) -> Rows:
     Where a framework measured attention with several kernels, rows of its slower fall-back (Triton) are left out; of
     several rows of one shape the fastest counts, which the framework would pick.
     """
-    folder, name, shape_of = SHAPES[family]
-    parts: list[Rows] = []
-    for variant, path in tables(device, folder, name):
-        table = _columns(path)
-        shape, precision = shape_of(table)
-        named = np.array([PRECISIONS.get(p, "") for p in precision])
-        source = table["kernel_source"].astype(str)
-        fast = np.array([not any(slow in s for slow in SLOW) for s in source])
-        real = {each for each in PRECISIONS.values() if not artefact(device, family, each, variant)}
-        keep = np.isin(named, list(real)) & (table["latency"] > 0)
-        keep &= fast if folder == "attention" and fast.any() else True
-        rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
-                    table["latency"] * 1e6)
-        parts.append(_fastest(rows.where(keep)))
+    parts = [_rows(device, family, folder, variant, path, shape_of) for folder, name, shape_of in SHAPES[family]
+             for variant, path in tables(device, folder, name)]
     if not parts:
         none = np.zeros(0, np.str_)
         parts.append(Rows(np.zeros((0, 0)), none, none, np.zeros(0)))
     return Rows(np.concatenate([p.shape for p in parts], 1), np.concatenate([p.precision for p in parts]),
                 np.concatenate([p.variant for p in parts]), np.concatenate([p.ns for p in parts]))
+
+
+def _rows(device: str, family: str, folder: str, variant: str, path: Path, shape_of: Shape) -> Rows:
+    """The rows of one table."""
+    table = _columns(path)
+    shape, precision = shape_of(table)
+    named = np.array([PRECISIONS.get(p, "") for p in precision])
+    source = table["kernel_source"].astype(str)
+    fast = np.array([not any(slow in s for slow in SLOW) for s in source])
+    table_of = {"mla": "latent prompt"}.get(folder, family) if family == "attention" else family
+    real = {each for each in PRECISIONS.values() if not artefact(device, table_of, each, variant)}
+    keep = np.isin(named, list(real)) & (table["latency"] > 0)
+    keep &= fast if folder == "attention" and fast.any() else True
+    rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
+                table["latency"] * 1e6)
+    return _fastest(rows.where(keep))
 
 
 def _fastest(rows: Rows) -> Rows:
