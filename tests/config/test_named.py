@@ -115,8 +115,8 @@ def test_a_written_design_reads_back_equal(tmp_path: Path) -> None:
     ("memory: {lik: h100_sxm}\n" + NETWORK, r"memory.lik: unknown key 'lik'; .*did you mean 'like'"),
     ("network: dgx_h100", r"yaml:2: network: .*'dgx_h100' is not known; .*did you mean 'dgx_h100_nvswitch'"),
     ("network: {like: gb200_nvl72, bogus: 1}", r"network.bogus: unknown key 'bogus'"),
-    ("network: {like: gb200_nvl72}", r"dims\[0\].latency: is missing, and gb200_nvl72 does not say it; expected "
-                                     r"`like: gb200_nvl72` and beside it latency: a time with its unit"),
+    ("network: {like: mi355x_platform}", r"dims\[0\].latency: is missing, and mi355x_platform does not say it; "
+                                         r"expected `like: mi355x_platform` and beside it latency: a time with its u"),
     ("network: infiniband_ndr", r"dims\[0\].npus: is missing, and infiniband_ndr does not say it"),
     ("network: {dims: [dgx_h100_nvswitch, infiniband_nrd]}", r"dims\[1\]: .*did you mean 'infiniband_ndr'"),
     ("network: 8", r"network: 8 is a whole number; expected a name of the catalog \(`astrarium list network`\)"),

@@ -89,6 +89,43 @@ def test_replicas_are_servers() -> None:
     assert two.finish.tolist() == one.finish.tolist() * 2
 
 
+EXPERTS = {"family": "decoder", "layers": 2, "d_model": 1024, "heads": 8, "ffn": 4096, "vocab": 32_000,
+           "moe": {"experts": 8, "top_k": 2}}
+
+
+@pytest.mark.parametrize(("layout", "servers"), [
+    ({"tp": 1, "dp": 4, "ep": 4}, 1), ({"tp": 2, "dp": 2, "ep": 4, "exchange": "all_gather"}, 1),
+    ({"tp": 1, "dp": 4, "ep": 2}, 2)])
+def test_ranks_that_share_experts_are_one_server(layout: dict[str, Any], servers: int) -> None:
+    """A request on each rank of dp takes as long as the batch; so does one alone: the other ranks run along."""
+    base = design("h100_sxm", "450 GB/s", model=EXPERTS, batch=4, **layout)
+    work, dp = base.workload, layout["dp"]
+    assert isinstance(work, Inference)
+    served = serve(base, ClosedLoop(concurrency=dp, count=dp, prompt=100, output=3), None, EXACT)
+    steps = [ar.simulate(ar.replace(base, "workload", Inference(work.model, batch=dp, **layout, **fields)))
+             for fields in ({"phase": "prefill", "prompt": 100}, {"phase": "decode", "context": 100},
+                            {"phase": "decode", "context": 101})]
+    assert served.servers == servers
+    assert served.finish.tolist() == [sum(step.makespan_ps for step in steps)] * dp
+    alone = serve(base, ClosedLoop(concurrency=1, count=1, prompt=100, output=3), None, EXACT)
+    assert alone.finish.tolist() == served.finish.tolist()[:1]
+
+
+def test_pools_may_share_experts() -> None:
+    """The cache goes from the rank of dp that has it, so it takes as long as between two single ranks."""
+    def served(front: dict[str, int], back: dict[str, int]) -> float:
+        work = Disaggregated(model=EXPERTS, prefill=front, decode=back, prompt=500, generated=3, batch=4)
+        chip = catalog.device("h100_sxm")
+        base = ar.Design(workload=work, compute=ar.Roofline(**chip.compute), memory=ar.Memory(**chip.memory),
+                         network=ar.Network([ar.Switch(work.ranks, bandwidth="10 GB/s", latency="500 ns")]))
+        found = serve(base, ClosedLoop(concurrency=1, count=1, prompt=500, output=2), None, EXACT)
+        return float(found.finish[0] - found.first[0])
+
+    sent = 2 * 2 * 500 * 1024 * 2 / 10e9 * 1e12         # keys and values of two layers
+    assert served({"dp": 4, "ep": 4}, {"tp": 1}) - served({"tp": 1}, {"tp": 1}) == pytest.approx(0, abs=sent / 100)
+    assert served({"tp": 1}, {"dp": 2, "ep": 2}) > sent
+
+
 def test_no_compute_model_is_asked_for_the_time_of_idle_ranks() -> None:
     measured = ar.replace(design("h100_sxm", "450 GB/s", model="llama3-8b", tp=1, dp=2, batch=2), "compute",
                           Measured(device="h100_sxm"))
@@ -126,14 +163,6 @@ def test_speculation_gives_the_tokens_of_the_closed_form() -> None:
     assert one.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", step)).makespan_ps]
 
 
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"model": "mixtral-8x7b", "dp": 2, "ep": 2, "batch": 2}, "share experts")])
-def test_what_cannot_be_served_is_refused(fields: dict[str, Any], message: str) -> None:
-    base = design("h100_sxm", "450 GB/s", **{"model": "llama3-8b", **fields})
-    with pytest.raises(InputError, match=message):
-        serve(base, ClosedLoop(concurrency=1, count=1, prompt=5, output=2))
-
-
 @pytest.mark.shared
 @pytest.mark.parametrize("longest", [200, pytest.param(20_000, marks=pytest.mark.exam)])
 def test_the_roofline_beside_what_was_measured(shared: Path, longest: int) -> None:
@@ -163,3 +192,12 @@ def test_the_command(capsys: pytest.CaptureFixture[str], root: Path) -> None:
     assert "TTFT" in capsys.readouterr().out
     assert dispatch(["serve", path, "--set", "requests.rate=-1"]) == 1
     assert "requests.rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "mamba2-2.7b", "gpt-oss-20b"])
+def test_hybrids_and_windows_are_served(model: str) -> None:
+    """Sequences with states of a fixed size, or layers with a window, beside or in place of a growing cache."""
+    base = design("h200_sxm", "450 GB/s", model=model, tp=4)
+    served = serve(base, ClosedLoop(concurrency=3, count=3, prompt=100, output=3), Policy(), Buckets(context=64))
+    assert len(served.finish) == 3
+    assert served.preemptions == 0

@@ -31,9 +31,9 @@ ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 collectives have latencies of their own; these are for messages and simulated collectives."""
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
-RECORDS = ("fitted", "intervals", "left_out", "extrapolation")
+RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "engine_collectives")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had, how far
-intervals have to go for regimes that no row has."""
+intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines."""
 
 
 class Device(Struct, frozen=True):
@@ -98,8 +98,10 @@ class Link(Struct, frozen=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The dim as plain data: what the row says of shape, npus, bandwidth, latency and fabric."""
-        known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency}
+        """The dim as plain data: what the row says of shape, npus, bandwidth, latency and fabric. A row without a
+        latency has that of the messages of its measured collectives."""
+        fabric = load("collectives").get(self.dim.get("fabric", ""), {})
+        known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency or fabric.get("latency")}
         return {key: value for key, value in known.items() if value is not None}
 
 

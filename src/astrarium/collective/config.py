@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
+from astrarium.collective.engines import ENGINES, FASTEST, NCCL
 from astrarium.collective.kernels.settings import KernelTimes
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.registry import Kind, load, names
@@ -31,6 +32,20 @@ class _Algorithms:
         match = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
         return match is not None and match[1] in Kind("algorithm") and (
             match[2] is None or match[1] in ("direct", "nvls", "sharp"))
+
+
+class _Libraries:
+    """NCCL, the engines, these with a version ("vllm/0.24.0"), and the fastest of all."""
+
+    def names(self) -> tuple[str, ...]:
+        return (NCCL, *ENGINES, FASTEST)
+
+    def load(self, name: str) -> Any:
+        return name
+
+    def __contains__(self, entry: object) -> bool:
+        name, slash, version = str(entry).partition("/")
+        return name in ENGINES and bool(version) if slash else name in self.names()
 
 
 PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: as "
@@ -77,6 +92,9 @@ OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATT
 
 def _timed(collective: Collective) -> Iterator[Problem]:
     """Where a timer says how long collectives take, there is nothing to choose."""
+    if collective.library != NCCL and collective.model != "measured":
+        yield Problem("library", f"{collective.library} with model {collective.model}: engines' times are measured",
+                      f"{NCCL}, or model: measured")
     if collective.model == "simulated":
         return
     for name in (*OPERATIONS, "composition", "chunks", "active_chunks"):
@@ -101,6 +119,10 @@ class Collective(Config, frozen=True, kw_only=True):
     model: Annotated[str, Knob("Where a collective's time comes from. simulated: its messages on the network; "
                                "measured: tables of the fabrics that the dims name, from the coming of the last "
                                "member, whatever else the network carries.", choices=Kind("timer"))] = "simulated"
+    library: Annotated[str, Knob("Whose all_reduces inside a host the measured ones are, in CUDA graphs: a serving "
+                                 "engine's, by version (`vllm/0.24.0`: the newest measured one that is not newer; "
+                                 "without a version the newest), or of all the fastest. Other operations are NCCL's.",
+                                 choices=_Libraries())] = NCCL
     kernels: Annotated[KernelTimes | None, Knob("Operations that run as GPU kernels inside the innermost dim (groups "
                                                 "there, and phases there of groups over several dims), simulated cache "
                                                 "line by cache line, alone.")] = None

@@ -1,4 +1,5 @@
-"""The time of one collective from measurements: what `collective.model: measured` takes.
+"""The time of one collective from measurements: what `collective.model: measured` takes. Payloads are a number of
+bytes, or an array of them.
 
 One host. A protocol of the library (LL, LL128, Simple, NVLS) is a line: latency + bytes on the bus / bus bandwidth, and
 the library takes the one that is fastest, so the time is the least of two or three lines (`collective.fabrics`). Bytes
@@ -30,17 +31,23 @@ the tree and pass the NICs' ring rate).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import exp, log, log2
+from math import log2
+from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.collective.bandwidth import bus_factor
+from astrarium.collective.engines import FASTEST, NCCL, engine_ns, rows_of
 from astrarium.collective.fabrics import Fabric, Lines
 from astrarium.errors import UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
 __all__ = ["Layout", "best_busbw", "exchange_ns", "measured_ns", "message_ns", "rule_ns", "wire_ns"]
 
+F64 = npt.NDArray[np.float64]
+T = TypeVar("T", float, F64)
 _SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}
 _OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 
@@ -57,64 +64,73 @@ class Layout(Struct, frozen=True):
         return self.per_host * self.hosts
 
 
-def measured_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric | None = None, *,
-                host_link: float | None = None, nic_link: float | None = None) -> float:
+def measured_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric | None = None, *,
+                host_link: float | None = None, nic_link: float | None = None, library: str = NCCL) -> T:
     """ns of `op` on `payload` bytes (nccl-tests' S: of an all_gather or reduce_scatter the whole, else one's buffer).
 
     `host_link`, `nic_link`: bytes/ns of one NPU where the design's differ from the fabrics' data sheets; the measured
-    shares of the link are kept. Raises UnsupportedError for an operation without measurements.
+    shares of the link are kept. `library`: whose all_reduces inside a host (`collective.engines`). Raises
+    UnsupportedError for an operation without measurements.
     """
     op = _SAME.get(op, op)
     if group.ranks == 1:
-        return 0.0
+        return 0.0 * payload
     link = host_link or host.link
     if group.hosts == 1:
-        return _mean(_one_host(op, payload, group.per_host, each, link) for each in host.measured)
+        return _mean([_in_host(op, payload, group.per_host, each, link, library) for each in host.measured])
     if nics is None:
         raise UnsupportedError("fabric", f"a group of {group.hosts} hosts needs the fabric between them")
     if op not in _OVER_HOSTS:
         raise _no_rows(op, nics, _OVER_HOSTS)
     rate = nic_link or nics.link
     return rule_ns(op, payload, group, host, nics, host_link=link, nic_link=rate) * _mean(
-        _quotient(op, payload, group, host, each, link, rate) for each in nics.measured)
+        [_quotient(op, payload, group, host, each, link, rate) for each in nics.measured])
 
 
-def rule_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
-            nic_link: float | None = None) -> float:
+def _in_host(op: CommOp, payload: T, ranks: int, host: Fabric, link: float, library: str) -> T:
+    """ns inside one host: of an engine's kernels where it has any for the operation and group, else of NCCL's."""
+    rows = rows_of(host, library, ranks) if library != NCCL and op == CommOp.ALL_REDUCE else ()
+    times = [engine_ns(payload, ranks, each, host, link) for each in rows]
+    if not rows or library == FASTEST:
+        times.append(_one_host(op, payload, ranks, host, link))
+    return _smallest(times)
+
+
+def rule_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
+            nic_link: float | None = None) -> T:
     """ns of an operation of several hosts by the rule of this module, from lines of an all_reduce of two alone."""
     before, wire = wire_ns(op, payload, group, host, nics, host_link=host_link, nic_link=nic_link)
-    return _mean(_over_hosts(op, wire, group.hosts, each.lines) for each in nics.measured) + before
+    return before + _mean([_over_hosts(op, wire, group.hosts, each.lines) for each in nics.measured])
 
 
-def _quotient(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric, link: float, rate: float) -> float:
+def _quotient(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric, link: float, rate: float) -> T:
     """Measured time / time by the rule, of the numbers of hosts that were measured around the group's."""
     rows = {hosts: lines for (hosts, ranks), lines in nics.over.get(op, {}).items() if ranks == group.per_host}
     if not rows or (group.per_host > 1 and nics.host != host.name):
-        return 1.0
+        return 1.0 + 0.0 * payload
     below = max((hosts for hosts in rows if hosts <= group.hosts), default=min(rows))
     above = min((hosts for hosts in rows if hosts >= group.hosts), default=max(rows))
 
-    def quotient(hosts: int) -> float:
+    def quotient(hosts: int) -> T:
         at = Layout(group.per_host, hosts)
         rule = rule_ns(op, payload, at, host, nics, host_link=link, nic_link=rate)
         measured = _least(rows[hosts], payload * bus_factor(op, at.ranks), rate * group.per_host)
-        return measured / rule if rule > 0 and measured > 0 else 1.0
+        return measured / rule
 
     if below == above:
         return quotient(below)
-    weight = log2(group.hosts / below) / log2(above / below)
-    return exp((1 - weight) * log(quotient(below)) + weight * log(quotient(above)))
+    return _between(quotient(below), quotient(above), log2(group.hosts / below) / log2(above / below))
 
 
-def wire_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
-            nic_link: float | None = None) -> tuple[float, float]:
+def wire_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
+            nic_link: float | None = None) -> tuple[float, T]:
     """(latency inside a host, ns of the bytes on links inside a host or on NICs, whichever takes longer) of several
     hosts, at the best rate inside a host and the whole rate of the NICs."""
-    wire = _nic_bytes(op, payload, group) / (group.per_host * (nic_link or nics.link))
+    wire = _nic_bytes(op, group) / (group.per_host * (nic_link or nics.link))
     if group.per_host == 1:
-        return 0.0, wire
-    before = _mean(_lines(op, group.per_host, each)[0][0] for each in host.measured)
-    return before, max(wire, _host_bytes(op, payload, group) / best_busbw(op, group.per_host, host, host_link))
+        return 0.0, payload * wire
+    before = _mean([_lines(op, group.per_host, each)[0][0] for each in host.measured])
+    return before, payload * max(wire, _host_bytes(op, group) / best_busbw(op, group.per_host, host, host_link))
 
 
 def message_ns(size: float, fabric: Fabric, link: float | None = None) -> float:
@@ -125,44 +141,56 @@ def message_ns(size: float, fabric: Fabric, link: float | None = None) -> float:
     """
     rate = link or fabric.link
     if fabric.kind == "host":
-        return _mean(_least(_lines(CommOp.ALL_TO_ALL, 4, each), size, rate) for each in fabric.measured)
-    return _mean(_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured)
+        return _mean([_least(_lines(CommOp.ALL_TO_ALL, 4, each), size, rate) for each in fabric.measured])
+    return _mean([_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured])
 
 
-def exchange_ns(phase: str, sent: float, host: Fabric, link: float | None = None) -> float:
+def exchange_ns(phase: str, sent: T, host: Fabric, link: float | None = None) -> T:
     """ns of a DeepEP kernel (`dispatch`, `combine`, either with `_low_latency`) in which a rank sends `sent` bytes to
     the other ranks of its host. Raises UnsupportedError where it was not measured."""
     if any(phase not in each.exchange for each in host.measured):
         known = sorted(set.intersection(*(set(each.exchange) for each in host.measured)))
         raise UnsupportedError("fabric", f"DeepEP's {phase[:60]} was not measured on {host.name}",
                                expected="one of " + ", ".join(known) if known else "another fabric")
-    return _mean(_least(each.exchange[phase], sent, link or host.link) for each in host.measured)
+    return _mean([_least(each.exchange[phase], sent, link or host.link) for each in host.measured])
 
 
 def best_busbw(op: CommOp, ranks: int, host: Fabric, link: float | None = None) -> float:
     """Bus bandwidth (bytes/ns) of the largest payloads of `op` among `ranks` of one host."""
     rate = link or host.link
-    return rate * _mean(max(share for _, share in _lines(op, ranks, each)) for each in host.measured)
+    return rate * _mean([max(share for _, share in _lines(op, ranks, each)) for each in host.measured])
 
 
-def _mean(values: Iterable[float]) -> float:
+def _mean(values: list[T]) -> T:
     """Geometric mean: of several fabrics that stand for one."""
-    found = list(values)
-    return found[0] if len(found) == 1 else exp(sum(log(value) for value in found) / len(found))
+    found = values[0]
+    for number, value in enumerate(values[1:], 1):
+        found = _between(found, value, 1 / (number + 1))
+    return found
 
 
-def _one_host(op: CommOp, payload: float, ranks: int, host: Fabric, link: float) -> float:
+def _between(first: T, second: T, weight: float) -> T:
+    found: T = first ** (1 - weight) * second ** weight
+    return found
+
+
+def _smallest(values: list[T]) -> T:
+    first: object = values[0]
+    found: T = min(values) if isinstance(first, float) else np.minimum.reduce(values)
+    return found
+
+
+def _one_host(op: CommOp, payload: T, ranks: int, host: Fabric, link: float) -> T:
     bus = payload * bus_factor(op, ranks)
     below, above = _around(op, ranks, host)
     if below == above:
         return _least(_lines(op, ranks, host), bus, link)
-    weight = log2(ranks / below) / log2(above / below)
     first, second = (_least(_lines(op, count, host), bus, link) for count in (below, above))
-    return exp((1 - weight) * log(first) + weight * log(second))
+    return _between(first, second, log2(ranks / below) / log2(above / below))
 
 
-def _least(lines: Lines, bus: float, link: float) -> float:
-    return min(latency + bus / (share * link) for latency, share in lines)
+def _least(lines: Lines, bus: T, link: float) -> T:
+    return _smallest([latency + bus / (share * link) for latency, share in lines])
 
 
 def _around(op: CommOp, ranks: int, host: Fabric) -> tuple[int, int]:
@@ -209,25 +237,25 @@ def _no_rows(op: CommOp, fabric: Fabric, known: Iterable[CommOp]) -> Unsupported
                             f"it has {', '.join(names) or 'no operation'}{hint}")
 
 
-def _host_bytes(op: CommOp, payload: float, group: Layout) -> float:
-    """Bytes on the bus of one host: of an all_reduce those of its own ranks, of a ring everything passes."""
+def _host_bytes(op: CommOp, group: Layout) -> float:
+    """Bytes on the bus of one host for a byte of payload: of an all_reduce those of its own ranks, of a ring all."""
     if op == CommOp.ALL_REDUCE:
-        return payload * bus_factor(op, group.per_host)
+        return bus_factor(op, group.per_host)
     if op == CommOp.ALL_TO_ALL:
-        return payload * (group.per_host - 1) / group.ranks
-    return payload * bus_factor(op, group.ranks)
+        return (group.per_host - 1) / group.ranks
+    return bus_factor(op, group.ranks)
 
 
-def _nic_bytes(op: CommOp, payload: float, group: Layout) -> float:
-    """Bytes that leave one host."""
+def _nic_bytes(op: CommOp, group: Layout) -> float:
+    """Bytes that leave one host for a byte of payload."""
     if op == CommOp.ALL_TO_ALL:
-        return group.per_host * payload * (group.ranks - group.per_host) / group.ranks
+        return group.per_host * (group.ranks - group.per_host) / group.ranks
     if op == CommOp.ALL_REDUCE and group.hosts == 2:
-        return payload
-    return payload * bus_factor(op, group.ranks)
+        return 1.0
+    return bus_factor(op, group.ranks)
 
 
-def _over_hosts(op: CommOp, wire: float, hosts: int, lines: Lines) -> float:
+def _over_hosts(op: CommOp, wire: T, hosts: int, lines: Lines) -> T:
     crossings = {CommOp.ALL_REDUCE: 2 * log2(hosts), CommOp.ALL_TO_ALL: 1.0}.get(op, hosts - 1.0)
     own, crossing = (2.0 if op == CommOp.ALL_REDUCE else 1.0), lines[0][0] / 2
-    return min(latency * own / 2 + (crossings - own) * crossing + wire / share for latency, share in lines)
+    return _smallest([latency * own / 2 + (crossings - own) * crossing + wire / share for latency, share in lines])

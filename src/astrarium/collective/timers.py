@@ -4,15 +4,25 @@ where the group lies, in the registry as kind `timer`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from astrarium import registry
+from astrarium.collective.config import Collective
+from astrarium.collective.engines import NCCL, rows_of
 from astrarium.collective.fabrics import Fabric, fabric, names
 from astrarium.collective.measured import Layout, measured_ns
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
-__all__ = ["Timer", "Way", "measured", "named"]
+__all__ = ["Timer", "Way", "measured", "named", "timer_of", "times"]
+
+F64 = npt.NDArray[np.float64]
+T = TypeVar("T", float, F64)
 
 
 class Way(NamedTuple):
@@ -30,28 +40,59 @@ Timer = Callable[[CommOp, float, Sequence[Way]], float]
 last member to the end of all. A timer raises InputError for what it does not know."""
 
 
-def measured(op: CommOp, payload: float, ways: Sequence[Way]) -> float:
+def timer_of(collective: Collective) -> Timer:
+    """The timer that `collective.model` and `library` name."""
+    if collective.library != NCCL:      # which the model `measured` alone has
+        return partial(measured, library=collective.library)
+    return cast(Timer, registry.load("timer", collective.model))
+
+
+def times(collective: Collective, op: CommOp, payloads: F64, ways: Sequence[Way]) -> F64:
+    """ns [payloads] of collectives of the same group: what the timer says of each."""
+    if collective.model == "measured":
+        return measured(op, payloads, ways, library=collective.library)
+    timer = timer_of(collective)
+    return np.array([timer(op, float(size), ways) for size in payloads], np.float64)
+
+
+def measured(op: CommOp, payload: T, ways: Sequence[Way], library: str = NCCL) -> T:
     """ns of a collective from tables of measurements: inside one host, or over several."""
+    (host, inside), (nics, outside) = _split(ways)
+    layout = Layout(prod(way.ranks for way in inside), prod(way.ranks for way in outside))
+    first = host or nics
+    if first is None:
+        return 0.0 * payload
+    return measured_ns(op, payload, layout, first, nics, host_link=_slowest(inside), nic_link=_slowest(outside),
+                       library=library)
+
+
+def named(ways: Sequence[Way], op: CommOp | None = None, library: str = NCCL) -> str:
+    """The fabrics of a group's dims in words; of one without rows also those whose rows it takes. Of an operation also
+    the engine whose it is (`library`), and a number of ranks beyond all rows."""
+    known = [fabric(way.fabric, f"{way.path}.fabric") for way in ways if way.fabric is not None]
+    rows = {each.name: ", ".join(other.name for other in each.like) for each in known}
+    text = " + ".join(name + (f" (rows of {others})" if others else "") for name, others in rows.items())
+    if op is None or len(rows) != 1 or known[0].kind != "host":
+        return text
+    ranks = prod(way.ranks for way in ways)
+    engines = [] if library == NCCL or op != CommOp.ALL_REDUCE else [
+        each.text for host in known[0].measured for each in rows_of(host, library, ranks)]
+    beyond = [max(host.ops[op]) for host in known[0].measured if max(host.ops.get(op, {0: ()})) < ranks]
+    if engines:
+        return f"{text}: {', '.join(dict.fromkeys(engines))}"
+    return text + (f": nccl, {ranks} GPUs from rows of up to {max(beyond)}" if beyond else "")
+
+
+def _split(ways: Sequence[Way]) -> tuple[tuple[Fabric | None, list[Way]], tuple[Fabric | None, list[Way]]]:
+    """The fabric and the ways inside a host, and those between hosts."""
     parts = [(way, fabric(way.fabric, f"{way.path}.fabric") if way.fabric is not None else _missing(way))
              for way in ways]
     inside, outside = ([(way, found) for way, found in parts if found.kind == kind] for kind in ("host", "hosts"))
-    host, nics = _one(inside), _one(outside)
-    layout = Layout(prod(way.ranks for way, _ in inside), prod(way.ranks for way, _ in outside))
-    first = host or nics
-    if first is None:
-        return 0.0
-    return measured_ns(op, payload, layout, first, nics, host_link=_slowest(inside), nic_link=_slowest(outside))
+    return (_one(inside), [way for way, _ in inside]), (_one(outside), [way for way, _ in outside])
 
 
-def named(ways: Sequence[Way]) -> str:
-    """The fabrics of a group's dims in words; of one without rows also those whose rows it takes."""
-    known = [fabric(way.fabric, f"{way.path}.fabric") for way in ways if way.fabric is not None]
-    rows = {each.name: ", ".join(other.name for other in each.like) for each in known}
-    return " + ".join(name + (f" (rows of {others})" if others else "") for name, others in rows.items())
-
-
-def _slowest(parts: Sequence[tuple[Way, Fabric]]) -> float | None:
-    return min((way.bandwidth for way, _ in parts), default=None)
+def _slowest(ways: Sequence[Way]) -> float | None:
+    return min((way.bandwidth for way in ways), default=None)
 
 
 def _one(parts: Sequence[tuple[Way, Fabric]]) -> Fabric | None:

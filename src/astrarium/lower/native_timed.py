@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from astrarium import registry
 from astrarium.cache import Cache
+from astrarium.collective import timers
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.kernels import KernelTimes
-from astrarium.collective.timers import Timer, Way, named
+from astrarium.collective.timers import Timer, Way
 from astrarium.compute.checked import to_ps
 from astrarium.design import Design
 from astrarium.engine.plan import Chunk, CollectivePlan, Phase
@@ -119,12 +119,12 @@ def _timer_of(design: Design) -> Timed | None:
     name = design.collective.model
     if name == "simulated":
         return None
-    timer = cast(Timer, registry.load("timer", name))
+    timer = timers.timer_of(design.collective)
 
     def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan:
         ways = _ways(design, shape, npus)
         time = _time(name, timer, op, payload(op, size, npus.size), ways)
-        fabrics = named(ways)
+        fabrics = timers.named(ways, op, design.collective.library)
         return CollectivePlan(int(op), size, (), lasts=max(1, int(to_ps([time])[0])),
                               how=f"{name}: {fabrics}" if fabrics else name)
 

@@ -106,7 +106,7 @@ class _Search(Struct, dict=True):
 
     @cached_property
     def wires(self) -> Wires:
-        return Wires(self.machine.network, self.machine.collective.model)
+        return Wires(self.machine.network, self.machine.collective)
 
     def candidate(self, layout: Layout) -> Candidate | None:
         """A layout with its floors; None where a size of the model does not divide, or where recomputing attention's

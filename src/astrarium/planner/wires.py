@@ -17,17 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
 from astrarium.collective.bandwidth import payload
-from astrarium.collective.timers import Timer, Way
+from astrarium.collective.config import Collective
+from astrarium.collective.timers import Way, timer_of
 from astrarium.errors import InputError
 from astrarium.network.config import Network
-from astrarium.registry import load
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh
 
@@ -46,7 +45,7 @@ class Wires(Struct, frozen=True, eq=False):
     """Floors of collectives on a network, for meshes of ranks placed in order."""
 
     network: Network
-    model: str = "simulated"
+    collective: Collective = Collective()
     _rates: dict[tuple[object, ...], dict[CommOp, float]] = field(default_factory=dict)
     _times: dict[tuple[object, ...], float] = field(default_factory=dict)
     _slowest: dict[tuple[object, ...], float] = field(default_factory=dict)
@@ -58,7 +57,7 @@ class Wires(Struct, frozen=True, eq=False):
         group = mesh.real(axes)
         if not group:
             return 0.0
-        if self.model != "simulated":
+        if self.collective.model != "simulated":
             return self._timed(op, size, group, mesh)
         key = (group, mesh.axes, mesh.sizes)
         found = self._rates.get(key)
@@ -73,14 +72,13 @@ class Wires(Struct, frozen=True, eq=False):
     @property
     def shared(self) -> bool:
         """Whether collectives share ports, so that those of different streams add up."""
-        return self.model == "simulated"
+        return self.collective.model == "simulated"
 
     def _timed(self, op: CommOp, size: float, group: tuple[str, ...], mesh: Mesh) -> float:
         """What the timer says of the group of rank 0; 0 where it does not know, which the simulation then says."""
         key = (op, size, group, mesh.axes, mesh.sizes)
         if key not in self._times:
-            members = mesh.groups(group)[0]
-            timer = cast(Timer, load("timer", self.model))
+            members, timer = mesh.groups(group)[0], timer_of(self.collective)
             try:
                 found = timer(op, payload(op, round(size), len(members)), self._ways(members.astype(np.int64)))
             except InputError:

@@ -1,7 +1,7 @@
 """Requests over time under continuous batching: `serve` is the door.
 
-`requests` who asks when, `policy` how steps are filled, `scheduler` one step's choice, `steps` how long a step takes
-(a simulation of it, kept), `loop` the clock, `outcome` what came of it.
+`requests` who asks when, `policy` how steps are filled, `scheduler` one step's choice, `shape` the shape of a step,
+`steps` how long a step of a shape takes, `loop` the clock, `outcome` what came of it.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from msgspec import Struct, field
 
 from astrarium.errors import InputError
 from astrarium.serving.policy import Policy
+from astrarium.serving.shape import Shape
+from astrarium.workload.inference.footprint import CacheBlocks
 
 __all__ = ["Job", "Scheduler", "Step"]
 
@@ -38,10 +40,17 @@ class Step(Struct, frozen=True):
     decode: tuple[Job, ...]
     prefill: tuple[tuple[Job, int], ...]
 
+    @property
+    def shape(self) -> Shape:
+        """What decides how long it takes. The last part of a prompt samples a token."""
+        return Shape(len(self.decode), sum(job.done for job in self.decode),
+                     tuple((tokens, job.done, int(job.done + tokens == job.todo)) for job, tokens in self.prefill))
+
 
 class Scheduler(Struct, dict=True):
     """The queue and the cache of one server. `free` blocks of the cache; `handing` requests whose cache is on its way
-    here; `guesses` of a draft that every decoding sequence has verified in a step; `gave_way`: whether the last step
+    here; `blocks`: how many a sequence holds (left out: those of its tokens);
+    `guesses` of a draft that every decoding sequence has verified in a step; `gave_way`: whether the last step
     preempted somebody."""
 
     policy: Policy
@@ -52,6 +61,7 @@ class Scheduler(Struct, dict=True):
     handing: int = 0
     guesses: int = 0
     gave_way: bool = False
+    blocks: CacheBlocks | None = None
 
     def __post_init__(self) -> None:
         self.total = self.free
@@ -60,7 +70,7 @@ class Scheduler(Struct, dict=True):
         """A new request, which takes `most` tokens of cache here. Raises InputError where it could never run."""
         if self._blocks(most + self.guesses) > self.total:
             raise InputError("requests", f"request {job.number} needs {most + self.guesses:,} tokens of cache",
-                             expected=f"at most {self.total * self.policy.block:,}, all that fit")
+                             expected=f"at most {self.total:,} blocks of {self.policy.block} tokens, all that fit")
         if self.policy.schedule == "prefill_first" and most > self.policy.max_tokens:
             raise InputError("policy.max_tokens", f"request {job.number} may have to prefill {most:,} tokens at once",
                              expected="as many, or schedule: chunked")
@@ -114,7 +124,7 @@ class Scheduler(Struct, dict=True):
             self.running.append(job)
 
     def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.policy.block)
+        return -(-tokens // self.policy.block) if self.blocks is None else self.blocks.of(tokens)
 
     def _release(self, job: Job) -> None:
         self.free += job.blocks

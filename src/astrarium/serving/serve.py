@@ -15,7 +15,7 @@ from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Objective, Policy
 from astrarium.serving.requests import Arrivals, requests_of
 from astrarium.serving.servers import fleet_of
-from astrarium.serving.steps import Known
+from astrarium.serving.steps.simulated import Known
 
 __all__ = ["Serving", "load_serving", "serve"]
 
@@ -43,7 +43,7 @@ def serve(design: Design | str | os.PathLike[str], requests: Arrivals, policy: P
     Of the workload counts what the model is and how it is laid out; batch, lengths and phase come from the requests.
     Each shape of a step is simulated once; `known` keeps their times between runs of the same design. `progress` is
     told, after every step, how many requests are answered, of how many, and the simulated time in ps. Raises InputError
-    where the workload is another one or shares experts between replicas, or memory.capacity is missing or too small.
+    where the workload is another one, or memory.capacity is missing or too small.
     """
     chosen = design if isinstance(design, Design) else load_design(design)
     fleet = fleet_of(chosen, policy or Policy(), buckets or Buckets(), {} if known is None else known)

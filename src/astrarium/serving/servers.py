@@ -12,8 +12,10 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.loop import Fleet, Server
 from astrarium.serving.policy import Buckets, Policy
-from astrarium.serving.scheduler import Scheduler
-from astrarium.serving.steps import Known, StepTimes, TransferTimes
+from astrarium.serving.scheduler import Scheduler, Step
+from astrarium.serving.shape import StepTimes
+from astrarium.serving.steps.lockstep import Lockstep
+from astrarium.serving.steps.simulated import Known, Simulated, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks
@@ -24,28 +26,28 @@ __all__ = ["fleet_of"]
 
 
 def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> Fleet:
-    """The servers. The ranks of each are next to each other. Raises InputError for what is not served."""
+    """The servers. The ranks of each are next to each other; ranks of dp that share experts are one server. Raises
+    InputError for what is not served."""
     work, overhead = design.workload, round(float(policy.overhead) * 1000)
     if isinstance(work, Inference):
-        front = _servers(design, _shards(work, 0, "workload"), policy, buckets, known, work.speculation)
+        front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
         return Fleet(front, overhead=overhead, yielded=_yielded(work.speculation, policy.seed))
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
         raise InputError("workload.retrieval", "is not served", expected="no retrieval")
     prefill = work.phase("prefill")
-    fronts = _shards(prefill, 0, "workload.prefill")
-    backs = _shards(work.phase("decode"), prefill.ranks, "workload.decode")
+    fronts = _shards(prefill, 0)
+    backs = _shards(work.phase("decode"), prefill.ranks)
     return Fleet(_servers(design, fronts, policy, buckets, known), _servers(design, backs, policy, buckets, known),
                  TransferTimes(design, fronts, backs, buckets, known).of, overhead)
 
 
-def _shards(work: Inference, start: int, path: str) -> list[Shards]:
-    """The replicas of a workload, each on ranks of its own."""
-    if work.ep > 1:
-        raise InputError(f"{path}.ep", "replicas that share experts are not served", expected="1, and experts over tp")
-    one = config.replace_all(work, {"dp": 1, "batch": work.batch // work.dp})
-    return [Shards(replica_of(one), start + number * one.ranks) for number in range(work.dp)]
+def _shards(work: Inference, start: int) -> list[Shards]:
+    """The replicas of a workload, each on ranks of its own; ranks of dp that share experts are one replica."""
+    many = work.mesh.size(("edp",))
+    one = config.replace_all(work, {"dp": work.dp // many, "batch": work.batch // many})
+    return [Shards(replica_of(one), start + number * one.ranks) for number in range(many)]
 
 
 def _yielded(speculation: Speculation | None, seed: int) -> Callable[[], int]:
@@ -63,8 +65,17 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         raise InputError("memory.capacity", "is missing", expected="what bounds the cache")
     room = float(design.memory.capacity) * policy.memory_share
     guesses = speculation.tokens if speculation else 0
-    draft = replace(shards[0].replica, model=speculation.draft) if speculation else None
+    draft = shards[0].replica.drafting(speculation.draft) if speculation else None
     models = (shards[0].replica, draft) if draft else (shards[0].replica,)
-    blocks = cache_blocks(models, room, policy.block, policy.max_tokens)
-    return [Server(Scheduler(policy, blocks, guesses=guesses),
-                   StepTimes(design, each.replica, each.start, buckets, known, draft, guesses).of) for each in shards]
+    blocks, ranks = cache_blocks(models, room, policy.block, policy.max_tokens), shards[0].replica.mesh.size(("dp",))
+    whole = replace(policy, max_batch=min(65_536, policy.max_batch * ranks),
+                    max_tokens=min(10_000_000, policy.max_tokens * ranks))
+    return [Server(Scheduler(whole, blocks.total * ranks, guesses=guesses, blocks=blocks),
+                   _timed(Simulated(design, each.replica, each.start, buckets, known, draft, guesses), ranks))
+            for each in shards]
+
+
+def _timed(times: StepTimes, ranks: int) -> Callable[[Step], int]:
+    """Times of the steps of a replica with `ranks` ranks of dp."""
+    every = Lockstep(times, ranks) if ranks > 1 else times
+    return lambda step: every.of(step.shape)

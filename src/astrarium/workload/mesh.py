@@ -12,18 +12,21 @@ from msgspec import Struct
 
 from astrarium.errors import InputError, InternalError
 
-__all__ = ["AXES", "ORDERS", "Mesh", "mesh_of", "parse_order"]
+__all__ = ["AXES", "ORDERS", "Mesh", "mesh_of", "parse_order", "spreads"]
 
 I32 = npt.NDArray[np.int32]
 
 AXES = ("tp", "cp", "sp", "ep", "dp", "pp")
 """The axes that a design names."""
 
-INNER = ("tp", "cp", "sp", "ep", "idp", "odp", "pp")
+INNER = ("tp", "itp", "etp", "cp", "sp", "ep", "mdp", "idp", "odp", "pp")
 """The axes that ranks have coordinates on. dp is ep * edp: experts are divided over `ep`, replicated over `edp`. edp is
-idp * odp: hybrid sharding divides weights over `idp` (and ep), and replicates them over `odp`."""
+idp * odp: hybrid sharding divides weights over `idp` (and ep), and replicates them over `odp`.
 
-MEANS = {**{axis: (axis,) for axis in INNER}, "edp": ("idp", "odp"), "dp": ("ep", "idp", "odp")}
+Where inference spreads experts over the ranks of tp as well, a mesh has itp * etp in the place of tp: `etp` ranks have
+different experts, `itp` ranks parts of the same ones. `mdp` ranks of dp have parts of the same experts."""
+
+PARTS = {"tp": ("itp", "etp"), "edp": ("idp", "odp"), "dp": ("ep", "mdp", "idp", "odp")}
 
 ORDERS = {"megatron": "tp-cp-sp-ep-dp-pp", "stage": "dp-tp-sp-cp-ep-pp"}
 """Rank orders by name, innermost first. `stage`: data parallel ranks are neighbours, as in STAGE's traces."""
@@ -73,7 +76,7 @@ class Mesh(Struct, frozen=True, dict=True):
         return found
 
     def real(self, axes: Sequence[str]) -> tuple[str, ...]:
-        """The axes of more than one rank that `axes` mean (`dp`: ep, idp and odp), each once, in the mesh's order.
+        """The axes of more than one rank that `axes` mean (`dp`: ep, mdp, idp and odp), each once, in the mesh's order.
 
         The same group has the same answer, whatever it was called. Raises InternalError for an unknown axis.
         """
@@ -84,11 +87,15 @@ class Mesh(Struct, frozen=True, dict=True):
         return found
 
     def _real(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        for axis in axes:
-            if axis not in MEANS:
-                raise InternalError(f"there is no mesh axis {axis!r}")
-        meant = {inner for axis in axes for inner in MEANS[axis]}
+        meant = {inner for axis in axes for inner in self._parts(axis)}
         return tuple(a for a, size in zip(self.axes, self.sizes, strict=True) if a in meant and size > 1)
+
+    def _parts(self, axis: str) -> tuple[str, ...]:
+        """The mesh's axes that an axis means, the innermost first; none for one that this mesh does without."""
+        if axis not in INNER and axis not in PARTS:
+            raise InternalError(f"there is no mesh axis {axis!r}")
+        named = (axis,) if axis in self.axes else PARTS.get(axis, ())
+        return tuple(each for each in named if each in self.axes)
 
     def _grid(self) -> I32:
         """Rank numbers, outermost axis first."""
@@ -108,7 +115,7 @@ class Mesh(Struct, frozen=True, dict=True):
     def _coordinate(self, axis: str) -> I32:
         total = np.zeros(self.ranks, np.int32)
         scale, ranks = 1, np.arange(self.ranks, dtype=np.int64)
-        for inner in MEANS[axis]:
+        for inner in self._parts(axis):
             place = self.axes.index(inner)
             stride = int(np.prod(self.sizes[:place], dtype=np.int64))
             total += ((ranks // stride) % self.sizes[place] * scale).astype(np.int32)
@@ -148,15 +155,29 @@ class Mesh(Struct, frozen=True, dict=True):
 
 
 def mesh_of(order: str, *, tp: int = 1, cp: int = 1, sp: int = 1, ep: int = 1, dp: int = 1, pp: int = 1,
-            shards: int | None = None) -> Mesh:
+            shards: int | None = None, moe_tp: int | None = None) -> Mesh:
     """The mesh of a parallelisation; `ep` is a part of `dp`, and so are the `shards` ranks that hybrid sharding divides
-    over (left out: all of dp). Raises InputError where one does not divide the other.
+    over (left out: all of dp). With `moe_tp`, experts are spread over tp * dp: `ep` ranks have different ones, of which
+    `moe_tp` ranks have each a part. Raises InputError where one does not divide the other.
     """
+    inside, spread = 1, 1
+    if moe_tp is not None:
+        if not spreads(tp, dp, ep, moe_tp):
+            raise InputError("moe_tp", f"{moe_tp} x ep ({ep}) do not spread over tp x dp = {tp} x {dp}")
+        inside = tp // math.gcd(tp, moe_tp)
+        spread, ep = moe_tp * inside // tp, ep // inside
     if ep < 1 or dp % ep:
         raise InputError("ep", f"{ep} does not divide dp ({dp})")
     inner = dp if shards is None else shards
-    if inner < 1 or inner % ep or dp % inner:
+    if inner < 1 or inner % (ep * spread) or dp % inner:
         raise InputError("zero_ranks", f"{inner} is not a multiple of ep ({ep}) that divides dp ({dp})")
-    sizes = {"tp": tp, "cp": cp, "sp": sp, "ep": ep, "idp": inner // ep, "odp": dp // inner, "pp": pp}
-    axes = tuple(part for axis in parse_order(order) for part in (("idp", "odp") if axis == "dp" else (axis,)))
+    sizes = {"tp": tp, "itp": tp // inside, "etp": inside, "cp": cp, "sp": sp, "ep": ep, "mdp": spread,
+             "idp": inner // ep // spread, "odp": dp // inner, "pp": pp}
+    parts = {"tp": ("tp",) if inside == 1 else ("itp", "etp"), "dp": (*(("mdp",) if spread > 1 else ()), "idp", "odp")}
+    axes = tuple(part for axis in parse_order(order) for part in parts.get(axis, (axis,)))
     return Mesh(axes, tuple(sizes[axis] for axis in axes))
+
+
+def spreads(tp: int, dp: int, ep: int, moe_tp: int) -> bool:
+    """Whether experts can lie on tp x dp ranks: each copy of them, on moe_tp x ep ranks, has whole replicas of dp."""
+    return tp * dp % (moe_tp * ep) == 0 and ep % (tp // math.gcd(tp, moe_tp)) == 0

@@ -35,7 +35,8 @@ def workloads(draw: st.DrawFn) -> dict[str, Any]:
     phase = draw(st.sampled_from(["prefill", "decode", "request"]))
     fields: dict[str, Any] = {
         "model": draw(MODELS), "tp": draw(st.sampled_from([1, 2, 4, 8])), "sp": draw(few), "dp": draw(few),
-        "pp": draw(few), "ep": draw(few), "micro_batches": draw(st.sampled_from([1, 2])),
+        "pp": draw(few), "ep": draw(few), "moe_tp": draw(st.sampled_from([None, None, 1, 2, 4])),
+        "exchange": draw(st.sampled_from(["all_to_all", "all_gather"])), "micro_batches": draw(st.sampled_from([1, 2])),
         "batch": draw(st.sampled_from([4, 8, 16, 32])),
         "phase": phase, "prompt": draw(st.sampled_from([8, 16, 33])), "generated": draw(st.sampled_from([1, 5])),
         "attention": draw(st.sampled_from(["flash", "unfused"])), "mask": draw(st.sampled_from(["skip", "full"])),

@@ -116,10 +116,13 @@ def test_decode_reads_the_cache_once_and_the_weights_once() -> None:
     assert moved(replica, step, "up+gate") == 2 * 4096 * 14336 * 2 + count * (4096 + 2 * 14336) * 2
 
 
+@pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("ep", [1, 2, 8])
-def test_experts_that_nobody_chose_are_not_read(ep: int) -> None:
-    """With choices at random a token misses an expert with 1 - top_k / experts; ep shares the rest out."""
-    replica = replica_of(inference(model="mixtral-8x7b", prompt=1, phase="prefill", dp=ep, ep=ep, batch=2 * ep))
+def test_experts_that_nobody_chose_are_not_read(ep: int, copies: int) -> None:
+    """With choices at random a token misses an expert with 1 - top_k / experts; ep shares the rest out. Copies of
+    experts see tokens of their own."""
+    dp = ep * copies
+    replica = replica_of(inference(model="mixtral-8x7b", prompt=1, phase="prefill", dp=dp, ep=ep, batch=2 * dp))
     tokens = 2 * ep
     hit, rows = 8 * (1 - (1 - 2 / 8) ** tokens), tokens * 2 / ep     # rows: on one rank
     found = moved(replica, Packed((Sequences(2, 1, 10),)), "expert_down")

@@ -52,6 +52,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
                  "n_shared_experts": 1, "first_k_dense_replace": 1, "attention_bias": True, "use_qk_norm": True},
     "deepseek_v32": {**_DEEPSEEK, **_SPARSE, "q_lora_rank": 40},
     "glm_moe_dsa": {**_DEEPSEEK, **_SPARSE, "q_lora_rank": 40},
+    "mimo": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 8, "attention_bias": True, "num_nextn_predict_layers": 1},
     "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 96, "vocab_size": 1000},
     "gpt_neox": {**_TRUNK, "hidden_act": "gelu", "use_parallel_residual": True},
     "opt": {**_TRUNK, "ffn_dim": 192, "word_embed_proj_dim": 64, "do_layer_norm_before": True},
@@ -69,7 +70,9 @@ SAMPLES: dict[str, dict[str, Any]] = {
                 "num_mel_bins": 20, "max_source_positions": 160, "max_target_positions": 44, "pad_token_id": 0},
 }
 
-for _text, _whole in (("llama4_text", "llama4"), ("qwen3_5_text", "qwen3_5"), ("qwen3_5_moe_text", "qwen3_5_moe"),
+SAMPLES |= {"qwen3_vl_text": SAMPLES["qwen3"], "qwen3_vl_moe_text": SAMPLES["qwen3_moe"]}
+for _text, _whole in (("llama4_text", "llama4"), ("qwen3_vl_text", "qwen3_vl"), ("qwen3_vl_moe_text", "qwen3_vl_moe"),
+                      ("qwen3_5_text", "qwen3_5"), ("qwen3_5_moe_text", "qwen3_5_moe"),
                       ("kimi_k2", "kimi_k25")):
     SAMPLES[_whole] = {"text_config": {"model_type": _text, **SAMPLES[_text]}, "vision_config": {"depth": 2}}
 
@@ -83,6 +86,8 @@ def rival(kind: str) -> dict[str, Any]:
     plain = plain.get("text_config", plain)
     if plain["model_type"] == "kimi_k2":
         plain = {**plain, "model_type": "deepseek_v3", "n_group": 2, "topk_group": 1}
+    if plain["model_type"] == "mimo":
+        plain = {**plain, "model_type": "qwen2"}
     return plain
 
 

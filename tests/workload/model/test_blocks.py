@@ -67,6 +67,41 @@ def test_experts_under_tp_gather_rows_and_scatter_results() -> None:
     assert ("ALL_REDUCE", rows) not in forward + collectives(block, "backward", "tp")
 
 
+@pytest.mark.parametrize(("degrees", "rows"), [({"tp": 8}, 64), ({"tp": 8, "ep": 2}, 32)])
+def test_a_step_of_inference_reduces_routed_and_shared_experts_once(degrees: dict[str, int], rows: int) -> None:
+    """tokens x d behind attention and behind all experts (vLLM's models/deepseek_v2.py), not a row for each of a
+    token's 8 experts."""
+    step = Packed((Sequences(rows, 1, 1500),))
+    block = _layer(pieces(row("deepseek-v3"), 64 // rows, degrees=degrees, packed=step, seq=rows, backward=False),
+                   "expert_layer")
+    assert collectives(block, "forward", "tp") == [("ALL_REDUCE", rows * 7168 * 2)] * 2
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_without_ep_training_reduces_tokens_of_experts(sequence: bool) -> None:
+    """Megatron-Core's all_gather dispatcher: tokens are gathered, their sums scattered. Forward reduces attention,
+    routed and shared experts; backward the FFN's input, and attention's by way of q_rank."""
+    block = _layer(pieces(row("deepseek-v3"), 2, degrees={"tp": 4}, tp_sequence=sequence), "expert_layer")
+    tokens = 2 * 4096 * 7168 * 2
+    op, sizes = "REDUCE_SCATTER" if sequence else "ALL_REDUCE", {}
+    for side in ("forward", "backward"):
+        sizes[side] = [size for name, size in collectives(block, side, "tp") if name == op and size >= tokens / 8]
+    assert sizes["forward"] == [tokens] * 3
+    assert sizes["backward"] == pytest.approx([tokens, tokens * 1536 / 7168])
+
+
+def test_norms_over_all_heads_sum_up_squares_over_tp() -> None:
+    """MiniMax-M2 (SGLang's MiniMaxM2RMSNormTP): a number of fp32 for q and k of every token, both passes;
+    norms of single heads need none."""
+    block = _layer(pieces(row("minimax-m2"), 2, degrees={"tp": 4}, seq=512), "expert_layer")
+    for side in ("forward", "backward"):
+        assert collectives(block, side, "tp").count(("ALL_REDUCE", 2 * 512 * 4)) == 2
+    alone = _layer(pieces(row("minimax-m2"), 2, seq=512), "expert_layer")
+    assert not any("squares" in step.name for step in alone.forward.steps)
+    heads = _layer(pieces(row("qwen3-30b-a3b"), 2, degrees={"tp": 4}, seq=512), "expert_layer")
+    assert len(collectives(heads, "forward", "tp")) == 2
+
+
 def test_gradients_of_experts_are_summed_over_edp_alone() -> None:
     block = _layer(pieces(row("mixtral-8x7b"), 8, degrees={"ep": 4, "edp": 2}), "expert_layer")
     found = {weight.name: (weight.replicas, weight.dense) for weight in block.weights}

@@ -17,7 +17,7 @@ __all__ = ["Groups", "groups_of", "slots_of"]
 
 I32 = npt.NDArray[np.int32]
 Key = tuple[tuple[str, ...], str, str]
-TAGGED = (*INNER, "edp", "dp")
+TAGGED = ("tp", "cp", "sp", "ep", "idp", "odp", "pp", "edp", "dp")
 TURNS = 1 << 15             # tags of messages along an axis: axis, turn, displacement; those between stages are small
 
 

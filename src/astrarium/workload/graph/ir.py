@@ -81,7 +81,9 @@ class Op(NamedTuple):
     axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
     dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
     gradient goes to its weight alone. `sequences` that attention finds packed into one; `packed`: of a product of
-    such scores, the share of all pairs that it computes, 0 of other products. `costs` of a scan.
+    such scores, the share of all pairs that it computes, 0 of other products. `costs` of a scan. `linear`: the result
+    of a partial sum is a partial sum of the results; what the operator makes is summed up, not what it reads. `joins`:
+    the result is some rows of a tensor (its dims end in a number) whose other rows other operators make.
     """
 
     name: str
@@ -99,6 +101,8 @@ class Op(NamedTuple):
     sequences: int = 1
     packed: float = 0.0
     costs: Costs | None = None
+    linear: bool = False
+    joins: bool = False
 
 
 class Block(Struct, frozen=True):
@@ -106,9 +110,10 @@ class Block(Struct, frozen=True):
 
     `weights` name -> dims; `states` (a KV cache) likewise, read but never differentiated; `widths` tensor -> precision
     role where it is not that of its kind (`stats` for softmax statistics, `mask`...). `experts` are the weights that ep
-    shards. `input` and `output` are the stream; a block without `input.tensor` starts it, one without `output.tensor`
-    ends it. `memory` travels beside the stream (an encoder's output, a condition): the block takes it, with
-    `gives_memory` also hands it on, or makes it. `losses`: where backward starts besides the block's end.
+    shards, `attention` those of attention or what stands in its place. `input` and `output` are the stream; a block
+    without `input.tensor` starts it, one without `output.tensor` ends it. `memory` travels beside the stream (an
+    encoder's output, a condition): the block takes it, with `gives_memory` also hands it on, or makes it. `losses`:
+    where backward starts besides the block's end.
     `borrowed`: weights that another block of the same rank holds. `reused`: tensors whose gradient takes their place.
     """
 
@@ -120,6 +125,7 @@ class Block(Struct, frozen=True):
     states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     experts: frozenset[str] = frozenset()
+    attention: frozenset[str] = frozenset()
     memory: Use = NOTHING
     takes_memory: bool = False
     gives_memory: bool = False
@@ -163,16 +169,16 @@ def gemm(name: str, text: str, *, work: float = 1.0, core: bool = False, along: 
 
 
 def point(name: str, text: str, flops: float = 1.0, *, saves: str = "inputs", core: bool = False,
-          grad: bool = True) -> Op:
+          grad: bool = True, linear: bool = False) -> Op:
     """Elementwise work, normalisation, reduction over dims: `flops` per element of the largest operand."""
     inputs, outputs = _parsed(text)
-    return Op(name, "point", inputs, outputs, factor=flops, saves=saves, core=core, grad=grad)
+    return Op(name, "point", inputs, outputs, factor=flops, saves=saves, core=core, grad=grad, linear=linear)
 
 
-def add(name: str, text: str) -> Op:
+def add(name: str, text: str, *, linear: bool = False) -> Op:
     """A sum of tensors of one shape: what residual streams do. Backward costs nothing: every gradient is dY itself."""
     inputs, outputs = _parsed(text)
-    return Op(name, "add", inputs, outputs, saves="nothing")
+    return Op(name, "add", inputs, outputs, saves="nothing", linear=linear)
 
 
 def attention(name: str, text: str, *, ring: str = "", work: float = 1.0, sequences: int = 1) -> Op:

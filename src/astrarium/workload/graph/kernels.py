@@ -18,12 +18,14 @@ _PLAIN = ("vocab", "experts.router", "gate")     # dims of matrices that no chec
 
 
 def role_of(weight: str, block: Block) -> str:
-    """What stores a weight of a block: `experts`, `weights` (other matrices of products, which formats quantise), or
-    `plain` (tables, heads, routers, norms and offsets)."""
+    """What stores a weight of a block: `experts`, `attention` or `weights` (other matrices of products, which formats
+    quantise), or `plain` (tables, heads, routers, norms and offsets)."""
     if weight in block.experts:
         return "experts"
     product = any(op.kind == "gemm" and op.inputs[1].tensor == weight for op in block.ops)
-    return "weights" if product and not set(_PLAIN).intersection(block.weights[weight]) else "plain"
+    if not product or set(_PLAIN).intersection(block.weights[weight]):
+        return "plain"
+    return "attention" if weight in block.attention else "weights"
 
 
 def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
@@ -54,12 +56,17 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     roles = {role_of(name, block) for name in names & block.weights.keys()}     # `batch`: absorbed matrices, unpacked
     if "experts" in roles:
         precision, held = numbers.experts, numbers.expert_weights
+    elif "attention" in roles and not batch:
+        precision, held = numbers.attention or (numbers.product, numbers.weights)
     elif "weights" in roles and not batch and "stats" not in map(block.widths.get, names):
         precision, held = numbers.product, numbers.weights
     operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
     if names & block.experts:
         return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held)
-    return Sketch("gemm", precision, (groups, m, n, k), op.work, operands=operands, held=held)
+    count = op.sequences
+    if count > 1:       # packed into one: a product for each
+        groups, m, n = groups * count, m / count, n / count
+    return Sketch("gemm", precision, (groups, m, n, k), op.work * count, operands=operands, held=held)
 
 
 def _cached(use: Use, block: Block, numbers: Numbers) -> tuple[str, str]:

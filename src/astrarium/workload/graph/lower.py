@@ -106,8 +106,9 @@ def _differentiable(block: Block, ops: Sequence[Op]) -> set[str]:
     return found
 
 
-def _backward(side: Side, ops: Sequence[Op], wanted: Collection[str], selective: bool) -> None:
-    """Gradients of every operator, last first; products of one operand (q, k, v) give its gradient before weights'."""
+def _backward(side: Side, ops: Sequence[Op], wanted: Collection[str], selective: bool, front: Side) -> None:
+    """Gradients of every operator, last first; products of one operand (q, k, v) give its gradient before weights'.
+    `front` ran forward."""
     again = [op for op in ops if op.core] if selective else []
     waiting: list[Op] = []
     for number in range(len(ops) - 1, -1, -1):
@@ -119,7 +120,7 @@ def _backward(side: Side, ops: Sequence[Op], wanted: Collection[str], selective:
             side.forward(again, "again.")
             again = []
         for out in outs:
-            side.known[gradient(out.tensor)] = Known(Placed(out.dims), side.summed(gradient(out.tensor), out.dims))
+            _add_up(side, op, Use(gradient(out.tensor), out.dims))
         if op.kind == "add":
             _pass_on(side, op, wanted)
             continue
@@ -127,21 +128,29 @@ def _backward(side: Side, ops: Sequence[Op], wanted: Collection[str], selective:
             if made.kind == "gemm" and _is_weight(side.block, made):
                 waiting.append(made)
             else:
-                _add_gradient(side, made)
+                _add_gradient(side, made, front.whole(op))
         if not (number and op.kind == ops[number - 1].kind == "gemm" and op.inputs[0] == ops[number - 1].inputs[0]):
             for made in waiting:
-                _add_gradient(side, made)
+                _add_gradient(side, made, {})
             waiting = []
+
+
+def _add_up(side: Side, op: Op, use: Use) -> None:
+    """The gradient of what an operator gives, as its own gradients read it."""
+    partial = side.common(use) if op.linear and op.kind != "add" else ()
+    side.known[use.tensor] = Known(Placed(use.dims, partial), side.summed(use.tensor, use.dims, partial))
 
 
 def _is_weight(block: Block, made: Op) -> bool:
     return all(out.tensor.removeprefix("d.") in block.weights for out in made.outputs)
 
 
-def _add_gradient(side: Side, made: Op) -> None:
-    step = side.run(made, weight=_is_weight(side.block, made))
+def _add_gradient(side: Side, made: Op, whole: Mapping[str, tuple[str, ...]]) -> None:
+    """The step of a gradient. `whole`: see Side.whole, of the operator whose gradient it is."""
+    step, passed = side.run(made, weight=_is_weight(side.block, made)), side.passed(made)
     for out in made.outputs:
-        side.contribute(out, side.partial(made, out), step)
+        axes = (*side.partial(made, out), *passed, *whole.get(out.tensor.removeprefix("d."), ()))
+        side.contribute(out, tuple(dict.fromkeys(axes)), step)
 
 
 def _pass_on(side: Side, op: Op, wanted: Collection[str]) -> None:
@@ -212,7 +221,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
                         for name, dims in block.weights.items())
         held = {block.output.tensor, *block.states}
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
-                           front.drafts.working(held), output)
+                           front.drafts.working(held, front.joined_sizes), output)
     back = Side(block, layout, widths, fuse, numbers)
     start, kept = ENTRY, waiting
     if recompute == "full":
@@ -228,7 +237,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     _find(back, stored, waiting, start)
     _first_gradient(back, block, start)
     wanted = _differentiable(block, block.ops)
-    _backward(back, block.ops, wanted, core)
+    _backward(back, block.ops, wanted, core, front)
     source = gradient(block.input.tensor)
     done = back.summed(source, block.input.dims) if source in back.sums else len(back.drafts) - 1
     if block.takes_memory:
@@ -246,7 +255,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
 def _find(side: Side, stored: Mapping[str, Placed], waiting: Mapping[str, Sequence[Placed]], step: int) -> None:
     """Tensors are there after `step`, as they are stored and as they wait."""
     for name, placed in stored.items():
-        side.known[name] = Known(placed, step, {side.axes(each.dims): step for each in waiting.get(name, ())})
+        side.known[name] = Known(placed, step, {(side.axes(each.dims), ()): step for each in waiting.get(name, ())})
 
 
 def _entering(block: Block) -> tuple[Use, ...]:

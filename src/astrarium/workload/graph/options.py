@@ -10,11 +10,14 @@ from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.graph.side import WIDTHS
 from astrarium.workload.pieces import BF16, Fusion, Numbers
+from astrarium.workload.routing import Routing
 
 __all__ = ["AXES", "Options", "layout_of", "usual_axes"]
 
-AXES = ("tp", "cp", "sp", "ep", "edp", "pp")
-"""Mesh axes. `dp` is `ep` and `edp` together: experts are sharded over the first, replicated over the second."""
+AXES = ("tp", "itp", "etp", "cp", "sp", "ep", "mdp", "edp", "pp")
+"""Mesh axes. `dp` is `ep`, `mdp` and `edp` together: experts are sharded over the first, each one's inner dim over the
+second; they are replicated over the third. `tp` may be `itp` and `etp` together: experts' inner dim is sharded over the
+first, experts over the second."""
 
 
 class Options(Struct, frozen=True):
@@ -26,7 +29,8 @@ class Options(Struct, frozen=True):
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `recompute` with its `modules`, `cross_entropy` and
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
-    the tokens that are sent to them, as model FLOPs count.
+    the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant`
+    experts: see Inference.
     """
 
     degrees: Mapping[str, int]
@@ -51,11 +55,25 @@ class Options(Struct, frozen=True):
     cross_entropy: str = "plain"
     weight_gradients: str = "in_place"
     padded: bool = True
+    exchange: str = "all_to_all"
+    routing: Routing = Routing()
+    redundant: int = 0
 
     @property
     def fusion(self) -> Fusion:
         """Which operators share a kernel."""
         return Fusion(self.fuse, self.fused_norms, self.fused_qkv)
+
+    @property
+    def experts(self) -> int:
+        """Ranks that have different experts."""
+        return self.degrees.get("ep", 1) * self.degrees.get("etp", 1)
+
+    @property
+    def gathers_tokens(self) -> bool:
+        """Whether an all_gather brings experts the tokens of all ranks of dp: asked for, or experts are in parts there.
+        """
+        return self.degrees.get("mdp", 1) > 1 or (self.exchange == "all_gather" and self.degrees.get("ep", 1) > 1)
 
     @property
     def ring(self) -> str:
@@ -64,29 +82,30 @@ class Options(Struct, frozen=True):
 
 
 def usual_axes(options: Options) -> dict[str, tuple[str, ...]]:
-    """Which axes shard which dim.
+    """Which axes shard which dim. `dp`, `moe_tp` (the inner dim of experts), `moe_ep` and, where it has experts apart,
+    `tp` are several axes: see `_parts`.
 
     | dim | axes |
     |---|---|
-    | batch | ep, edp |
+    | batch | dp |
     | seq | sp, cp |
     | seq.res | as seq, with tp under tp_sequence: the stream between attention and FFN |
     | heads, kv_heads, ffn, vocab | tp |
     | seq.q, heads.q, kv_heads.q | as seq and heads; under all_to_all sp moves from the sequence to the heads |
     | seq.kv | none: keys and values are gathered; cp under ring |
-    | experts | ep |
-    | rows.src, rows | ep, edp, sp, cp (and tp under tp_sequence) before; without ep after dispatch to experts |
+    | experts, experts.src | moe_ep, and its part of tp before dispatch |
+    | rows.src, rows | dp, sp, cp (and tp under tp_sequence) before; edp, sp, cp after dispatch to experts |
     """
     ulysses = options.sp_attention == "all_to_all"
     outside = ("sp", "cp", "tp") if options.tp_sequence else ("sp", "cp")
     return {
-        "batch": ("ep", "edp"), "seq": ("sp", "cp"), "seq.res": outside,
+        "batch": ("dp",), "seq": ("sp", "cp"), "seq.res": outside,
         "heads": ("tp",), "kv_heads": ("tp",), "ffn": ("tp",), "vocab": ("tp",),
         "seq.q": ("cp",) if ulysses else ("sp", "cp"),
         "heads.q": ("tp", "sp") if ulysses else ("tp",),
         "kv_heads.q": ("tp", "sp") if ulysses else ("tp",),
         "seq.kv": ("cp",) if options.ring else (),
-        "experts": ("ep",), "rows.src": ("ep", "edp", *outside), "rows": ("edp", "sp", "cp"),
+        "experts": ("moe_ep",), "experts.src": ("etp",), "rows.src": ("dp", *outside), "rows": ("edp", "sp", "cp"),
     }
 
 
@@ -95,5 +114,14 @@ def layout_of(options: Options, sizes: Mapping[str, Size],
     """Sizes of a model's dims with the usual table of axes; `more` adds a model's own entries, or overrides."""
     table = {**usual_axes(options), **(more or {})}
     degrees = {axis: options.degrees.get(axis, 1) for axis in AXES}
-    axes = {dim: tuple(axis for axis in entry if degrees[axis] > 1) for dim, entry in table.items()}
+    parts = _parts(degrees)
+    axes = {dim: tuple(part for axis in entry for part in parts.get(axis, (axis,)) if degrees[part] > 1)
+            for dim, entry in table.items()}
     return Layout({"batch": options.batch, "seq": options.seq, **sizes}, axes, degrees, options.uneven)
+
+
+def _parts(degrees: Mapping[str, int]) -> Mapping[str, tuple[str, ...]]:
+    """The axes that one name in a table of axes stands for."""
+    split = degrees["etp"] > 1
+    return {"tp": ("itp", "etp") if split else ("tp",), "dp": ("ep", "mdp", "edp"), "moe_ep": ("etp", "ep"),
+            "moe_tp": ("itp" if split else "tp", "mdp")}

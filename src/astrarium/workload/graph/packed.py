@@ -11,6 +11,7 @@ import math
 from fractions import Fraction
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 
@@ -25,6 +26,11 @@ class Sequences(Struct, frozen=True):
     new: int
     past: int = 0
     sampled: int = 1
+
+    @property
+    def decoding(self) -> bool:
+        """Whether they are past their prompts: one new token each, or a draft that is verified."""
+        return self.new == 1 or (self.past > 0 and self.sampled == self.new)
 
 
 class Packed(Struct, frozen=True):
@@ -61,6 +67,17 @@ class Packed(Struct, frozen=True):
     def fresh(self) -> bool:
         """Whether no sequence has anything in the cache yet: keys and values are used as they are made."""
         return not any(part.past for part in self.parts)
+
+    @property
+    def kernels(self) -> tuple[Packed, ...]:
+        """The step by the kernels that run its attention: decoding sequences of equally many new tokens together, every
+        class of prompts apart."""
+        decoding: dict[int, list[Sequences]] = {}
+        for part in self.parts:
+            if part.decoding:
+                decoding.setdefault(part.new, []).append(part)
+        groups = [*decoding.values(), *([part] for part in self.parts if not part.decoding)]
+        return (self,) if len(groups) == 1 else tuple(replace(self, parts=tuple(group)) for group in groups)
 
     def kept(self, part: Sequences) -> int:
         """Tokens of the past that are still in the cache, per sequence."""

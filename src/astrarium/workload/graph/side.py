@@ -28,11 +28,12 @@ Axes = tuple[tuple[str, ...], ...]      # of every dim of a tensor, those that s
 
 
 class Known(Struct):
-    """A tensor that steps can use: where it lies, what gives it, and the copies that collectives made."""
+    """A tensor that steps can use: where it lies, what gives it, and the copies that collectives made (by the axes that
+    shard each dim, and those over which the copy is a partial sum)."""
 
     placed: Placed
     step: int
-    copies: dict[Axes, int] = field(default_factory=dict)
+    copies: dict[tuple[Axes, tuple[str, ...]], int] = field(default_factory=dict)
 
 
 class Side:
@@ -43,6 +44,7 @@ class Side:
         self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
         self.drafts, self.known = Drafts(fuse), dict[str, Known]()
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
+        self.joined_sizes: dict[str, float] = {}     # bytes of tensors whose rows several operators make
 
     def width(self, tensor: str) -> float:
         """Bytes per element."""
@@ -67,16 +69,40 @@ class Side:
         """How a tensor lies."""
         return tuple(self.layout.axes_of(dim) for dim in dims)
 
-    def need(self, use: Use) -> int:
-        """The step after which the tensor lies as `use` says; collectives are added where it does not yet."""
+    def need(self, use: Use, partial: tuple[str, ...] = ()) -> int:
+        """The step after which the tensor lies as `use` says, a sum over all axes but `partial`; collectives are added
+        where it does not yet."""
         stored = use.tensor in self.block.weights or use.tensor in self.block.states
         if stored and use.tensor not in self.known:     # a state to which this block appends is known
             return ENTRY
         found = self.known[use.tensor]
-        key = self.axes(use.dims)
+        left = tuple(axis for axis in found.placed.partial if axis in partial)
+        key = self.axes(use.dims), left
         if key not in found.copies:
-            found.copies[key] = self.redistribute(use.tensor, found.placed, use.dims, found.step)
+            summed = tuple(axis for axis in found.placed.partial if axis not in left)
+            placed = Placed(found.placed.dims, summed)
+            found.copies[key] = self.redistribute(use.tensor, placed, use.dims, found.step)
         return found.copies[key]
+
+    def passed(self, op: Op) -> tuple[str, ...]:
+        """Axes over which an operator takes partial sums and gives one: of a sum, those of all its terms."""
+        if not op.linear:
+            return ()
+        found = [self._unsummed(use) for use in op.inputs]
+        if op.kind == "add":
+            return tuple(axis for axis in found[0] if all(axis in each for each in found))
+        return tuple(dict.fromkeys(axis for each in found for axis in each))
+
+    def whole(self, op: Op) -> dict[str, tuple[str, ...]]:
+        """Operands that are whole -> axes over which others are partial sums, and then the gradients of these, too."""
+        passed = self.passed(op)
+        return {use.tensor: passed for use in op.inputs if passed and not self._unsummed(use)}
+
+    def _unsummed(self, use: Use) -> tuple[str, ...]:
+        """Axes over which a tensor is a partial sum, but those that shard it where it is used."""
+        sharding = {axis for dim in use.dims for axis in self.layout.axes_of(dim)}
+        known = self.known.get(use.tensor)
+        return () if known is None else tuple(axis for axis in known.placed.partial if axis not in sharding)
 
     def redistribute(self, tensor: str, placed: Placed, dims: tuple[str, ...], step: int) -> int:
         for change in changes(placed, dims, self.layout):
@@ -101,7 +127,8 @@ class Side:
 
     def run(self, op: Op, prefix: str = "", *, weight: bool = False) -> int:
         """One operator: its operands brought into place, its step."""
-        after = {self.need(use) for use in op.inputs}
+        passed = self.passed(op)
+        after = {self.need(use, passed) for use in op.inputs}
         kind, cost = KINDS[op.kind], KINDS[op.kind].cost(op, self.layout)
         name = f"{prefix}{self.block.name}.{op.name}"
         reads = self._widest(op.inputs)
@@ -135,15 +162,33 @@ class Side:
         for op in ops:
             step = self.run(op, prefix)
             for out in op.outputs:
-                self.known[out.tensor] = Known(Placed(out.dims, self.partial(op, out)), step)
+                placed = Placed(out.dims, self.partial(op, out) + self.passed(op))
+                self.known[out.tensor] = self._joined(out, placed, step) if op.joins else Known(placed, step)
+                if op.kind == "append":     # whoever reads a part of its rows or numbers finds it as it lies
+                    self.known[out.tensor].copies[self.axes(out.dims), ()] = step
 
-    def summed(self, tensor: str, dims: tuple[str, ...]) -> int:
-        """The step after which all contributions to a gradient are added up, lying as `dims`."""
-        groups: dict[Placed, set[int]] = {}
+    def _joined(self, out: Use, placed: Placed, step: int) -> Known:
+        """The tensor of which an operator made some rows, after it and those that made others."""
+        dims = tuple(dim.rstrip("0123456789").rstrip(".") for dim in out.dims)
+        self.joined_sizes[out.tensor] = self.bytes_of(Use(out.tensor, dims))
+        before = self.known.get(out.tensor)
+        return Known(Placed(dims, placed.partial), step if before is None else self.drafts.both(before.step, step))
+
+    def common(self, use: Use) -> tuple[str, ...]:
+        """Axes over which all contributions to a gradient are partial sums, but those that shard it."""
+        sharding = {axis for dim in use.dims for axis in self.layout.axes_of(dim)}
+        every = [set(placed.partial) for placed, _ in self.sums[use.tensor]]
+        return tuple(sorted(set.intersection(*every) - sharding))
+
+    def summed(self, tensor: str, dims: tuple[str, ...], partial: tuple[str, ...] = ()) -> int:
+        """The step after which all contributions to a gradient are added up, lying as `dims`; over `partial` they stay
+        partial sums."""
+        groups: dict[tuple[Axes, frozenset[str]], tuple[Placed, set[int]]] = {}
         for placed, step in self.sums.pop(tensor):
-            groups.setdefault(placed, set()).add(step)
+            left = Placed(placed.dims, tuple(axis for axis in placed.partial if axis not in partial))
+            groups.setdefault((self.axes(left.dims), frozenset(left.partial)), (left, set()))[1].add(step)
         done = set()
-        for placed, steps in groups.items():
+        for placed, steps in groups.values():
             last = max(steps)
             self.drafts.wait(last, steps - {last})       # accumulated in the kernel of the last
             done.add(self.redistribute(tensor, placed, dims, last))

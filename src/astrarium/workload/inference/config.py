@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, Knob, Problem
+from astrarium.config import Config, ConfigError, Knob, Problem
 from astrarium.config.named import Named
 from astrarium.errors import InputError
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides
-from astrarium.workload.inference.formats import Compression, Formats
+from astrarium.workload.inference.formats import Compression, Formats, resolved
+from astrarium.workload.inference.spread import Exchange, expert_parts, routing_rules, spread_rules
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, Split, cache_of, with_layers
+from astrarium.workload.routing import Routing
 
 __all__ = ["CONDITIONS", "Inference", "Speculation"]
 
@@ -26,7 +28,8 @@ MOST = 2_000_000        # blocks that one program runs
 
 def _model(work: Inference) -> Iterator[Problem]:
     yield from _layouts(work.model, Split(
-        tp=work.tp, sp=work.sp, pp=work.pp, ep=work.ep, dp=work.dp, even=work.uneven == "refuse",
+        tp=work.tp, sp=work.sp, pp=work.pp, ep=work.ep, moe_tp=work.expert_parts,
+        redundant=work.redundant_experts, even=work.uneven == "refuse",
         compressed=work.compression != Compression()))
 
 
@@ -36,6 +39,19 @@ def _layouts(model: Model, split: Split, *, draft: bool = False) -> Iterator[Pro
         yield Problem("model", f"{type(model).__name__} generates no tokens with a cache", "a decoder")
         return
     yield from model.generation.rules(model, split)
+
+
+def _experts(work: Inference) -> Iterator[Problem]:
+    yield from spread_rules(work.tp, work.dp, work.ep, work.moe_tp)
+    yield from routing_rules(work.model, work.routing, work.redundant_experts)
+
+
+def _formats(work: Inference) -> Iterator[Problem]:
+    try:
+        resolved(work.formats, work.model.checkpoint)
+    except ConfigError as error:
+        yield from (Problem(f"formats.{each.path.rpartition('.')[2]}", each.message, each.expected) for each in
+                    error.problems)
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -147,15 +163,15 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 
 RULES: Rules = (
-    _model, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
+    _model, _experts, _formats, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
 
 WHOLE = "workload.uneven != 'refuse' or"
 
 CONDITIONS = (
-    ("workload.dp % workload.ep == 0",),
+    ("workload.tp * workload.dp % workload.ep == 0",),
     (f"{WHOLE} workload.model.heads % workload.tp == 0",),
     (f"{WHOLE} workload.model.ffn % workload.tp == 0",),
-    (f"{WHOLE} workload.model.moe.experts % workload.ep == 0",),
+    (f"{WHOLE} (workload.model.moe.experts + workload.redundant_experts) % workload.ep == 0",),
     ("workload.batch % (workload.dp * workload.micro_batches) == 0",),
     ("system.placement != 'identity' or "
      "workload.dp * workload.tp * workload.sp * workload.pp == network.npus",),
@@ -175,8 +191,9 @@ class Speculation(Config, frozen=True, kw_only=True):
 class Inference(Workload, frozen=True):
     """Prefill, decode, or whole requests of a batch of sequences that start together.
 
-    Axes: ranks = tp * sp * dp * pp; `ep` is a part of dp. tp divides heads and matrices (key and value heads that are
-    fewer than tp are copied), sp the tokens and the context of every sequence, dp the sequences, pp the layers.
+    Axes: ranks = tp * sp * dp * pp. tp divides heads and matrices (key and value heads that are fewer than tp are
+    copied), sp the tokens and the context of every sequence, dp the sequences, pp the layers. Experts lie on the ranks
+    of tp and dp: on `ep` of them different ones, on `moe_tp` of them parts of the same ones.
     """
 
     tag: ClassVar[str] = "inference"
@@ -206,7 +223,14 @@ class Inference(Workload, frozen=True):
     sp: Annotated[int, Knob("Ranks that divide the tokens, and the context in the cache.", ge=1)] = 1
     dp: Annotated[int, Knob("Replicas; each has its share of the batch.", ge=1)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
-    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1)] = 1
+    ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
+    moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert (moe_tp_size); left out: tp "
+                                       "where dp is a multiple of ep, else tp x dp / ep.", ge=1)] = None
+    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts: rows are exchanged "
+                                       "(all_to_all), or all tokens gathered and their sums scattered (all_gather), "
+                                       "as is always done where dp ranks have parts of an expert.")] = "all_to_all"
+    redundant_experts: Annotated[int, Knob("Copies of the busiest experts, spread over ep (EPLB).", ge=0)] = 0
+    routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other through the stages.",
                                        ge=1)] = 1
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
@@ -232,7 +256,13 @@ class Inference(Workload, frozen=True):
     @property
     def mesh(self) -> Mesh:
         """Ranks and their coordinates."""
-        return mesh_of(self.order, tp=self.tp, sp=self.sp, ep=self.ep, dp=self.dp, pp=self.pp)
+        return mesh_of(self.order, tp=self.tp, sp=self.sp, ep=self.ep, dp=self.dp, pp=self.pp,
+                       moe_tp=self.expert_parts)
+
+    @property
+    def expert_parts(self) -> int:
+        """Ranks that divide every expert."""
+        return expert_parts(self.tp, self.dp, self.ep, self.moe_tp)
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -15,8 +15,10 @@ from astrarium.workload.config import Workload
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
+from astrarium.workload.inference.spread import Exchange
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.model.base import Model, cache_of
+from astrarium.workload.routing import Routing
 
 __all__ = ["Disaggregated", "Pool"]
 
@@ -29,7 +31,11 @@ class Pool(Config, frozen=True, kw_only=True):
     tp: Annotated[int, Knob("Ranks that divide every layer's heads and matrices.", ge=1)] = 1
     dp: Annotated[int, Knob("Replicas; each has its share of the batch.", ge=1)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
-    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1)] = 1
+    ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
+    moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert; left out: tp where dp is a "
+                                       "multiple of ep, else tp x dp / ep.", ge=1)] = None
+    exchange: Annotated[Exchange, Knob("How tokens of several dp ranks get to their experts.")] = "all_to_all"
+    redundant_experts: Annotated[int, Knob("Copies of the busiest experts, spread over ep (EPLB).", ge=0)] = 0
     micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other.", ge=1)] = 1
     stage_layers: Annotated[Sequence[int] | None, Knob("Layers of every stage; left out: as even as can be.", ge=1)
                             ] = None
@@ -77,6 +83,7 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
     contexts: Annotated[Literal["mean", "each"],
                         Knob("Decode steps: all at the mean context, or each at its own.")] = "mean"
     chunk: Annotated[int | None, Knob("Prompt tokens of one pass of prefill; left out: all.", ge=1)] = None
+    routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
@@ -96,5 +103,6 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
             self.model, batch=self.batch, use_case=self.use_case, prompt=self.prompt, generated=self.generated,
             phase="prefill" if prefills else "request", contexts="mean" if prefills else self.contexts,
             chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.dp, pp=pool.pp, ep=pool.ep,
+            moe_tp=pool.moe_tp, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
             micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
             fusion=self.fusion, formats=self.formats, compression=self.compression)

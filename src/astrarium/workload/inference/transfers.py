@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
@@ -20,6 +21,7 @@ from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.program import TOKEN, Program, assembled
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.retrieval import retrieval
+from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import cache_of, with_layers
 
 __all__ = ["Shards", "cache_transfers", "disaggregated", "shares"]
@@ -126,17 +128,24 @@ class Shards(Struct, frozen=True):
 
 
 def cache_transfers(front: Shards, back: Shards, tokens: int) -> Iterator[Transfer]:
-    """The cache of one sequence of `tokens` tokens, from one replica to another; both have one unit of work."""
+    """The cache of one sequence of `tokens` tokens, from one replica to another (of ranks of dp that share experts,
+    from the first to the first); both have one unit of work."""
     heads, meshes = _heads(front.replica), (front.replica.mesh, back.replica.mesh)
     pairs = {(s, t): share for s, t, share in shares(heads, *(mesh.size(("tp",)) for mesh in meshes))}
     layers = front.replica.cache_of_layers(Packed((Sequences(1, 1, tokens - 1, 0),)))
     for stage, other in product(range(front.replica.stages), range(back.replica.stages)):
         common = _common(front.replica, stage, back.replica, other)
-        for source, target in product(meshes[0].on("pp", stage).tolist(), meshes[1].on("pp", other).tolist()):
+        for source, target in product(_first(meshes[0], stage), _first(meshes[1], other)):
             pair = int(meshes[0].coordinate("tp")[source]), int(meshes[1].coordinate("tp")[target])
             if common and pair in pairs:
                 size = round(sum(layers[layer] for layer in common) * pairs[pair])
                 yield Transfer("cache", front.start + source, back.start + target, size, CACHE, 0, 0)
+
+
+def _first(mesh: Mesh, stage: int) -> list[int]:
+    """Ranks of a stage of the first rank of dp."""
+    ranks = mesh.on("pp", stage)
+    return cast("list[int]", ranks[mesh.coordinate("dp")[ranks] == 0].tolist())
 
 
 def _heads(replica: Replica) -> int:

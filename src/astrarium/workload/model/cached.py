@@ -4,31 +4,40 @@ Under sp the context is spread over the ranks: every rank has the cache of its s
 sequences have a past brings its queries to all of them and sums up what they find (one all_gather of the queries, one
 reduce_scatter of the outputs; softmax statistics, two numbers per head and token, are left out). A step without a past
 gathers keys and values instead, as training does.
+
+Decoding sequences and every class of prompts have separate kernels, as in engines. The dims of kernel i, where there
+are several, end in `.i`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, append, attention, gemm, point
-from astrarium.workload.graph.layout import Number
+from astrarium.workload.graph.layout import Size
+from astrarium.workload.graph.packed import Packed
 
-__all__ = ["LayerKind", "cache_axes", "cache_sizes", "cached_core", "kv_heads", "packed_scores", "sampler_ops",
-           "sparse", "states_of", "whole_context"]
+__all__ = ["LayerKind", "Part", "StateFormat", "cache_axes", "cache_sizes", "cached_core", "joined", "kv_heads",
+           "packed_scores", "parts_of", "sampler_ops", "sparse", "state_widths", "states_of"]
 
 KEYS, VALUES = "key_cache", "value_cache"
 
 
+StateFormat = Literal["activations", "fp32"]
+
+
 class LayerKind(NamedTuple):
-    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all), and
-    whether a gated delta net stands in the place of attention."""
+    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all),
+    whether a gated delta net stands in the place of attention, and whether sparse attention has an indexer here or
+    takes the choice of the layer before."""
 
     moe: bool
     window: int | None
     delta: bool = False
+    indexes: bool = True
 
 
 def _suffix(kind: LayerKind) -> str:
@@ -42,16 +51,60 @@ def kv_heads(heads: int, options: Options) -> int:
     return tp if few else heads
 
 
-def cache_sizes(sight: int | None, options: Options) -> Mapping[str, Number]:
+class Part(NamedTuple):
+    """Sequences of a step that share a kernel of attention: their dims end in `dim`, their operators and tensors in
+    `name`. `fresh`: they have nothing in the cache, so that keys and values are used as they are made."""
+
+    step: Packed
+    dim: str
+    name: str
+    fresh: bool
+
+    @property
+    def decoding(self) -> bool:
+        """Whether they are past their prompts."""
+        return all(each.decoding for each in self.step.parts)
+
+    def seen(self, window: int | None, options: Options) -> int:
+        """Rows of the cache that a layer reads, in whole rows for each rank of sp."""
+        return self.step.tokens if self.fresh else _whole(self.step.context(window), options)
+
+
+def parts_of(options: Options) -> tuple[Part, ...]:
+    """The kernels of a step's attention. Over ranks of sp all sequences of a step lie alike: fresh, or in the cache."""
+    packed = options.packed
+    assert packed is not None
+    steps, spread = packed.kernels, options.degrees.get("sp", 1) > 1
+    ends = [(f".{number}", f"_{number}") for number in range(len(steps))] if len(steps) > 1 else [("", "")]
+    return tuple(Part(step, *end, packed.fresh if spread else step.fresh)
+                 for step, end in zip(steps, ends, strict=True))
+
+
+def state_widths(state_format: StateFormat, convolved: Iterable[str], options: Options) -> Mapping[str, str]:
+    """Roles of the state of a recurrence, and of the last tokens of its convolutions: never the cache's."""
+    if options.packed is None:
+        return MappingProxyType({})
+    role = "stats" if state_format == "fp32" else "activations"
+    tails = {f"{kind}_{name}": "activations" for name in convolved for kind in ("tail", "end")}
+    return MappingProxyType({"state": role, **{f"end{part.name}": role for part in parts_of(options)}, **tails})
+
+
+def cache_sizes(sight: int | None, options: Options) -> Mapping[str, Size]:
     """Sizes of a step's own dims; the context in whole rows for each rank of sp (caches are paged). `sight`: tokens
     that a query sees in the layers that do not see all."""
     packed = options.packed
     if packed is None:
         return MappingProxyType({})
-    found: dict[str, Number] = {"sampled": max(1, packed.sampled), "one": 1}    # the head of 0 never runs
+    found: dict[str, Size] = {"sampled": max(1, packed.sampled), "one": 1}    # the head of 0 never runs
     for suffix, window in (("", None), (".window", sight)):
         found["ctx" + suffix] = _whole(packed.context(window), options)
         found["pairs" + suffix] = _whole(packed.pairs(window, options.mask == "skip"), options)
+        for part in parts_of(options):
+            found[f"ctx{suffix}{part.dim}"] = _whole(part.step.context(window), options)
+            found[f"pairs{suffix}{part.dim}"] = _whole(part.step.pairs(window, options.mask == "skip"), options)
+    for part in parts_of(options):
+        found[f"seq{part.dim}"] = _share(part.step.tokens, options)
+        found |= dict.fromkeys((f"seq.all{part.dim}", f"seq.index{part.dim}"), part.step.tokens)
     return MappingProxyType(found)
 
 
@@ -61,12 +114,21 @@ def _whole(size: int, options: Options) -> int:
     return -(-size // sp) * sp
 
 
+def _share(tokens: int, options: Options) -> Size:
+    """Tokens that sp divides: those of a part need not be a multiple, those of the step are."""
+    return float(tokens) if tokens % options.degrees.get("sp", 1) else tokens
+
+
 def cache_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
     """Axes of a step's own dims."""
     if options.packed is None:
         return MappingProxyType({})
-    return MappingProxyType({"seq.all": (), "ctx": ("sp",), "ctx.window": ("sp",), "pairs": ("sp",),
-                             "pairs.window": ("sp",), "sampled": (), "one": ()})
+    found: dict[str, tuple[str, ...]] = {"sampled": (), "one": ()}
+    for end in ("", *(part.dim for part in parts_of(options))):
+        found |= dict.fromkeys((f"seq.all{end}", f"seq.index{end}"), ())
+        found |= dict.fromkeys((f"ctx{end}", f"ctx.window{end}", f"pairs{end}", f"pairs.window{end}"), ("sp",))
+        found[f"seq{end}"] = ("sp", "cp")
+    return MappingProxyType(found)
 
 
 def states_of(kind: LayerKind) -> Mapping[str, str]:
@@ -77,43 +139,42 @@ def states_of(kind: LayerKind) -> Mapping[str, str]:
 
 def cached_core(kind: LayerKind, options: Options, q: str, k: str, *, owner: bool) -> list[Op]:
     """From queries, and in the layer that owns the cache keys and values, to the heads' outputs `o`."""
-    packed = options.packed
-    assert packed is not None
-    rows, ctx = "[batch,seq.all,kv_heads,head]", f"ctx{_suffix(kind)}"
-    cache = f"[batch,{ctx},kv_heads,head]"
+    rows, cache = "[batch,seq.all,kv_heads,head]", f"[batch,ctx{_suffix(kind)},kv_heads,head]"
     ops = [append(name, f"{source}{rows} -> {state}{cache}")
            for name, source, state in (("cache_k", k, KEYS), ("cache_v", "v", VALUES))] if owner else []
-    if packed.fresh and owner:
-        query, keys, values = "seq", f"{k}{rows}", f"v{rows}"
-        seen = packed.tokens
-    else:
-        query, keys, values = "seq.all", f"{KEYS}{cache}", f"{VALUES}{cache}"
-        seen = whole_context(kind, options)
-    return ops + packed_scores(kind, options, f"{q}[batch,{query},heads,head]", keys, values,
-                               f"o[batch,{query},heads,head]", seen)
+    for each in parts_of(options):
+        part = each._replace(fresh=each.fresh and owner)
+        if part.fresh:
+            query, seen = "seq", f"[batch,seq.all{part.dim},kv_heads,head]"
+            keys, values = f"{k}{seen}", f"v{seen}"
+        else:
+            query, seen = "seq.all", f"[batch,ctx{_suffix(kind)}{part.dim},kv_heads,head]"
+            keys, values = f"{KEYS}{seen}", f"{VALUES}{seen}"
+        made = f"[batch,{query}{part.dim},heads,head]"
+        ops += joined(part, packed_scores(kind, options, part, f"{q}{made}", keys, values, f"o{made}"))
+    return ops
 
 
-def whole_context(kind: LayerKind, options: Options) -> int:
-    """Rows of the cache that a layer reads, in whole rows for each rank of sp."""
-    assert options.packed is not None
-    return _whole(options.packed.context(kind.window), options)
+def joined(part: Part, ops: list[Op]) -> list[Op]:
+    """Operators of which the last makes a part's rows of a tensor that all parts make together."""
+    return [*ops[:-1], ops[-1]._replace(joins=bool(part.dim))]
 
 
-def packed_scores(kind: LayerKind, options: Options, q: str, k: str, v: str, out: str, seen: int, *,
+def packed_scores(kind: LayerKind, options: Options, part: Part, q: str, k: str, v: str, out: str, *,
                   kv: str = "kv_heads") -> list[Op]:
-    """Attention of block-diagonal scores: the pairs that the step computes of all queries with all `seen` keys."""
-    packed = options.packed
-    assert packed is not None
-    pairs = packed.pairs(kind.window, options.mask == "skip")
-    work = pairs / (packed.tokens * seen)
-    count = sum(part.count for part in packed.parts)
+    """Attention of block-diagonal scores: the pairs that the part computes of all its queries with all keys that it
+    sees."""
+    step = part.step
+    work = step.pairs(kind.window, options.mask == "skip") / (step.tokens * part.seen(kind.window, options))
+    count = sum(each.count for each in step.parts)
     if options.attention == "flash":
-        return [attention("attention", f"{q} * {k} * {v} -> {out}", work=work, sequences=count)]
-    score = f"[batch,heads,pairs{_suffix(kind)}]"
+        return [attention(f"attention{part.name}", f"{q} * {k} * {v} -> {out}", work=work, sequences=count)]
+    score, s, p = f"[batch,heads,pairs{_suffix(kind)}{part.dim}]", f"s{part.name}", f"p{part.name}"
     row, along = k[k.index("[") + 1:].split(",")[1], () if kv == "heads" else (kv,)
-    return [gemm("scores", f"{q} * {k} -> s{score}", work=work, along=along, packed=work, sequences=count),
-            point("softmax", f"s{score} -> p{score}", 5, saves="outputs"),
-            gemm("mix", f"p{score} * {v} -> {out}", along=(*along, row), packed=work, sequences=count)]
+    return [gemm(f"scores{part.name}", f"{q} * {k} -> {s}{score}", work=work, along=along, packed=work,
+                 sequences=count),
+            point(f"softmax{part.name}", f"{s}{score} -> {p}{score}", 5, saves="outputs"),
+            gemm(f"mix{part.name}", f"{p}{score} * {v} -> {out}", along=(*along, row), packed=work, sequences=count)]
 
 
 def sampler_ops(logits: str, token: str) -> list[Op]:

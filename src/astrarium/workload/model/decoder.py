@@ -30,8 +30,15 @@ from astrarium.workload.model.cached import (
     sparse,
     states_of,
 )
-from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes
-from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes, delta_widths
+from astrarium.workload.model.experts import (
+    Experts,
+    expert_axes,
+    expert_ops,
+    expert_rules,
+    expert_sizes,
+    expert_weights,
+)
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers
@@ -43,6 +50,8 @@ from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, blo
 from astrarium.workload.model.prediction import prediction_block
 
 __all__ = ["Decoder"]
+
+STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_squares")
 
 
 def _decoder_rules(model: Decoder) -> Iterator[Problem]:
@@ -65,6 +74,8 @@ def _decoder_rules(model: Decoder) -> Iterator[Problem]:
         yield Problem("window", "means nothing with delta", "no window")
     if model.sparse is not None and (model.mla is None or model.mla.q_rank is None):
         yield Problem("sparse", "needs mla with q_rank, from which the indexer makes its queries", "both, or neither")
+    if model.sparse is not None and model.sparse.layers is not None and 0 not in model.sparse.layers:
+        yield Problem("sparse.layers", "the first layer has no layer before it that chooses", "0 among them")
     if model.sparse is not None and model.window is not None:
         yield Problem("sparse", "means nothing with window", "one of the two")
     if model.gated_heads and model.mla is not None:
@@ -78,27 +89,26 @@ def _layouts(model: Decoder, split: Split) -> Iterator[Problem]:
     """What forbids a layout of inference."""
     if split.pp > model.layers:
         yield Problem("pp", f"{split.pp} stages of {model.layers} layers", f"at most {model.layers}")
-    if split.dp % split.ep:
-        yield from divides("ep", split.ep, split.dp, "replicas (ep is a part of dp)")
     if split.ep > 1 and model.moe is None:
         yield Problem("ep", f"{split.ep}, but the model has no experts", "1")
     if split.even:
-        yield from _even(model, split.tp, split.ep)
+        yield from _even(model, split)
 
 
-def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
+def _even(model: Decoder, split: Split) -> Iterator[Problem]:
+    tp = split.tp
     yield from divides("tp", tp, model.heads, "heads")
     if model.mla is None and model.groups % tp and tp % model.groups:
         yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
                       f"a divisor or a multiple of {model.groups}")
     yield from divides("tp", tp, model.ffn, "(ffn)")
     if model.moe is not None:
-        yield from divides("ep", ep, model.moe.experts, "experts")
+        yield from expert_rules(model.moe.experts, split)
+        yield from divides("moe_tp", split.moe_tp, model.moe.expert_ffn or model.ffn, "(expert_ffn)")
 
 
 def _cache(model: Decoder) -> Cache:
-    return Cache(heads=1 if model.mla is not None else model.groups, sight=lambda index: model.layer(index).window,
-                 states=model.delta is not None)
+    return Cache(heads=1 if model.mla is not None else model.groups, sight=lambda index: model.layer(index).window)
 
 
 class Decoder(Model, frozen=True, kw_only=True):
@@ -169,7 +179,9 @@ class Decoder(Model, frozen=True, kw_only=True):
         moe = self.moe
         routed = moe is not None and index >= moe.dense_layers and (index - moe.dense_layers + 1) % moe.every == 0
         full = self.full_every > 0 and (index + 1) % self.full_every == 0
-        return LayerKind(routed, None if full else self.window, self.delta is not None and not full)
+        indexers = None if self.sparse is None else self.sparse.layers
+        return LayerKind(routed, None if full else self.window, self.delta is not None and not full,
+                         indexers is None or index in indexers)
 
     def ep_units(self) -> int | None:
         """Experts of a layer, which ep divides; None: the model has none."""
@@ -207,7 +219,7 @@ class Decoder(Model, frozen=True, kw_only=True):
         moe, norm = self.moe, self.d_model * (2 if self.norm == "layer" else 1)
         kinds = [self.layer(index) for index in range(self.layers)]
         routed = sum(kind.moe for kind in kinds)
-        mixed = [delta_counts(self.delta, self.d_model) if kind.delta and self.delta else _attention_counts(self)
+        mixed = [delta_counts(self.delta, self.d_model) if kind.delta and self.delta else _attention_counts(self, kind)
                  for kind in kinds]
         ffn = ffn_count(self.d_model, self.ffn, gated=self.gated, bias="mlp" in self.biases)
         parts: dict[str, Count] = {
@@ -236,11 +248,13 @@ class Decoder(Model, frozen=True, kw_only=True):
         return {**DECODERS, **EXPERTS}
 
 
-def _attention_counts(model: Decoder) -> tuple[Count, Count]:
+def _attention_counts(model: Decoder, kind: LayerKind) -> tuple[Count, Count]:
     """Parameters of (matrices, norms) of one layer's attention."""
     if model.mla is not None:
         matrices, norms = latent_counts(model.mla, model.d_model, model.heads, bias="out" in model.biases)
-        more = (0, 0) if model.sparse is None else index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
+        more = (0, 0)
+        if model.sparse is not None and kind.indexes:
+            more = index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
         return matrices + more[0], norms + more[1]
     query, keys = model.heads * model.head, model.groups * model.head
     made = query * (2 if model.gated_heads else 1)
@@ -257,6 +271,7 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     states: dict[str, str] = {}
     ops.append(norm(model.norm, "norm1", "x", "h", weights))
     ops += _mixer(model, kind, options, weights, states, owner=owner)
+    mixer = frozenset(weights)
     kept = dropped(options, ops, "a", "dropout1")
     source = "x" if model.parallel else "r"
     ops.append(add("residual1", f"x{STREAM} + {kept}{STREAM} -> r{STREAM}"))
@@ -265,9 +280,10 @@ def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) ->
     ops += expert_ops(model.moe, options, weights, **inner) if kind.moe and model.moe else ffn(weights, **inner)
     kept = dropped(options, ops, "f", "dropout2")
     ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
-    found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
-                  widths={"choice": "index", "chosen": "index", "index_loss": "stats"})
-    learns = model.sparse is not None and options.packed is None and not kind.delta
+    found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights), attention=mixer,
+                  widths={"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"),
+                          **(delta_widths(model.delta, options) if kind.delta and model.delta else {})})
+    learns = model.sparse is not None and options.packed is None and kind.indexes
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
 
 
@@ -292,7 +308,7 @@ def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
 
 def _name(kind: LayerKind, owner: bool) -> str:
     return "_".join([*([] if owner else ["sharing"]), *(["window"] if kind.window is not None else []),
-                     *(["delta"] if kind.delta else []),
+                     *(["delta"] if kind.delta else []), *([] if kind.indexes else ["choice_sharing"]),
                      *(["expert"] if kind.moe else []), "layer"])
 
 
@@ -308,7 +324,7 @@ def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
     for name, heads in made[:2]:
         dims = f"[batch,seq,{heads},head]"
         if model.qk_norm:
-            ops.append(_head_norm(model, name, heads, weights))
+            ops += _head_norm(model, options, name, heads, weights)
             names[name] = f"{name}n"
         if model.positions == "rotary":     # two products and a sum; nothing but angles is needed for backward
             ops.append(point(f"rope_{name}", f"{names[name]}{dims} -> {name}r{dims}", 3 * model.rotary_share,
@@ -323,14 +339,19 @@ def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str,
     return ops + core(options, _work(model, kind, options), q=q, k=k, sinks="sinks" if model.sinks else "")
 
 
-def _head_norm(model: Decoder, name: str, heads: str, weights: dict[str, str]) -> Op:
-    """A norm over each head's vector, with the scale that the model has."""
+def _head_norm(model: Decoder, options: Options, name: str, heads: str, weights: dict[str, str]) -> list[Op]:
+    """A norm over each head's vector, or over all heads' (`all`: ranks of tp then sum up its squares, a number of fp32
+    a token: vLLM, SGLang), with the scale that the model has."""
     dims, scale = f"[batch,seq,{heads},head]", f"{name}_scale"
     if model.qk_norm_scale == "none":
-        return point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)
+        return [point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)]
     own = "head" if model.qk_norm_scale == "head" else f"{heads},head"
     weights[scale] = own.replace(",", " ")
-    return point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])
+    if model.qk_norm_scale == "head" or options.degrees.get("tp", 1) == 1:
+        return [point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])]
+    squares = f"{name}_squares[batch,seq]"
+    return [point(f"{name}_norm_squares", f"{name}{dims} -> {squares}", 2),
+            point(f"{name}_norm", f"{name}{dims} + {squares} + {scale}[{own}] -> {name}n{dims}", NORM["rms"] - 2)]
 
 
 def _one_chunk(model: Decoder, kind: LayerKind, options: Options) -> None:

@@ -16,9 +16,10 @@ from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Cost, Costs, Measures, Op, append, point, scan
 from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.cached import Part, StateFormat, joined, parts_of, state_widths
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
 
-__all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes"]
+__all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes", "delta_widths"]
 
 UPDATE = 7.0        # FLOPs per number of a state and token: decay, S k, its difference from v by k^T added, S q
 UNIT = 3.0          # FLOPs per number: a vector divided by its length
@@ -41,6 +42,7 @@ class DeltaNet(Config, frozen=True, kw_only=True):
     value_size: Annotated[int, Knob("Length of a value.", ge=1)]
     convolution: Annotated[int, Knob("Width of the causal convolution over queries, keys and values.", ge=1)] = 4
     chunk: Annotated[int, Knob("Tokens of a chunk: inside, all pairs; between, the state.", ge=1)] = 64
+    state_format: Annotated[StateFormat, Knob("Format of the state in inference.")] = "activations"
 
 
 def delta_counts(delta_net: DeltaNet, d_model: int) -> tuple[int, int]:
@@ -48,6 +50,11 @@ def delta_counts(delta_net: DeltaNet, d_model: int) -> tuple[int, int]:
     keys, values = delta_net.key_heads * delta_net.key_size, delta_net.value_heads * delta_net.value_size
     matrices = d_model * (2 * keys + 2 * values + 2 * delta_net.value_heads) + values * d_model
     return matrices + delta_net.convolution * (2 * keys + values) + 2 * delta_net.value_heads, delta_net.value_size
+
+
+def delta_widths(delta_net: DeltaNet, options: Options) -> Mapping[str, str]:
+    """Roles of what a sequence keeps: its state, and the last tokens of the convolution."""
+    return state_widths(delta_net.state_format, "qkv", options)
 
 
 def delta_sizes(delta_net: DeltaNet | None, options: Options) -> Mapping[str, Size]:
@@ -63,6 +70,7 @@ def delta_sizes(delta_net: DeltaNet | None, options: Options) -> Mapping[str, Si
         "v_size": delta_net.value_size, "taps": delta_net.convolution, "tail": delta_net.convolution - 1}
     if options.packed is not None:
         found["sequences"] = sum(part.count for part in options.packed.parts)
+        found |= {f"sequences{part.dim}": sum(each.count for each in part.step.parts) for part in parts_of(options)}
     return MappingProxyType(found)
 
 
@@ -106,18 +114,29 @@ def _convolved(taps: int, options: Options, weights: dict[str, str], states: dic
 
 def _mixed(chunk: int, options: Options, states: dict[str, str]) -> list[Op]:
     """From queries qn, keys kn, values vc and gates to the heads' outputs, by way of the states."""
-    inputs = (f"qn[batch,seq,{KEYS}]", f"kn[batch,seq,{KEYS}]", f"vc[batch,seq,{VALUES}]", f"gates[batch,seq,{HEADS}]")
-    result, packed = f"mixed[batch,seq,{VALUES}]", options.packed
-    if packed is None:
-        return [scan("delta", f"{' * '.join(inputs)} -> {result}", DELTA, chunk)]
-    state, end = "state[batch,sequences,v_heads,k_size,v_size]", "end[batch,sequences,v_heads,k_size,v_size]"
+    if options.packed is None:
+        return [scan("delta", f"{' * '.join(_operands('seq'))} -> mixed[batch,seq,{VALUES}]", DELTA, chunk)]
     states["state"] = "batch sequences v_heads k_size v_size"
-    if not packed.fresh and all(part.new == 1 for part in packed.parts):    # one kernel reads and writes the states
-        return [point("update", f"{' + '.join(inputs)} + {state} -> {result} + {end}", UPDATE),
-                append("keep_state", f"{end} -> {state}")]
-    before = "" if packed.fresh else f" * {state}"
-    return [scan("delta", f"{' * '.join(inputs)}{before} -> {result} * {end}", DELTA, chunk),
-            append("keep_state", f"{end} -> {state}")]
+    return [op for part in parts_of(options) for op in _advanced(chunk, part)]
+
+
+def _operands(rows: str) -> list[str]:
+    """Queries, keys, values and gates of some rows."""
+    return [f"{name}[batch,{rows},{dims}]" for name, dims in (("qn", KEYS), ("kn", KEYS), ("vc", VALUES),
+                                                              ("gates", HEADS))]
+
+
+def _advanced(chunk: int, part: Part) -> list[Op]:
+    """A part's outputs and states: one kernel reads and writes the states of single tokens; others go by chunks."""
+    inputs, result = _operands(f"seq{part.dim}"), f"mixed[batch,seq{part.dim},{VALUES}]"
+    dims = f"[batch,sequences{part.dim},v_heads,k_size,v_size]"
+    state, end = f"state{dims}", f"end{part.name}{dims}"
+    if not part.fresh and all(each.new == 1 for each in part.step.parts):
+        made = point(f"update{part.name}", f"{' + '.join([*inputs, state])} -> {result} + {end}", UPDATE)
+    else:
+        before = [] if part.fresh else [state]
+        made = scan(f"delta{part.name}", f"{' * '.join([*inputs, *before])} -> {result} * {end}", DELTA, chunk)
+    return [*joined(part, [made]), append(f"keep_state{part.name}", f"{end} -> {state}")]
 
 
 def _delta_products(op: Op, layout: Measures) -> tuple[float, float, float, float]:

@@ -1,27 +1,34 @@
 """A mixture of experts as operators: router, dispatch, experts, combination, shared experts.
 
 Every token's vector is copied to its `top_k` experts (an all_to_all over ep), and their results come back the same way.
-Under tp the experts' inner dim is sharded; with tp_sequence rows are gathered over tp behind the exchange and scattered
-before the way back, as Megatron does. The weights of the choice are applied where nothing more has to be kept for
-backward (Megatron: at the activation).
+Under tp the experts' inner dim is sharded, so results are partial sums: a token's are added up on the rank, and the sum
+is reduced over tp once. In inference it has the shared experts' output, too (vLLM, SGLang, TensorRT-LLM); in training
+that is reduced apart. With tp_sequence and ep rows are gathered over tp behind the exchange and scattered before the
+way back (Megatron's all_to_all dispatcher); without ep tokens are gathered and scattered (its all_gather dispatcher).
+The weights of the choice are applied where nothing more has to be kept for backward (Megatron: at the activation).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob, Problem
+from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, Use, add, point
 from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.base import Split
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
+from astrarium.workload.routing import Routing, busiest, loads_of
 
-__all__ = ["Experts", "expert_axes", "expert_ops", "expert_sizes", "expert_weights", "rows_per_expert"]
+__all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes", "expert_weights", "rows_per_expert"]
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
+SENT = "[batch.moe,seq.moe,d]"
 
 
 def _top_k(moe: Experts) -> Iterator[Problem]:
@@ -52,6 +59,15 @@ class Experts(Config, frozen=True, kw_only=True):
     imbalance: Annotated[float, Knob("Load of the busiest expert-parallel rank over the mean.", ge=1)] = 1.0
 
 
+def expert_rules(experts: int, split: Split) -> Iterator[Problem]:
+    """What forbids to spread experts over ep."""
+    total, more = experts + split.redundant, -(-experts // split.ep) * split.ep - experts
+    if total % split.ep:
+        divisor = closest_divisors(total, split.ep)
+        what = f"experts and {split.redundant} redundant ones" if split.redundant else "experts"
+        yield Problem("ep", f"{split.ep} does not divide {experts} {what}", f"{divisor}, or redundant_experts: {more}")
+
+
 def rows_per_expert(moe: Experts, tokens: float, ep: int, *, padded: bool = True) -> float:
     """Rows per expert on the busiest of `ep` ranks: the mean times the imbalance (at most ep), or the capacity (not
     where `padded` is False)."""
@@ -60,21 +76,37 @@ def rows_per_expert(moe: Experts, tokens: float, ep: int, *, padded: bool = True
 
 
 def expert_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
-    """`rows.ep`: rows at their expert, before tp_sequence gathers them over tp."""
-    shared = ("edp", "sp", "cp", "tp") if options.tp_sequence else ("edp", "sp", "cp")
-    return MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",), "rows.ep": shared, "experts.hit": ("ep",)})
+    """`batch.moe`, `seq.moe`, `rows.src`: tokens and rows as they are dispatched; `rows.ep`: rows at their expert,
+    before they are gathered over tp. Where tokens are gathered, rows are at their expert from the start."""
+    tp = ("tp",) if options.tp_sequence and options.experts > 1 else ()
+    axes: dict[str, tuple[str, ...]] = {
+        "expert_ffn": ("moe_tp",), "shared_ffn": ("tp",), "experts.hit": ("moe_ep",), "seq.moe": ("sp", "cp", *tp),
+        "rows.src": ("dp", "sp", "cp", *tp), "rows.ep": ("edp", "sp", "cp", *tp), "batch.moe": ("dp",)}
+    if options.gathers_tokens:
+        rows = ("edp", "sp", "cp")
+        axes |= {"experts.src": ("moe_ep",), "rows.src": rows, "rows.ep": rows, "batch.moe": ("edp",)}
+    return MappingProxyType(axes)
 
 
 def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mapping[str, Size]:
-    """Sizes of the dims of experts, each of `ffn_size` where they have no size of their own. `experts.hit`: those of
-    which a step reads the weights, with choices at random."""
+    """Sizes of the dims of experts, each of `ffn_size` where they have no size of their own, as the busiest rank has
+    them. `experts`: with redundant ones; `experts.hit`: those of which a step reads the weights, with choices at
+    random."""
     if moe is None:
         return MappingProxyType({})
     tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or ffn_size
-    missed = (1.0 - moe.top_k / moe.experts) ** tokens
-    rows = rows_per_expert(moe, tokens, options.degrees.get("ep", 1), padded=options.padded)
+    copies = math.prod(options.degrees.get(axis, 1) for axis in ("edp", "sp", "cp"))
+    missed = (1.0 - moe.top_k / moe.experts) ** (tokens / copies)
+    rows = rows_per_expert(moe, tokens, options.experts, padded=options.padded)
+    experts, hit = moe.experts + options.redundant, moe.experts * (1.0 - missed)
+    if options.redundant or options.routing != Routing():
+        loads = loads_of(options.routing, moe.experts, moe.top_k, tokens / copies)
+        most = busiest(loads, options.experts, options.redundant, moe.top_k, tokens / copies)
+        hit = most.hit * options.experts
+        rows *= most.rows if moe.capacity_factor is None else 1.0
+        rows *= moe.experts / experts
     return MappingProxyType({
-        "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed), "rows": rows, "top_k": moe.top_k,
+        "experts": experts, "experts.router": moe.experts, "experts.hit": hit, "rows": rows, "top_k": moe.top_k,
         "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner, "gate": 1})
 
 
@@ -94,25 +126,36 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
     if moe.router_bias:
         weights["router_bias"] = "experts.router"
         chosen += " + router_bias[experts.router]"
-    ops += [point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False),
-            point("permute", f"choice[batch,seq.res,top_k] + g{STREAM} -> b[experts.src,rows.src,d]", 0, saves="index"),
-            point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing")]
+    ops.append(point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False))
+    sent, picked, shares = "g", "choice[batch,seq.moe,top_k]", "probs[batch,seq.moe,experts.router]"
+    if options.gathers_tokens:      # choices and their weights travel with the tokens
+        sent, picked, shares = "gs", "picked[batch.moe,seq.moe,top_k]", "shares[batch.moe,seq.moe,top_k]"
+        ops.append(point("send", f"choice[batch,seq.res,top_k] + g{STREAM} -> gs{STREAM}", 0))
+    ops += [point("permute", f"{picked} + {sent}{SENT} -> b[experts.src,rows.src,d]", 0, saves="index", linear=True),
+            point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing", linear=True)]
     inner = ffn(weights, gated=gated, activation=activation, bias=bias,
                 source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
                 matrix="experts,d,expert_ffn", prefix=_PREFIX)
     ops += inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
-    ops.append(point("combine", f"be[experts.src,rows.src,d] + {probs} -> {result}{STREAM}", 2, saves="nothing"))
-    if moe.shared_experts:
-        ops += ffn(weights, gated=gated, activation=activation, bias=bias,
-                   source=f"g{INSIDE}", result=f"fs{INSIDE}", inner="[batch,seq,shared_ffn]", matrix="d,shared_ffn",
-                   prefix="shared_")
-        summed = "fs"
-        if moe.shared_gate:
-            summed, gate = "fsg", "sg[batch,seq.res,gate]"
-            ops += [linear("shared_share", f"g{STREAM}", "d,gate", gate, weights, bias=False),
-                    point("shared_gated", f"fs{STREAM} + {gate} -> fsg{STREAM}", 1)]
-        ops.append(add("experts_sum", f"fr{STREAM} + {summed}{STREAM} -> f{STREAM}"))
-    return ops
+    ops.append(point("combine", f"be[experts.src,rows.src,d] + {shares} -> {result}{SENT}", 2, saves="nothing",
+                     linear=True))
+    return ops + _shared(moe, options, weights, gated=gated, activation=activation, bias=bias)
+
+
+def _shared(moe: Experts, options: Options, weights: dict[str, str], *, gated: bool, activation: str,
+            bias: bool) -> list[Op]:
+    """Shared experts, and the sum of their output and the routed experts'."""
+    if not moe.shared_experts:
+        return []
+    dims, once = (STREAM, False) if options.packed is None else (INSIDE, True)
+    ops = ffn(weights, gated=gated, activation=activation, bias=bias, source=f"g{INSIDE}", result=f"fs{INSIDE}",
+              inner="[batch,seq,shared_ffn]", matrix="d,shared_ffn", prefix="shared_")
+    summed = "fs"
+    if moe.shared_gate:
+        summed, gate = "fsg", "[batch,seq.res,gate]"
+        ops += [linear("shared_share", f"g{STREAM}", "d,gate", f"sg{gate}", weights, bias=False),
+                point("shared_gated", f"fs{dims} + sg{gate} -> fsg{dims}", 1, linear=once)]
+    return [*ops, add("experts_sum", f"fr{dims} + {summed}{dims} -> f{dims}", linear=once)]
 
 
 def _of_the_hit(op: Op, weights: Mapping[str, str]) -> Op:

@@ -18,13 +18,14 @@ from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import load, names
 from astrarium.workload.model.hugging_face_keys import Keys, Reader
 from astrarium.workload.model.hugging_face_notes import notes_of
+from astrarium.workload.model.hugging_face_quantised import quantised
 
 if TYPE_CHECKING:
     from astrarium.workload.model.base import Model
 
 __all__ = ["LARGEST", "from_mapping", "read_config", "readers"]
 
-LARGEST = 1 << 20  # bytes of a config.json: published ones have a few thousand
+LARGEST = 1 << 24  # bytes of a config.json: one that lists the format of every module has 4 MB
 
 
 def readers() -> Mapping[str, tuple[type[Model], Reader]]:
@@ -45,6 +46,22 @@ def readers() -> Mapping[str, tuple[type[Model], Reader]]:
 def read_config(path: str | os.PathLike[str]) -> Model:
     """The model that a config.json describes. Raises InputError with the file and the key."""
     name = os.fspath(path)
+    plain, beside = _decoded(name), _beside(name)
+    if isinstance(plain, dict) and "quantization_config" not in plain and os.path.isfile(beside):
+        found = _decoded(beside)
+        config = found.get("quantization") if isinstance(found, dict) else None
+        plain = {**plain, "quantization_config": config}
+    return from_mapping(plain, name)
+
+
+def _beside(name: str) -> str:
+    """The file in which NVIDIA's ModelOpt says the formats of a checkpoint."""
+    folder, file = os.path.split(name)
+    return os.path.join(folder, file.removesuffix("config.json") + "hf_quant_config.json")
+
+
+def _decoded(name: str) -> object:
+    """The content of a file of JSON. Raises InputError."""
     try:
         with open(name, "rb") as stream:
             data = stream.read(LARGEST + 1)
@@ -54,11 +71,11 @@ def read_config(path: str | os.PathLike[str]) -> Model:
     if len(data) > LARGEST:
         raise InputError(name, f"is larger than {LARGEST} bytes", expected="a config.json")
     try:
-        plain = json.loads(data.decode("utf-8-sig"))
+        found: object = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
         raise InputError(name, f"is not JSON ({reason})", expected="a config.json") from None
-    return from_mapping(plain, name)
+    return found
 
 
 def from_mapping(plain: object, name: str = "config.json") -> Model:
@@ -72,7 +89,9 @@ def from_mapping(plain: object, name: str = "config.json") -> Model:
                                expected="one of " + ", ".join(known), did_you_mean=nearest(kind, known))
     family, reader = known[kind]
     try:
-        return family(**reader(keys), notes=notes_of(keys))
+        fields = reader(keys)
+        checkpoint, said = quantised(plain, fields.get("layers", 0))
+        return family(**fields, notes=(*notes_of(keys), *said), checkpoint=checkpoint)
     except ConfigError as error:
         first = error.problems[0]
         raise InputError(f"{name}: {first.path.partition('.')[2]}", first.message, expected=first.expected) from None

@@ -6,7 +6,7 @@ weights alone; what that loss compares with (the sums of attention's own scores)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from astrarium.config import Config, Knob
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, Use, append, gemm, point
 from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.cached import parts_of
 from astrarium.workload.model.parts import INSIDE, NORM, causal, linear
 
 __all__ = ["INDEX_CACHE", "INDEX_LOSS", "INDEX_STATE", "Indexer", "index_counts", "index_ops", "index_sizes"]
@@ -29,6 +30,8 @@ class Indexer(Config, frozen=True, kw_only=True):
     heads: Annotated[int, Knob("Heads of the indexer.", ge=1)]
     head_size: Annotated[int, Knob("Length of its queries and of its one key per token, which is cached.", ge=1)]
     top_k: Annotated[int, Knob("Tokens that a query sees.", ge=1)]
+    layers: Annotated[Sequence[int] | None, Knob("Layers (from 0) with an indexer; others take the choice of the last "
+                                                 "one before them (GLM-5.2). Left out: every layer.", ge=0)] = None
 
 
 def index_counts(sparse: Indexer, d_model: int, q_rank: int) -> tuple[int, int]:
@@ -71,12 +74,15 @@ def _trained(sparse: Indexer, options: Options) -> list[Op]:
 
 def _packed(sparse: Indexer, options: Options) -> list[Op]:
     """The same of a step of inference; the indexer's keys are cached."""
-    packed = options.packed
-    assert packed is not None
-    seen = packed.tokens if packed.fresh else packed.context(None)
-    work = packed.pairs(None, options.mask == "skip") / (packed.tokens * seen)
-    keys = "ikn[batch,seq.all,index_size]" if packed.fresh else f"{INDEX_CACHE}[batch,ctx,one,index_size]"
-    return [append("cache_index", f"ikn[batch,seq.all,index_size] -> {INDEX_CACHE}[{INDEX_STATE.replace(' ', ',')}]"),
-            gemm("index_scores", f"iq[batch,seq.all,index_heads,index_size] * {keys} -> is[batch,pairs]", work=work),
-            point("select", "is[batch,pairs] + iw[batch,seq.all,index_heads] -> chosen[batch,seq.all,selected]",
-                  SCORE * sparse.heads + 1, saves="nothing", grad=False)]
+    cache = INDEX_STATE.replace(" ", ",")
+    ops = [append("cache_index", f"ikn[batch,seq.all,index_size] -> {INDEX_CACHE}[{cache}]")]
+    for part in parts_of(options):
+        step, end, name = part.step, part.dim, part.name
+        keys = f"ikn[batch,seq.index{end}," if part.fresh else f"{INDEX_CACHE}[batch,ctx{end},one,"
+        query, scores = f"[batch,seq.all{end},index_heads", f"is{name}[batch,pairs{end}]"
+        work = step.pairs(None, options.mask == "skip") / (step.tokens * part.seen(None, options))
+        ops += [gemm(f"index_scores{name}", f"iq{query},index_size] * {keys}index_size] -> {scores}", work=work,
+                     sequences=sum(each.count for each in step.parts)),
+                point(f"select{name}", f"{scores} + iw{query}] -> chosen{name}[batch,seq.all{end},selected]",
+                      SCORE * sparse.heads + 1, saves="nothing", grad=False)]
+    return ops

@@ -16,7 +16,7 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Count
-from astrarium.workload.model.cached import LayerKind, packed_scores, whole_context
+from astrarium.workload.model.cached import LayerKind, Part, joined, packed_scores, parts_of
 from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_STATE, Indexer, index_ops
 from astrarium.workload.model.parameters import linear_count
 from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, linear
@@ -60,39 +60,50 @@ def latent_states(kind: LayerKind, sparse: Indexer | None) -> Mapping[str, str]:
     """The caches of a layer and their dims."""
     suffix = "" if kind.window is None else ".window"
     found = {CACHE: f"batch ctx{suffix} one latent"}
-    return MappingProxyType(found if sparse is None else {**found, INDEX_CACHE: INDEX_STATE})
+    return MappingProxyType({**found, INDEX_CACHE: INDEX_STATE} if sparse is not None and kind.indexes else found)
 
 
 def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: Options, weights: dict[str, str],
                  work: float, *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o[batch,seq,heads,v_size]."""
     ops = _query(mla, weights)
-    if sparse is not None and owner:
+    if sparse is not None and owner and kind.indexes:
         ops += index_ops(sparse, options, weights)
     if owner:
         ops += _latents(weights)
-    packed = options.packed
-    if packed is None:
+    if options.packed is None:
         return [*ops, *_expanded(weights), *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
-    dims = latent_states(kind, None)[CACHE].replace(" ", ",")
     if owner:
+        dims = latent_states(kind, None)[CACHE].replace(" ", ",")
         ops += [point("join_latent", "cn[batch,seq,kv_rank] + kr[batch,seq,rope_size] -> c[batch,seq,one,latent]", 0),
                 append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[{dims}]")]
     if sparse is not None:      # of the cache, the rows that the indexer chose
         kind = kind._replace(window=sparse.top_k)
-    if packed.fresh and owner:
-        return ops + _expanded(weights) + packed_scores(
-            kind, options, f"qr{QUERY}", KEY.replace("seq", "seq.all"), VALUE.replace("seq", "seq.all"),
-            "o[batch,seq,heads,v_size]", packed.tokens, kv="heads")
-    seen = whole_context(kind, options)
-    if sparse is not None:
-        dims = dims.replace("ctx,", "ctx.window,")
-    query, out = "qa[batch,seq.all,heads,latent]", "ol[batch,seq.all,heads,kv_rank]"
-    scores = packed_scores(kind, options, query, f"{CACHE}[{dims}]", f"{CACHE}[{dims[:-len('latent')]}kv_rank]", out,
-                           seen, kv="one")
-    return [*ops, *_absorbed_query(weights), *scores,
-            linear("v_up", "ol[batch,seq,heads,kv_rank]", "kv_rank,heads,v_size", "o[batch,seq,heads,v_size]", weights,
-                   bias=False)]
+    for part in parts_of(options):
+        expands = owner and (part.fresh or (sparse is None and not part.decoding))
+        ops += joined(part, (_every_head if expands else _absorbed)(kind, options, weights, part))
+    return ops
+
+
+def _every_head(kind: LayerKind, options: Options, weights: dict[str, str], part: Part) -> list[Op]:
+    """Attention of prompts: keys and values of every head, those of a cached past made again from its latents."""
+    rows = f"seq.all{part.dim}" if part.fresh else f"ctx{part.dim}"
+    source = f"cn[batch,seq{part.dim}," if part.fresh else f"{CACHE}[batch,ctx{part.dim},one,"
+    key, value = (f"{each}{part.name}[batch,{rows},heads,{size}]" for each, size in (("k", "qk_size"), ("v", "v_size")))
+    query = f"[batch,seq{'' if part.fresh else '.all'}{part.dim},heads,"
+    return [*_expanded(weights, part.name, source, f"[batch,{'seq' if part.fresh else 'ctx'}{part.dim},"),
+            *packed_scores(kind, options, part, f"qr{query}qk_size]", key, value, f"o{query}v_size]", kv="heads")]
+
+
+def _absorbed(kind: LayerKind, options: Options, weights: dict[str, str], part: Part) -> list[Op]:
+    """Attention on latents, the matrices that make keys and values in the query and the output."""
+    rows = f"{CACHE}[batch,ctx{'' if kind.window is None else '.window'}{part.dim},one,"
+    name, query = part.name, f"[batch,seq.all{part.dim},heads,"
+    scores = packed_scores(kind, options, part._replace(fresh=False), f"qa{name}{query}latent]", f"{rows}latent]",
+                           f"{rows}kv_rank]", f"ol{name}{query}kv_rank]", kv="one")
+    heads = f"[batch,seq{part.dim},heads,"
+    value = linear("v_up", f"ol{name}{heads}kv_rank]", "kv_rank,heads,v_size", f"o{heads}v_size]", weights, bias=False)
+    return [*_absorbed_query(weights, name, heads), *scores, value._replace(name=f"v_up{name}")]
 
 
 def _query(mla: Latent, weights: dict[str, str]) -> list[Op]:
@@ -121,18 +132,21 @@ def _latents(weights: dict[str, str]) -> list[Op]:
             point("rope_k", f"k_plain{rope} -> kr{rope}", 3, saves="nothing")]
 
 
-def _expanded(weights: dict[str, str]) -> list[Op]:
-    """Keys and values of every head."""
-    return [linear("k_up", "cn[batch,seq,kv_rank]", "kv_rank,heads,nope_size", "kn[batch,seq,heads,nope_size]", weights,
-                   bias=False),
-            linear("v_up", "cn[batch,seq,kv_rank]", "kv_rank,heads,v_size", VALUE, weights, bias=False),
-            point("join_key", f"kn[batch,seq,heads,nope_size] + kr[batch,seq,rope_size] -> {KEY}", 0, saves="nothing")]
+def _expanded(weights: dict[str, str], name: str = "", source: str = "cn[batch,seq,", rows: str = "[batch,seq,"
+              ) -> list[Op]:
+    """Keys and values of every head, from latents."""
+    made = ((f"k_up{name}", "nope_size", f"kn{name}"), (f"v_up{name}", "v_size", f"v{name}"))
+    ops = [linear(each[:4], f"{source}kv_rank]", f"kv_rank,heads,{size}", f"{result}{rows}heads,{size}]", weights,
+                  bias=False)._replace(name=each) for each, size, result in made]
+    rotated = f"{source}rope_size]".replace("cn", "kr", 1) if source.startswith("cn") else f"{source}rope_size]"
+    return [*ops, point(f"join_key{name}", f"kn{name}{rows}heads,nope_size] + {rotated} -> k{name}{rows}heads,qk_size]",
+                        0, saves="nothing")]
 
 
-def _absorbed_query(weights: dict[str, str]) -> list[Op]:
+def _absorbed_query(weights: dict[str, str], name: str, heads: str) -> list[Op]:
     """Queries that meet latents: their unrotated part times the matrix that makes keys, beside the rotated part."""
-    return [point("split_query", f"qr{QUERY} -> qn[batch,seq,heads,nope_size]", 0, saves="nothing"),
-            linear("k_up", "qn[batch,seq,heads,nope_size]", "kv_rank,heads,nope_size", "ql[batch,seq,heads,kv_rank]",
-                   weights, bias=False),
-            point("join_query", f"ql[batch,seq,heads,kv_rank] + qr{QUERY} -> qa[batch,seq,heads,latent]", 0,
+    return [point(f"split_query{name}", f"qr{heads}qk_size] -> qn{name}{heads}nope_size]", 0, saves="nothing"),
+            linear("k_up", f"qn{name}{heads}nope_size]", "kv_rank,heads,nope_size", f"ql{name}{heads}kv_rank]",
+                   weights, bias=False)._replace(name=f"k_up{name}"),
+            point(f"join_query{name}", f"ql{name}{heads}kv_rank] + qr{heads}qk_size] -> qa{name}{heads}latent]", 0,
                   saves="nothing")]

@@ -20,7 +20,7 @@ from astrarium.workload.graph.ir import Block, Cost, Costs, Measures, Op, add, a
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.model.base import Counts, Generation, Model, Split
-from astrarium.workload.model.cached import sparse
+from astrarium.workload.model.cached import StateFormat, sparse, state_widths
 from astrarium.workload.model.hugging_face_keys import Fields, Keys, Readers
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.parameters import linear_count
@@ -75,6 +75,7 @@ class Mamba(Model, frozen=True, kw_only=True):
     convolution: Annotated[int, Knob("Width of the causal convolution.", ge=1)] = 4
     chunk: Annotated[int, Knob("Tokens of a chunk (Q): inside, all pairs; between, the state.", ge=1)] = 256
     tied_embeddings: Annotated[bool, Knob("The head is the embedding, transposed.")] = True
+    state_format: Annotated[StateFormat, Knob("Format of the state in inference.")] = "activations"
 
     @property
     def inner(self) -> int:
@@ -161,7 +162,8 @@ def _layer(model: Mamba, options: Options) -> Block:
                   NORM["rms"] + ACTIVATION["silu"] + 1),
             linear("out", "w[batch,seq,heads,p]", "heads,p,d", f"o{INSIDE}", weights, bias=False),
             add("residual", f"x{STREAM} + o{STREAM} -> y{STREAM}")]
-    return block("layer", ops, weights, states=states)
+    widths = state_widths(model.state_format, "ubc", options)
+    return block("layer", ops, weights, states=states, widths=widths)
 
 
 def _convolved(model: Mamba, options: Options, weights: dict[str, str], states: dict[str, str], name: str,

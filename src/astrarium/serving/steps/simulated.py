@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from astrarium.design import Design
 from astrarium.lower.kept import Kept
 from astrarium.serving.policy import Buckets
-from astrarium.serving.scheduler import Step
+from astrarium.serving.shape import Shape
 from astrarium.simulate import simulate
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.workload.graph.packed import Packed, Sequences
@@ -21,15 +21,16 @@ from astrarium.workload.inference.program import Pass, Program, assembled
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["Known", "Shape", "StepTimes", "TransferTimes", "shape_of"]
+__all__ = ["Known", "Simulated", "TransferTimes"]
 
-I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 Known = MutableMapping[tuple[object, ...], int]
 NAMES = (("step", 1.0), ("", 1.0))
 
 
-class StepTimes(Struct, frozen=True):
-    """Times in ps of the steps of a replica whose first rank is `start`, by shape; the design's other ranks are idle.
+class Simulated(Struct, frozen=True):
+    """Times in ps of the steps of a replica whose first rank is `start`, each shape simulated once (rounded up to
+    `buckets`); the design's other ranks are idle.
 
     With a `draft` every step of decoding sequences is `guesses` steps of the draft and one that verifies them; prompts
     go through both models.
@@ -46,27 +47,56 @@ class StepTimes(Struct, frozen=True):
     guesses: int = 0
     kept: Kept = field(default_factory=Kept)
 
-    def of(self, step: Step) -> int:
+    def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
-        shape = shape_of(step, self.buckets)
-        key = ("step", self.start, shape)
+        decode, prompts = tuple(_decode(shape, self.buckets)), tuple(_prompts(shape, self.buckets))
+        key = ("step", self.start, decode, prompts)
         if key not in self.known:
-            made, tiles = assembled(self.program(shape))
+            made, tiles = assembled(self.program(decode, prompts))
             part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
             self.known[key] = _time(self.design, [part], [], self.kept)
         return self.known[key]
 
-    def program(self, shape: Shape) -> Program:
+    def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
+        """Times of successive decode steps in ps [steps], one by one."""
+        return np.array([self.of(Shape(count, context + step * count, (), padding)) for step in range(steps)], np.int64)
+
+    def program(self, decode: Sequence[Sequences], prompts: Sequence[Sequences]) -> Program:
         """The passes of a step."""
         if self.draft is None:
-            return Program((self.replica,), (Pass("step", Packed((*shape.decode, *shape.prompts))),))
+            return Program((self.replica,), (Pass("step", Packed((*decode, *prompts))),))
         rounds = []
-        for guess in range(self.guesses if shape.decode else 1):
-            parts = [Sequences(each.count, 1, each.past + guess) for each in shape.decode]
-            rounds.append(Pass("draft", Packed((*parts, *(() if guess else shape.prompts))), model=1))
+        for guess in range(self.guesses if decode else 1):
+            parts = [Sequences(each.count, 1, each.past + guess) for each in decode]
+            rounds.append(Pass("draft", Packed((*parts, *(() if guess else prompts))), model=1))
         checked = self.guesses + 1
-        parts = [Sequences(each.count, checked, each.past, checked) for each in shape.decode]
-        return Program((self.replica, self.draft), (*rounds, Pass("verify", Packed((*parts, *shape.prompts)))))
+        parts = [Sequences(each.count, checked, each.past, checked) for each in decode]
+        return Program((self.replica, self.draft), (*rounds, Pass("verify", Packed((*parts, *prompts)))))
+
+
+def _decode(shape: Shape, buckets: Buckets) -> Iterator[Sequences]:
+    """Decoding sequences by their number and their tokens in all, which is exact for attention to everything; under a
+    window it counts some too many. Padding is sequences of one token without a cache."""
+    count = _up(shape.count, buckets.batch)
+    if count:
+        mean, rest = divmod(-(-shape.context * count // shape.count), count)
+        if buckets.context > 1:
+            mean, rest = _up(mean + (rest > 0), buckets.context), 0
+        yield Sequences(count - rest, 1, mean)
+        if rest:
+            yield Sequences(rest, 1, mean + 1)
+    if shape.padding > count - shape.count:
+        yield Sequences(shape.padding - (count - shape.count), 1, 0, 0)
+
+
+def _prompts(shape: Shape, buckets: Buckets) -> Iterator[Sequences]:
+    """Prompts, or parts of them; equal ones together."""
+    counts: dict[tuple[int, int, int], int] = {}
+    for new, past, samples in shape.prompts:
+        key = (_up(new, buckets.chunk), _up(past, buckets.chunk), samples)
+        counts[key] = counts.get(key, 0) + 1
+    for key, count in sorted(counts.items()):
+        yield Sequences(count, *key)
 
 
 class TransferTimes(Struct, frozen=True):
@@ -116,37 +146,6 @@ def _still(start: int, ranks: int) -> Part:
         involved=none.astype(np.int32), priority=none.astype(np.int32), parent_ptr=np.zeros(1, np.int64),
         parent=none.astype(np.int32), slot_a=slots, slot_b=slots.copy(), slot=none.astype(np.int32))
     return Part(start, Generated((trace,), (), (), (None,)), [np.zeros(1, np.int64)], [np.full(1, -1)], 0)
-
-
-class Shape(Struct, frozen=True):
-    """A step: decoding sequences, and prompts or parts of them."""
-
-    decode: tuple[Sequences, ...]
-    prompts: tuple[Sequences, ...]
-
-
-def shape_of(step: Step, buckets: Buckets) -> Shape:
-    """The step, rounded up. Decoding sequences count by their number and their tokens in all, which is exact for
-    attention to everything; under a window it counts some too many."""
-    parts: list[Sequences] = []
-    count = _up(len(step.decode), buckets.batch)
-    if count:
-        total = -(-sum(job.done for job in step.decode) * count // len(step.decode))
-        mean, rest = divmod(total, count)
-        if buckets.context > 1:
-            mean, rest = _up(mean + (rest > 0), buckets.context), 0
-        parts += [Sequences(count - rest, 1, mean)] + ([Sequences(rest, 1, mean + 1)] if rest else [])
-    return Shape(tuple(parts), tuple(_prompts(step, buckets)))
-
-
-def _prompts(step: Step, buckets: Buckets) -> Sequence[Sequences]:
-    """Prompts, or parts of them; equal ones together. The last part of one samples a token."""
-    counts: dict[tuple[int, int, int], int] = {}
-    for job, tokens in step.prefill:
-        last = int(job.done + tokens == job.todo)
-        key = (_up(tokens, buckets.chunk), _up(job.done, buckets.chunk), last)
-        counts[key] = counts.get(key, 0) + 1
-    return [Sequences(count, *key) for key, count in sorted(counts.items())]
 
 
 def _up(number: int, unit: int) -> int:

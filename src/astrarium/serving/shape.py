@@ -1,0 +1,39 @@
+"""The shape of a step, and the protocol of whatever knows how long steps take."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+__all__ = ["Prompt", "Shape", "StepTimes"]
+
+I64 = npt.NDArray[np.int64]
+Prompt: TypeAlias = tuple[int, int, int]    # new tokens, tokens before them, and 1 if it samples a token (else 0)
+
+
+class Shape(Struct, frozen=True):
+    """A step: `count` decoding sequences with `context` tokens in their caches in all before the step, and `prompts` or
+    parts of them. `padding` further tokens go through the model but attend to nothing (CUDA graphs of fixed sizes).
+
+    With speculation each of the `count` sequences is guessed for and verified; otherwise it brings one token.
+    """
+
+    count: int = 0
+    context: int = 0
+    prompts: tuple[Prompt, ...] = ()
+    padding: int = 0
+
+
+class StepTimes(Protocol):
+    """Times of steps of one server, in ps, without host time between them."""
+
+    def of(self, shape: Shape, /) -> int:
+        """Time of one step."""
+        ...
+
+    def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
+        """Times [steps] of successive steps without prompts: `context` grows by `count` from one to the next."""
+        ...

@@ -1,0 +1,49 @@
+"""Data-parallel ranks that share experts: each has sequences of its own, and a step of all takes as long as that of the
+busiest rank, for which the others wait at every layer's experts."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from astrarium.serving.shape import Prompt, Shape, StepTimes
+
+__all__ = ["Lockstep"]
+
+I64 = npt.NDArray[np.int64]
+
+
+class Lockstep(Struct, frozen=True):
+    """Times of steps whose sequences are spread over `ranks` as evenly as can be; `times` are those of a step in which
+    every rank has the same sequences."""
+
+    times: StepTimes
+    ranks: int
+
+    def of(self, shape: Shape, /) -> int:
+        """Time of a step in ps."""
+        return self.times.of(_busiest(shape, self.ranks))
+
+    def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
+        """Times of successive decode steps in ps [steps]."""
+        each = _busiest(Shape(count, context, (), padding), self.ranks)
+        return self.times.decoding(each.count, each.context, steps, each.padding)
+
+
+def _busiest(shape: Shape, ranks: int) -> Shape:
+    """What the busiest rank does of a step: decoding sequences are dealt out, of mean context; each prompt, the longest
+    first, goes to the rank with the fewest tokens."""
+    whole, more = divmod(shape.count, ranks)
+    queue = [(whole + (rank < more), rank) for rank in range(ranks)]
+    heapq.heapify(queue)
+    given: list[list[Prompt]] = [[] for _ in range(ranks)]
+    for prompt in sorted(shape.prompts, reverse=True):
+        tokens, rank = queue[0]
+        given[rank].append(prompt)
+        heapq.heapreplace(queue, (tokens + prompt[0], rank))
+    count = whole + (more > 0)
+    context = -(-shape.context * count // shape.count) if count else 0
+    return Shape(count, context, tuple(given[max(queue)[1]]), -(-shape.padding // ranks))
