@@ -38,12 +38,13 @@ SHEETS = json.loads((Path(__file__).parent / "kernel_machines.json").read_text(e
 MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make none
 COMMON, CORRECTED = 3000, 500   # rows of a device, large and small each, in the model of all; rows that correct it
 OTHERS = ("b60",)               # devices that the model of all is tried on, not fitted on: another maker's
-TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300}
+TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300, "delta": 150}
 ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
 ENOUGH = 30_000
 RARE = 0.1                      # weight of the rows of a small table in a part, all together
 CACHES = ("bf16", "fp8")        # formats of caches in the tables
-DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
+DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm",
+            "delta": "sglang"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
@@ -90,9 +91,11 @@ def target(rows: Rows, family: str, precision: str, machine: Machine, variants: 
 
 def large(rows: Rows, family: str) -> Any:
     """Rows that weigh more: products of at least 1024 a side, attention over at least 1024 keys, experts of
-    at least 1024 rows in all."""
+    at least 1024 rows in all, scans of at least 1024 tokens."""
     if family == "gemm":
         return (rows.shape[1:4] >= 1024).all(0)
+    if family == "delta":
+        return rows.shape[2] >= 1024
     return rows.shape[1] >= 1024 if family == "experts" else rows.shape[4] >= 1024
 
 

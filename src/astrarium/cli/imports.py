@@ -49,7 +49,7 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
 def _formats(design: Any) -> Iterator[tuple[str, str]]:
     """What formats are the checkpoint's, and what kernels of quantised weights assume, where the compute model times
     kernels by their formats."""
-    workload = getattr(design, "workload", None)
+    workload: Any = getattr(design, "workload", None)
     formats = getattr(workload, "formats", None)
     if formats is None:
         return

@@ -82,3 +82,14 @@ def test_an_fp8_product_makes_no_fp8_softmax():
     with pytest.raises(InputError, match="fp8"):
         kernels.latency_ns(a100, [product("fp8")])
     assert set(kernels.load("b200_sxm").machine.peaks) < set(BYTES)
+
+
+@pytest.mark.parametrize(("shape", "measured"), [((256, 32, 1), 267.3), ((64, 8, 1), 16.6), ((1, 32, 4096), 309.1)])
+def test_delta_nets_take_their_rows(shape, measured):
+    """H200, keys and values of 128: vLLM 0.24.0 decoding, SGLang 0.5.14 in chunks."""
+    kernel = Kernel("scan", "bf16", (*shape, 128, 128), 1.0, 1e9, 10**7)
+    framework = "vllm" if shape[2] == 1 else "sglang"
+    ns, = kernels.latency_ns(kernels.load("h200_sxm"), [kernel], framework)
+    assert ns / 1000 == pytest.approx(measured, rel=0.1)
+    bytes_alone, = kernels.latency_ns(kernels.load("h200_sxm"), [kernel._replace(shape=())])
+    assert bytes_alone < 10_000

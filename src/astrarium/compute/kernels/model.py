@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from astrarium.compute.kernels import attention, experts, gemm
+from astrarium.compute.kernels import attention, delta, experts, gemm
 from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.choice import FASTEST, framework_of, newest
 from astrarium.compute.kernels.correction import Correction
@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "decode": (attention.COLUMNS, attention.decode),
     "mla": (attention.COLUMNS, attention.latent),
     "experts": (experts.COLUMNS, experts.describe),
+    "delta": (delta.COLUMNS, delta.describe),
 })
 """Operator class -> (shape columns, base and features)."""
 

@@ -19,7 +19,9 @@ from astrarium.vocab import Kernel
 __all__ = ["KINDS", "STREAMS", "Asked", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
-"""Kinds that move bytes and compute little."""
+"""Kinds that move bytes and compute little; a scan with a shape has rows of its own on devices that measured it."""
+SCANS = "bf16"
+"""Operands of the rows of scans, whose states are in fp32."""
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
 
 
@@ -32,6 +34,11 @@ def stream_ns(machine: Machine, moved: F64) -> F64:
     inside = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(ns)))
     beyond: F64 = np.where(moved > size[-1], ns[-1] * moved / size[-1], inside)
     return beyond
+
+
+def _streams(model: DeviceModel, kernel: Kernel) -> bool:
+    """Whether a kernel takes the time of its bytes."""
+    return kernel.kind in STREAMS and not (kernel.shape and kernel.kind == "scan" and f"delta/{SCANS}" in model.parts)
 
 
 class Asked(NamedTuple):
@@ -55,6 +62,8 @@ class Asked(NamedTuple):
 
 def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
+    if kernel.kind == "scan":
+        return "delta", tuple(map(float, kernel.shape)), kernel.flops / max(1, kernel.launches)
     wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
     if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < 0:
         raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
@@ -89,6 +98,8 @@ def normalised(kernel: Kernel) -> Asked:
     times = kernel.flops / flops
     if kernel.kind == "attention_backward":
         times *= _slowdown(kernel)
+    if family == "delta":
+        return Asked(family, SCANS, "", shape, float(max(1, kernel.launches)))
     if family in ("gemm", "experts"):
         return Asked(family, _weight_only(kernel), kernel.held, shape, times)
     if family != "attention" and BYTES.get(kernel.precision, 2.0) < BYTES["bf16"]:
@@ -114,7 +125,7 @@ def _slowdown(kernel: Kernel) -> float:
 def no_rates(model: DeviceModel, kernel: Kernel) -> str:
     """Why a device cannot predict a kernel: it has neither rows nor a peak at its precision; else ""."""
     try:
-        if kernel.kind not in STREAMS:
+        if not _streams(model, kernel):
             asked = normalised(kernel)
             model.machine.peak(asked.precision)
             model.candidates(*asked[:3])
@@ -132,13 +143,13 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
     """
     out = np.empty(len(kernels))
-    streams = [number for number, kernel in enumerate(kernels) if kernel.kind in STREAMS]
+    streams = [number for number, kernel in enumerate(kernels) if _streams(model, kernel)]
     launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
     moved = np.array([kernels[number].bytes for number in streams], np.float64)
     out[streams] = launches * stream_ns(model.machine, moved / launches)
     groups: dict[tuple[str, str, str, Site | None], list[tuple[int, Asked]]] = defaultdict(list)
     for number, kernel in enumerate(kernels):
-        if kernel.kind in STREAMS:
+        if _streams(model, kernel):
             continue
         if kernel.kind in KINDS:
             asked = normalised(kernel)

@@ -136,6 +136,15 @@ def _experts(table: Columns) -> tuple[list[Any], Any]:
             skew], table["moe_dtype"]
 
 
+def _delta(table: Columns) -> tuple[list[Any], Any]:
+    """Gated delta nets without the convolution: decoding, and prompts of at least two tokens."""
+    single, rule = table["phase"] == "generation", np.array(["delta_rule" in name for name in table["kernel_source"]])
+    tokens = np.where(single, 1.0, table["seq_len"].astype(float))
+    known = rule & (single | (tokens > 1))
+    return [table["batch_size"], table["num_v_heads"], tokens, table["head_k_dim"], table["head_v_dim"]], np.where(
+        known, "bfloat16", "")
+
+
 Shape = Callable[[Columns], tuple[list[Any], Any]]
 SHAPES: Mapping[str, tuple[tuple[str, str, Shape], ...]] = {
     "gemm": (("gemm", "gemm_perf", _gemm), ("mla_bmm", "mla_bmm_perf", _absorbed)),
@@ -143,6 +152,7 @@ SHAPES: Mapping[str, tuple[tuple[str, str, Shape], ...]] = {
     "decode": (("attention", "generation_attention_perf", _decode),),
     "mla": (("mla", "generation_mla_perf", _latent),),
     "experts": (("moe", "moe_perf", _experts),),
+    "delta": (("linear_attention", "gdn_perf", _delta),),
 }
 """Class -> (folder, table, shape of its rows)."""
 

@@ -34,6 +34,8 @@ def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketc
         return _packed(op, block, layout, numbers) if op.packed else _product(op, block, layout, numbers)
     if op.kind in ("attention", "attention_backward"):
         return _attention(op, block, layout, numbers)
+    if op.kind == "scan" and op.costs is not None and op.costs.shape is not None:
+        return Sketch("scan", numbers.vector, op.costs.shape(op, layout))
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
     return Sketch(kind, numbers.vector)
 
