@@ -38,13 +38,15 @@ SHEETS = json.loads((Path(__file__).parent / "kernel_machines.json").read_text(e
 MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make none
 COMMON, CORRECTED = 3000, 500   # rows of a device, large and small each, in the model of all; rows that correct it
 OTHERS = ("b60",)               # devices that the model of all is tried on, not fitted on: another maker's
-TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300, "delta": 150}
+SMALL = {"sparse": 50}          # fewer, where time is nearly in proportion to one size
+TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300, "delta": 150, "sparse": 60,
+         "indexer": 100}
 ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
 ENOUGH = 30_000
 RARE = 0.1                      # weight of the rows of a small table in a part, all together
 CACHES = ("bf16", "fp8")        # formats of caches in the tables
 DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm",
-            "delta": "sglang"}
+            "delta": "sglang", "sparse": "sglang", "indexer": "sglang"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
@@ -321,7 +323,7 @@ def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
         for precision in np.unique(rows.precision).tolist():
             key, start = f"{family}/{precision}", time.process_time()
             chosen = np.flatnonzero(rows.precision == precision)
-            if len(chosen) < LEAST:
+            if len(chosen) < SMALL.get(family, LEAST):
                 continue
             some = rows.where(np.sort(np.random.default_rng(SEED).permutation(chosen)[:MOST]))
             if key in old:

@@ -30,6 +30,8 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "mla": (attention.COLUMNS, attention.latent),
     "experts": (experts.COLUMNS, experts.describe),
     "delta": (delta.COLUMNS, delta.describe),
+    "sparse": (attention.COLUMNS, attention.latent),
+    "indexer": (attention.COLUMNS, attention.indexer),
 })
 """Operator class -> (shape columns, base and features)."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from astrarium.compute.kernels.backward import slowdown
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
+from astrarium.compute.kernels.rows import FEW
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
@@ -20,6 +21,8 @@ __all__ = ["KINDS", "STREAMS", "Asked", "extra_bytes", "latencies", "latency_ns"
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little; a scan with a shape has rows of its own on devices that measured it."""
+LEAST_HEADS = 64.0
+"""Of sparse latent attention in prompts (FlashMLA's `flash_mla_sparse_fwd`; SGLang pads fewer)."""
 SCANS = "bf16"
 """Operands of the rows of scans, whose states are in fp32."""
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
@@ -65,7 +68,7 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     if kernel.kind == "scan":
         return "delta", tuple(map(float, kernel.shape)), kernel.flops / max(1, kernel.launches)
     wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
-    if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < 0:
+    if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < (kernel.kind == "gemm"):
         raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
                          expected=" or ".join(map(str, wanted)) + " positive numbers")
     if kernel.kind == "gemm":
@@ -73,10 +76,13 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     if kernel.kind == "grouped_gemm":
         groups, m, n, k, second, share, skew = kernel.shape if len(kernel.shape) == 7 else (*kernel.shape, 0, 1, 0)
         return "experts", (groups, m, n, k, second, share, skew / 100), 2.0 * m * k * (n + second)
-    batch, heads, _, queries, keys, long, value = kernel.shape
-    flops = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work
-    family = "mla" if kernel.kind == "mla" else "decode" if queries == 1 else "attention"
-    return family, (*kernel.shape, kernel.work, BYTES.get(kernel.held or kernel.precision, BYTES["bf16"])), flops
+    batch, heads, kv_heads, queries, keys, long, value = map(float, kernel.shape)
+    flops, work = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work, kernel.work
+    family = "indexer" if not value else "mla" if kernel.kind == "mla" else "decode" if queries == 1 else "attention"
+    if family == "mla" and queries > FEW:       # each query has keys of its own; the kernel computes 64 heads at least
+        family, heads, keys, work = "sparse", max(heads, LEAST_HEADS), max(1.0, keys * work), 1.0
+    cache = BYTES.get(kernel.held or kernel.precision, BYTES["bf16"])
+    return family, (batch, heads, kv_heads, queries, keys, long, value, work, cache), flops
 
 
 def extra_bytes(kernel: Kernel) -> float:
@@ -102,6 +108,8 @@ def normalised(kernel: Kernel) -> Asked:
         return Asked(family, SCANS, "", shape, float(max(1, kernel.launches)))
     if family in ("gemm", "experts"):
         return Asked(family, _weight_only(kernel), kernel.held, shape, times)
+    if family in ("indexer", "sparse"):
+        return Asked(family, "bf16", "", shape, times)
     if family != "attention" and BYTES.get(kernel.precision, 2.0) < BYTES["bf16"]:
         return Asked(family, "bf16", kernel.held or kernel.precision, shape, times)
     return Asked(family, kernel.precision, kernel.held, shape, times)
@@ -122,11 +130,24 @@ def _slowdown(kernel: Kernel) -> float:
     return float(slowdown(np.array([float(kernel.shape[3])]))[0])
 
 
+def _asked(model: DeviceModel, kernel: Kernel) -> Asked:
+    """`normalised`, by the classes that the device has rows of: sparse attention as latent decoding, an indexer's
+    scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has rows."""
+    asked = normalised(kernel)
+    single = asked.family == "indexer" and asked.shape[3] == 1
+    if asked.family not in ("sparse", "indexer") or (f"{asked.family}/bf16" in model.parts and not single):
+        return asked
+    if asked.family == "sparse":
+        return asked._replace(family="mla")
+    shape = (*asked.shape[:6], 1.0, *asked.shape[7:])
+    return asked._replace(family="decode" if single else "attention", shape=shape)
+
+
 def no_rates(model: DeviceModel, kernel: Kernel) -> str:
     """Why a device cannot predict a kernel: it has neither rows nor a peak at its precision; else ""."""
     try:
         if not _streams(model, kernel):
-            asked = normalised(kernel)
+            asked = _asked(model, kernel)
             model.machine.peak(asked.precision)
             model.candidates(*asked[:3])
     except InputError:
@@ -152,7 +173,7 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         if _streams(model, kernel):
             continue
         if kernel.kind in KINDS:
-            asked = normalised(kernel)
+            asked = _asked(model, kernel)
             groups[asked.family, asked.precision, asked.held, asked.site].append((number, asked))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",

@@ -16,13 +16,15 @@ from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, install_line, nearest
 
-__all__ = ["PRECISIONS", "Rows", "devices", "read", "streams", "tables"]
+__all__ = ["FEW", "PRECISIONS", "Rows", "devices", "read", "streams", "tables"]
 
 PRECISIONS: Mapping[str, str] = {
     "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "fp4", "sq": "int8", "int8_wo": "w8a16",
     "int4_wo": "w4a16", "w4a16_mxfp4": "mxfp4_a16", "w4a8_mxfp4_mxfp8": "mxfp4_a8"}
 """Names of the tables' precisions."""
 SLOW = ("triton",)
+FEW = 16
+"""Queries of a sequence up to which latent attention is decoding's kernel: one token, or a draft that is verified."""
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
@@ -145,6 +147,23 @@ def _delta(table: Columns) -> tuple[list[Any], Any]:
         known, "bfloat16", "")
 
 
+def _sparse(table: Columns) -> tuple[list[Any], Any]:
+    """Prompts of sparse latent attention: GLM-5's heads, 2,048 keys for each query whatever it sees."""
+    queries = table["isl"].astype(float)
+    one = np.ones(len(queries))
+    return [table["batch_size"], 64 * one, one, queries, 2048 * one, 576 * one, 512 * one, one, 2 * one], np.where(
+        queries > FEW, "bfloat16", "")
+
+
+def _indexer(table: Columns) -> tuple[list[Any], Any]:
+    """Scores of GLM-5's indexer: 32 heads of 128, causal behind `step` tokens of the past."""
+    queries, past = table["isl"].astype(float), table["step"].astype(float)
+    one, keys = np.ones(len(queries)), queries + past
+    work = (queries * (queries + 1) / 2 + queries * past) / (queries * keys)
+    return [table["batch_size"], 32 * one, one, queries, keys, 128 * one, 0 * one, work, one], np.where(
+        queries > 1, "bfloat16", "")
+
+
 Shape = Callable[[Columns], tuple[list[Any], Any]]
 SHAPES: Mapping[str, tuple[tuple[str, str, Shape], ...]] = {
     "gemm": (("gemm", "gemm_perf", _gemm), ("mla_bmm", "mla_bmm_perf", _absorbed)),
@@ -153,6 +172,8 @@ SHAPES: Mapping[str, tuple[tuple[str, str, Shape], ...]] = {
     "mla": (("mla", "generation_mla_perf", _latent),),
     "experts": (("moe", "moe_perf", _experts),),
     "delta": (("linear_attention", "gdn_perf", _delta),),
+    "sparse": (("sparse_attention", "glm5_dsa_attn_module_perf", _sparse),),
+    "indexer": (("sparse_attention", "glm5_mqa_logits_module_perf", _indexer),),
 }
 """Class -> (folder, table, shape of its rows)."""
 

@@ -75,7 +75,7 @@ class Pool(Struct):
         """Row number of a compute node: FLOPs, bytes read and written, what runs it."""
         work, moved, number = float(round(flops)), round(size), -1
         if kernel is not None:
-            shape = tuple([max(1, round(each)) for each in kernel.shape])
+            shape = tuple([max(int(each > 0), round(each)) for each in kernel.shape])
             made = Kernel(kernel.kind, kernel.precision, shape, kernel.work, work, moved, kernel.launches,
                           kernel.held)
             number = self.kernels.setdefault(made, len(self.kernels))

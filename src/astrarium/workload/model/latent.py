@@ -80,7 +80,8 @@ def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: 
     if sparse is not None:      # of the cache, the rows that the indexer chose
         kind = kind._replace(window=sparse.top_k)
     for part in parts_of(options):
-        expands = owner and (part.fresh or (sparse is None and not part.decoding))
+        short = sparse is None or all(each.past + each.new <= sparse.top_k for each in part.step.parts)
+        expands = owner and short and (part.fresh or (sparse is None and not part.decoding))
         ops += joined(part, (_every_head if expands else _absorbed)(kind, options, weights, part))
     return ops
 
