@@ -208,6 +208,7 @@ def _seq(model: Model) -> dict[str, Any]:
         ({"model_type": "lama"}, r"f: model_type: 'lama' has no family here; expected one of llama, .*mean 'llama'"),
         ({"model_type": "gemma2"}, r"f: model_type: 'gemma2' has no family here; .*did you mean 'gemma'"),
         ({}, "f: model_type: is missing; expected text"),
+        ({"peft_type": "LORA", "r": 8}, r"f: peft_type: adapters \('LORA'\) have no model here; expected the config"),
         ([], r"f: \[\] is not a mapping"),
         (sample("llama", hidden_size="64"), "f: hidden_size: '64' is impossible; expected a whole number"),
         (sample("llama", hidden_size=True), "f: hidden_size: True is impossible"),

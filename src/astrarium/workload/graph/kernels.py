@@ -11,7 +11,8 @@ __all__ = ["kernel_of", "merged", "role_of"]
 
 _KINDS = {"scan": "scan", "scan_backward": "scan", "gather": "embedding", "scatter": "embedding"}
 _ROWS = ("norm", "softmax")     # an operator with one of these in its name reduces over rows
-_SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer of the other operand ride along
+_SPREAD = ("heads", "m_heads", "experts")
+"""Dims that make a product a batch where fewer of the other operand ride along."""
 
 
 _PLAIN = ("vocab", "experts.router", "gate")     # dims of matrices that no checkpoint quantises

@@ -118,7 +118,7 @@ def _blocks(models: Sequence[Replica], stage: int, free: float, block: int) -> C
     unit = sum(sights.values())
     if not unit:
         return CacheBlocks(int(free // fixed) if fixed else 2**40, block, False, 1.0 if fixed else 0.0)
-    windows = tuple((-(-sight // block) + 1, size / unit) for sight, size in sights.items() if sight is not None)
+    windows = tuple((-(-sight // block) + 1, size / unit) for sight, size in sights.items() if sight and size)
     return CacheBlocks(int(free // unit), block, True, max(0.0, fixed / unit), windows)
 
 

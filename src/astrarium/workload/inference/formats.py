@@ -104,7 +104,7 @@ def taken(formats: Formats, checkpoint: Checkpoint | None) -> Iterator[str]:
     """A sentence about what comes from the checkpoint."""
     if checkpoint is None:
         return
-    used = resolved(formats, checkpoint)
+    used, formats = resolved(formats, checkpoint), replace_all(formats, {"cache": formats.cached})
     names = ("weights", "attention", "experts", "cache", "scale_group", "activations")
     stated = [f"{name} {getattr(used, name)}" for name in names if getattr(used, name) != getattr(formats, name)]
     if stated:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from astrarium.config import ConfigError
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST", "from_mapping", "read_config", "readers"]
 
+_V4 = ("residual streams in several copies (hc_mult: hyper-connections), attention to compressed tokens "
+       "(compress_ratios: CSA and HCA) and its grouped output (o_groups)")
+UNMODELLED: Mapping[str, str] = MappingProxyType({
+    "deepseek_v4": _V4, "deepseek_ref": _V4,
+    "kimi_k3": "a residual that attends to earlier layers (attn_res_block_size), and Kimi delta attention "
+               "(linear_attn_config)"})
+"""Values of `model_type` that are known, and what their models have that no family here has."""
 LARGEST = 1 << 24  # bytes of a config.json: one that lists the format of every module has 4 MB
 
 
@@ -82,8 +90,14 @@ def from_mapping(plain: object, name: str = "config.json") -> Model:
     """The model that the decoded content of a config.json describes; `name` stands in messages. Raises InputError."""
     if not isinstance(plain, dict):
         raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
+    if "peft_type" in plain:
+        raise UnsupportedError(f"{name}: peft_type", f"adapters ({shown(plain['peft_type'])}) have no model here",
+                               expected="the config.json of the model that they adapt")
     keys = Keys(plain, name)
     kind, known = keys.text("model_type"), readers()
+    if kind in UNMODELLED:
+        raise UnsupportedError(f"{name}: model_type", f"{kind!r} has no model here: {UNMODELLED[kind]}",
+                               expected="a family without them: " + ", ".join(known))
     if kind not in known:
         raise UnsupportedError(f"{name}: model_type", f"{kind[:60]!r} has no family here",
                                expected="one of " + ", ".join(known), did_you_mean=nearest(kind, known))

@@ -17,7 +17,7 @@ from astrarium.workload.model.hugging_face_notes import unread
 from astrarium.workload.model.indexer import Indexer
 from astrarium.workload.model.latent import Latent
 
-__all__ = ["EXPERTS"]
+__all__ = ["EXPERTS", "state_format", "within"]
 
 
 def _refuse(keys: Keys, key: str, what: str, expected: str) -> UnsupportedError:
@@ -80,7 +80,7 @@ def _no_rope(keys: Keys, layers: int) -> int:
     return _every(keys, layers, "full_attention", "chunked_attention", every)
 
 
-def _within(read: Reader) -> Reader:
+def within(read: Reader) -> Reader:
     """A file with a vision tower around the language model, which is behind text_config."""
     def reader(keys: Keys) -> Fields:
         inner = keys.inner("text_config")
@@ -209,10 +209,10 @@ def _indexers(keys: Keys) -> tuple[int, ...] | None:
 
 
 EXPERTS: Readers = MappingProxyType({
-    "gpt_oss": _gpt_oss, "llama4_text": _llama4_text, "llama4": _within(_llama4_text), "qwen3_next": _qwen3_hybrid_moe,
-    "qwen3_5_text": _qwen3_5, "qwen3_5": _within(_qwen3_5), "qwen3_5_moe_text": _qwen3_hybrid_moe,
-    "qwen3_5_moe": _within(_qwen3_hybrid_moe), "minimax_m2": _minimax_m2, "glm4_moe": _glm4_moe, "kimi_k2": _kimi_k2,
-    "kimi_k25": _within(_kimi_k2),
-    "deepseek_v32": _sparse, "glm_moe_dsa": _sparse, "qwen3_vl": _within(DECODERS["qwen3"]),
-    "qwen3_vl_moe": _within(DECODERS["qwen3_moe"]),
+    "gpt_oss": _gpt_oss, "llama4_text": _llama4_text, "llama4": within(_llama4_text), "qwen3_next": _qwen3_hybrid_moe,
+    "qwen3_5_text": _qwen3_5, "qwen3_5": within(_qwen3_5), "qwen3_5_moe_text": _qwen3_hybrid_moe,
+    "qwen3_5_moe": within(_qwen3_hybrid_moe), "minimax_m2": _minimax_m2, "glm4_moe": _glm4_moe, "kimi_k2": _kimi_k2,
+    "kimi_k25": within(_kimi_k2),
+    "deepseek_v32": _sparse, "glm_moe_dsa": _sparse, "qwen3_vl": within(DECODERS["qwen3"]),
+    "qwen3_vl_moe": within(DECODERS["qwen3_moe"]),
 })

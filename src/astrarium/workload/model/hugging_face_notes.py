@@ -13,7 +13,7 @@ __all__ = ["notes_of", "unread"]
 
 # Keys that change no size and no count of operations: names, tokens, rates, initialisation, angles, routing's details.
 SILENT = re.compile(
-    r"_.*|architectures|auto_map|model_type|(torch_)?dtype|transformers_version|.*_token_ids?|.*_token(_id)?|.*dropout.*|"
+    r"_.*|architectures|auto_map|model_type|(torch_)?dtype|transformers_version|.*_token_ids?|.*_token(_id|_index)?|.*_tokens_per_image|.*dropout.*|"
     r".*_pdrop|.*eps(ilon)?|.*theta|rope_.*|.*initializer.*|init.*|.*_std|.*_coef|aux_loss.*|seq_aux|output_.*|"
     r"return_dict.*|use_cache|is_encoder_decoder|norm_topk_prob|routed_scaling_factor|n_group|topk_group|topk_method|"
     r"scoring_func|router_jitter_noise|ep_size|pretraining_tp|summary_.*|task_specific_params|id2label|label2id|"

@@ -181,11 +181,13 @@ def _left_out(config: Mapping[str, Any], layers: int) -> set[str]:
 
 def _layered(modules: Mapping[str, Any], base: Scheme | None, layers: int) -> dict[str, Scheme] | None:
     """Schemes of kinds where modules are listed with theirs."""
+    if base is None:
+        return None
     votes: dict[str, Counter[Scheme]] = {kind: Counter() for kind in KINDS}
     for name, each in modules.items():
         scheme = ALGORITHMS.get(str(each.get("quant_algo"))) if isinstance(each, Mapping) else None
         kind, place = _kind(name), _place(name)
-        if scheme is None or base is None:
+        if scheme is None:
             return None
         if kind in votes and (place is None or place < layers):
             votes[kind][scheme] += 1

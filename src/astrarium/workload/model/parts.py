@@ -15,7 +15,8 @@ __all__ = ["ACTIVATION", "INSIDE", "LOSS_WIDTHS", "NORM", "STREAM", "attended", 
 STREAM = "[batch,seq.res,d]"
 INSIDE = "[batch,seq,d]"
 NORM: Mapping[str, float] = MappingProxyType({"rms": 4.0, "layer": 7.0})     # sums, squares, scaling, gain (and offset)
-ACTIVATION: Mapping[str, float] = MappingProxyType({"silu": 5.0, "gelu": 8.0, "relu": 1.0})    # gelu: the tanh form
+# FLOPs of an activation; gelu: the tanh form
+ACTIVATION: Mapping[str, float] = MappingProxyType({"silu": 5.0, "gelu": 8.0, "relu": 1.0, "relu2": 2.0})
 
 
 def uses(text: str) -> Use:
