@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule",
-           "products_of"]
+__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -73,12 +72,6 @@ class Kernel(NamedTuple):
     bytes: int
     launches: int = 1
     held: str = ""
-
-
-def products_of(kernel: Kernel) -> tuple[tuple[int, int, int, int], ...]:
-    """Shapes of the products that a gemm or grouped_gemm runs: one, or the two of a whole layer of experts."""
-    first, m, n, k = kernel.shape[:4]
-    return ((first, m, n, k),) if len(kernel.shape) == 4 else ((first, m, n, k), (first, m, k, kernel.shape[4]))
 
 
 class Placed(NamedTuple):

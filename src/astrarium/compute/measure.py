@@ -78,7 +78,7 @@ def _call(torch: Any, kernel: Kernel, device: str) -> tuple[Callable[[], object]
         one = torch.zeros(max(1, moved // 4), device=device, dtype=torch.bfloat16)
         two = torch.empty_like(one)
         return lambda: two.copy_(one), kernel._replace(bytes=moved, launches=1)
-    if kernel.kind in ("gemm", "grouped_gemm"):
+    if kernel.kind in ("gemm", "grouped_gemm") and len(kernel.shape) == 4:
         batch, m, n, k = kernel.shape
         rows = m if kernel.kind == "gemm" else max(1, m // batch)
         left, right = tensor(batch, rows, k), tensor(batch, n, k).transpose(1, 2)

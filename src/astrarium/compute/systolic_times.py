@@ -17,7 +17,6 @@ from astrarium.compute.kernels.predict import KINDS, STREAMS, extra_bytes
 from astrarium.compute.replay import replayed
 from astrarium.compute.timed import split, with_operators
 from astrarium.errors import InputError, nearest
-from astrarium.vocab import products_of as matrices_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +66,9 @@ def products_of(kernel: Kernel) -> tuple[Product, ...]:
     if kernel.kind == "gemm":
         return (Product(*kernel.shape),)
     if kernel.kind == "grouped_gemm":
-        return tuple(Product(groups, ceil(m / groups), n, k) for groups, m, n, k in matrices_of(kernel))
+        groups, m, n, k, *more = kernel.shape
+        rows = ceil(m / groups)
+        return (Product(groups, rows, n, k), *([Product(groups, rows, k, more[0])] if more else []))
     batch, heads, kv_heads, queries, keys, long, value = kernel.shape
     each, rows = batch * min(heads, kv_heads), queries * ceil(heads / kv_heads)
     scores, mixed = Product(each, rows, keys, long), Product(each, rows, value, keys)

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.compute.kernels.machine import BYTES
-from astrarium.vocab import products_of
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.compute import ComputeNodes
@@ -47,12 +46,14 @@ def _again(u: F64, v: F64, w: F64, buffer: float) -> F64:
 def repeated_bytes(kernels: Sequence[Kernel], buffer: float) -> F64:
     """Bytes [kernels] that the operands of products pass beyond once, over all launches; 0 for other kernels."""
     found = np.zeros(len(kernels))
-    pairs = [(number, shape) for number, kernel in enumerate(kernels) if kernel.kind in ("gemm", "grouped_gemm")
-             for shape in products_of(kernel)]
-    if not pairs:
+    chosen = [number for number, kernel in enumerate(kernels) if kernel.kind in ("gemm", "grouped_gemm")]
+    if not chosen:
         return found
-    chosen = [number for number, _ in pairs]
-    shapes = np.array([shape for _, shape in pairs], np.float64)
+    second = [number for number in chosen if len(kernels[number].shape) > 4]      # the other product of experts
+    shapes = np.array([kernels[number].shape[:4] for number in chosen] + [
+        (*kernels[number].shape[:2], kernels[number].shape[3], kernels[number].shape[4]) for number in second],
+        np.float64)
+    chosen += second
     width = np.array([WIDTH[kernels[number].precision] for number in chosen])
     batch, m, n, k = shapes.T
     grouped = np.array([kernels[number].kind == "grouped_gemm" for number in chosen])

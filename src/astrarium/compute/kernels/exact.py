@@ -14,6 +14,7 @@ from astrarium.vocab import Kernel
 __all__ = ["exact_or_fitted_ns"]
 
 Key = tuple[float, ...]
+PRODUCT = 4     # numbers of one product's shape
 
 
 @functools.lru_cache(maxsize=16)
@@ -34,8 +35,8 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
     """`latency_ns`, but kernels whose shape was measured take the row's time. A clock other than 1 is of no row."""
     out = latency_ns(model, kernels, framework, clock)
     for number, kernel in enumerate(kernels if clock == 1 else ()):
-        if kernel.kind in STREAMS or kernel.kind == "grouped_gemm":
-            continue
+        if kernel.kind in STREAMS or (kernel.kind == "grouped_gemm" and len(kernel.shape) == PRODUCT):
+            continue        # rows of experts are of whole layers
         asked = normalised(kernel)
         family, precision, held, shape, times = asked
         variants = model.candidates(family, precision, held, framework, asked.site)

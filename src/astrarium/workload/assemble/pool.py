@@ -22,6 +22,7 @@ F64 = npt.NDArray[np.float64]
 ENTRY = -9          # parent: what the piece waits for
 COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 Stream = Literal["", "weights", "gradients"]
+SIZES = 7 - 1       # of a layer of experts the last number is no size: rows are even at 0
 MESSAGES = (NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 
@@ -75,7 +76,8 @@ class Pool(Struct):
         """Row number of a compute node: FLOPs, bytes read and written, what runs it."""
         work, moved, number = float(round(flops)), round(size), -1
         if kernel is not None:
-            shape = tuple([max(int(each > 0), round(each)) for each in kernel.shape])
+            shape = tuple([max(1, round(each)) for each in kernel.shape[:SIZES]])
+            shape += tuple([round(each) for each in kernel.shape[SIZES:]])
             made = Kernel(kernel.kind, kernel.precision, shape, kernel.work, work, moved, kernel.launches,
                           kernel.held)
             number = self.kernels.setdefault(made, len(self.kernels))
