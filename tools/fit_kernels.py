@@ -145,22 +145,6 @@ def about(rows: Rows, family: str) -> dict[str, Any]:
     return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "sites": sites}
 
 
-def fastest(rows: Rows) -> str:
-    """The variant with most rows, or one of another framework with a fifth of them that takes less than 0.8 of its
-    time (geometric mean over shared shapes)."""
-    names, counts = np.unique(rows.variant, return_counts=True)
-    most = str(names[counts.argmax()])
-    others = [name for name in names[counts >= max(LEAST, counts.max() / 5)].tolist()
-              if name.partition("/")[0] != most.partition("/")[0]]
-    times = {name: {tuple(shape): ns for shape, ns in zip(rows.shape.T[at].tolist(), rows.ns[at])}
-             for name in (most, *others) for at in [rows.variant == name]}
-    shared = {name: [ns / times[most][shape] for shape, ns in found.items() if shape in times[most]]
-              for name, found in times.items()}
-    part = {name: float(np.exp(np.log(each).mean())) for name, each in shared.items() if each}
-    best = min(part, key=part.__getitem__)
-    return best if part[best] < 0.8 else most
-
-
 def held_out(rows: Rows, seed: int) -> Any:
     """True for the rows of a random fifth of the distinct shapes."""
     _, number = np.unique(rows.shape, axis=1, return_inverse=True)
@@ -185,8 +169,6 @@ def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
         trees, variants = fit(some, family, precision, machine, loss)
         likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
-        if precision in WEIGHT_ONLY.values():
-            default = fastest(some)
         return Part(trees, variants, default, len(some.ns), error, **about(some, family))
 
     test = held_out(rows, SEED)
