@@ -11,19 +11,22 @@ __all__ = ["kernel_of", "merged", "role_of"]
 
 _KINDS = {"scan": "scan", "scan_backward": "scan", "gather": "embedding", "scatter": "embedding"}
 _ROWS = ("norm", "softmax")     # an operator with one of these in its name reduces over rows
-_SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer of the other operand ride along
+_SPREAD = ("heads", "m_heads", "experts")
+"""Dims that make a product a batch where fewer of the other operand ride along."""
 
 
-_PLAIN = ("vocab", "experts.router", "gate")     # dims of matrices that no checkpoint quantises
+_PLAIN = ("vocab", "experts.router", "gate", "mixes", "mixes.head")     # dims of matrices that no checkpoint quantises
 
 
 def role_of(weight: str, block: Block) -> str:
-    """What stores a weight of a block: `experts`, `weights` (other matrices of products, which formats quantise), or
-    `plain` (tables, heads, routers, norms and offsets)."""
+    """What stores a weight of a block: `experts`, `attention` or `weights` (other matrices of products, which formats
+    quantise), or `plain` (tables, heads, routers, norms and offsets)."""
     if weight in block.experts:
         return "experts"
     product = any(op.kind == "gemm" and op.inputs[1].tensor == weight for op in block.ops)
-    return "weights" if product and not set(_PLAIN).intersection(block.weights[weight]) else "plain"
+    if not product or set(_PLAIN).intersection(block.weights[weight]):
+        return "plain"
+    return "attention" if weight in block.attention else "weights"
 
 
 def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
@@ -54,6 +57,8 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     roles = {role_of(name, block) for name in names & block.weights.keys()}     # `batch`: absorbed matrices, unpacked
     if "experts" in roles:
         precision, held = numbers.experts, numbers.expert_weights
+    elif "attention" in roles and not batch:
+        precision, held = numbers.attention or (numbers.product, numbers.weights)
     elif "weights" in roles and not batch and "stats" not in map(block.widths.get, names):
         precision, held = numbers.product, numbers.weights
     operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
