@@ -30,6 +30,10 @@ OWN = {"sglang": (8 << 20, 16 << 20)}
 one-shot in both (csrc/custom_all_reduce.cuh)."""
 LARGER = {"gb200_nvl72": "gb300_nvl72"}
 """The fabric whose rows stand for groups larger than the fabric's own."""
+FUSED = {"h100_sxm": {2: 64, 4: 2, 8: 0.5}, "h200_sxm": {2: 64, 4: 2, 8: 0.5}, "b200_sxm": {2: 64, 4: 32, 8: 1},
+         "gb200": {2: 64, 4: 32, 8: 1}, "b300_sxm": {2: 64, 4: 64, 8: 2}, "gb300": {2: 64, 4: 64, 8: 2}}
+"""MiB up to which vLLM fuses an all_reduce with the norm (FI_ALLREDUCE_FUSION_MAX_SIZE_MB of 90, 100 and 103 in
+vllm/compilation/passes/fusion/allreduce_rms_fusion.py)."""
 NAMES = {"trtllm": "TRTLLM", "vllm": "vLLM", "sglang": "SGLang"}
 Curves = dict[int, list[tuple[float, float]]]
 
@@ -93,6 +97,9 @@ def main(arguments: Sequence[str]) -> None:
             parts.append(f'\n[{fabric.name}.{engine}."{version}"]     # {said(errors)}\n' + "".join(lines))
         if fabric.name in LARGER:
             parts.append(f'\n[{fabric.name}]\nlarger = "{LARGER[fabric.name]}"\n')
+        if device in FUSED:
+            limits = "".join(f"{ranks} = {most}\n" for ranks, most in FUSED[device].items())
+            parts.append(f"\n[{fabric.name}.fused]\n{limits}")
     sys.stdout.write(HEAD.format(said(every)) + "".join(parts))
 
 
@@ -102,7 +109,9 @@ HEAD = """\
 # takes, whichever kernel it chooses (its own one-shot or two-shot, symmetric memory, NCCL): two points one byte apart
 # are a change of kernel. Written by tools/fit_engines.py from NVIDIA aiconfigurator-core 0.12.0 (Apache-2.0, 2026),
 # systems/data/DEVICE/comm/ENGINE/VERSION/custom_allreduce_perf.parquet, bfloat16,
-# https://pypi.org/project/aiconfigurator-core/0.12.0/. Comments: how far the points are off their rows; of all
+# https://pypi.org/project/aiconfigurator-core/0.12.0/. larger: whose rows stand for larger groups. fused: MiB up to
+# which vLLM fuses an all_reduce with the norm behind it, by number of GPUs (allreduce_rms_fusion.py of
+# https://github.com/vllm-project/vllm). Comments: how far the points are off their rows; of all
 # {}.
 """
 

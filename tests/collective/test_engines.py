@@ -77,6 +77,19 @@ def test_versions(library: str, text: str) -> None:
     assert ", ".join(rows.text for rows in rows_of(fabric("dgx_h200_nvswitch"), library, 8)) == text
 
 
+def test_vllm_fuses_small_all_reduces_with_the_norm() -> None:
+    """FlashInfer's kernels, which are TensorRT-LLM's, up to 1 MiB among eight B200 (17.8 us there); vLLM's above."""
+    name, sizes = "dgx_b200_nvswitch", np.array([4096.0, MiB, MiB + 1.0, 8 * MiB])
+    found = measured_ns(CommOp.ALL_REDUCE, sizes, Layout(8), fabric(name), library="vllm_fused/0.19.0")
+    assert found.tolist() == [took(name, library, 8, size) for library, size in
+                              zip(["trtllm", "trtllm", "vllm/0.19.0", "vllm/0.19.0"], sizes.tolist(), strict=True)]
+    assert found[1] == took(name, "vllm_fused", 8, MiB) == pytest.approx(17_800, rel=0.01)
+    assert ", ".join(rows.text for rows in rows_of(fabric(name), "vllm_fused", 8)) == (
+        "trtllm 1.3.0rc20 (up to 1 MiB), vllm 0.24.0")
+    with pytest.raises(UnsupportedError, match="vllm_fused on dgx_a100_nvswitch, where vLLM fuses no all_reduce"):
+        took("dgx_a100_nvswitch", "vllm_fused", 8, MiB)
+
+
 def test_fastest_is_the_least_of_all_and_of_nccl() -> None:
     for size in (4 * KiB, MiB, 64 * MiB):
         each = [took("dgx_b200_nvswitch", library, 8, size) for library in ("nccl", "vllm", "sglang", "trtllm")]

@@ -15,6 +15,7 @@ from astrarium.errors import InputError
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served
 from astrarium.serving.batch import Batch, Draw
 from astrarium.serving.cache import Blocks
+from astrarium.serving.links import Links
 from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
 from astrarium.serving.outcome import mean_of, percentiles
@@ -202,9 +203,20 @@ def fleet(front: int, back: int, policy: Policy, *, prompt: int, step: int, hand
 
 def test_a_cache_that_is_handed_over_costs_its_way_once() -> None:
     served = answer(requests((5, 100, 11)), fleet(1, 1, Policy(), prompt=7 * MS, step=2 * MS, handed=3 * MS))
-    assert served.ttft.tolist() == [7 * MS]
-    assert served.gaps.tolist() == [5 * MS, *[2 * MS] * 9]
+    assert served.ttft.tolist() == [10 * MS]
+    assert served.gaps.tolist() == [2 * MS] * 10
     assert served.servers == 2
+
+
+def test_caches_follow_each_other_on_their_links() -> None:
+    """Two into one server: the second waits for the first. Out of one with twice the links: its way out is free after
+    half of the time."""
+    links = Links(lambda front, back, tokens: 10 * tokens, lambda front, back: (0.5, 1.0))
+    assert links.of(0, 0, 100, 0) == 1000
+    assert links.of(1, 0, 100, 200) == 800 + 1000
+    assert links.of(0, 1, 100, 0) == 500 + 1000
+    assert links.of(2, 2, 100, 300) == 1000
+    assert links.of(1, 0, 100, 9000) == 1000
 
 
 def test_prompts_elsewhere_never_stall_decoding() -> None:

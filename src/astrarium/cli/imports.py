@@ -15,7 +15,7 @@ __all__ = ["say_imports"]
 
 def say_imports(design: Any) -> None:
     """A remark to stderr for every note of every model, network and number format in a configuration."""
-    for path, text in dict.fromkeys((*_notes(design, ""), *_formats(design))):
+    for path, text in dict.fromkeys((*_notes(design, ""), *_formats(design), *_experts(design))):
         note(f"{path}: {text}" if path else text)
 
 
@@ -60,6 +60,19 @@ def _formats(design: Any) -> Iterator[tuple[str, str]]:
         if isinstance(design.compute, Measured):
             classes = _classes(design.workload.model, formats)
             yield from (("compute", text) for text in design.compute.stand_ins(classes))
+
+
+def _experts(design: Any) -> Iterator[tuple[str, str]]:
+    """What inference assumes of experts that are on several ranks."""
+    work = getattr(design, "workload", None)
+    moe = getattr(getattr(work, "model", None), "moe", None)
+    if moe is None or work.tag not in ("inference", "disaggregated"):
+        return
+    from astrarium.workload.routing import Routing
+
+    layouts = (work,) if work.tag == "inference" else (work.prefill, work.decode)
+    if any(each.ep > 1 for each in layouts) and work.routing == Routing() and moe.imbalance == 1:
+        yield "workload.routing", "every expert gets equally many tokens (skew and loads say otherwise)"
 
 
 def _classes(model: Any, formats: Formats) -> Iterator[tuple[str, str]]:

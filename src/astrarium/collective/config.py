@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from astrarium.collective.engines import ENGINES, FASTEST, NCCL
+from astrarium.collective.engines import ENGINES, FASTEST, NCCL, VLLM_FUSED
 from astrarium.collective.kernels.settings import KernelTimes
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.registry import Kind, load, names
@@ -38,14 +38,14 @@ class _Libraries:
     """NCCL, the engines, these with a version ("vllm/0.24.0"), and the fastest of all."""
 
     def names(self) -> tuple[str, ...]:
-        return (NCCL, *ENGINES, FASTEST)
+        return (NCCL, *ENGINES, VLLM_FUSED, FASTEST)
 
     def load(self, name: str) -> Any:
         return name
 
     def __contains__(self, entry: object) -> bool:
         name, slash, version = str(entry).partition("/")
-        return name in ENGINES and bool(version) if slash else name in self.names()
+        return name in (*ENGINES, VLLM_FUSED) and bool(version) if slash else name in self.names()
 
 
 PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: as "
@@ -123,7 +123,8 @@ class Collective(Config, frozen=True, kw_only=True):
                                "member, whatever else the network carries.", choices=Kind("timer"))] = "simulated"
     library: Annotated[str, Knob("Whose all_reduces inside a host the measured ones are, in CUDA graphs: a serving "
                                  "engine's, by version (`vllm/0.24.0`: the newest measured one that is not newer; "
-                                 "without a version the newest), or of all the fastest. Other operations are NCCL's.",
+                                 "without a version the newest), or of all the fastest. vllm_fused: vLLM's, and up to "
+                                 "a size those that it fuses with the norm. Other operations are NCCL's.",
                                  choices=_Libraries())] = NCCL
     exchange: Annotated[Exchange | None, Knob("Whose kernels the measured all_to_alls are: NCCL's (all_to_all), or "
                                               "those that exchange tokens of experts, DeepEP's or TensorRT-LLM's in a "

@@ -4,6 +4,9 @@ A row of `catalog/engine_collectives.toml` is what an engine's communicator take
 chooses: its own one-shot or two-shot, symmetric memory, NCCL above its limits. Between two points the logarithm of the
 time goes linearly with that of the bytes, and between two numbers of ranks with that of the number; above the largest
 payload its rate stays. A link that differs from the data sheet's stretches what a payload takes beyond the smallest.
+
+`vllm_fused` is vLLM whose compiler fuses the all_reduce with the norm behind it: it takes FlashInfer's kernels, which
+are TensorRT-LLM's, up to a payload by device and number of ranks (`fused` of the fabric), and its own above.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import inf
 from typing import TypeVar, cast
 
 import numpy as np
@@ -20,14 +24,16 @@ from msgspec.structs import replace
 
 from astrarium import catalog
 from astrarium.collective.fabrics import Fabric
+from astrarium.collective.lines import smallest
 from astrarium.errors import UnsupportedError, nearest
 
-__all__ = ["ENGINES", "FASTEST", "NCCL", "Rows", "engine_ns", "rows_of"]
+__all__ = ["ENGINES", "FASTEST", "NCCL", "VLLM_FUSED", "Rows", "engine_ns", "library_ns", "rows_of"]
 
 F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
 ENGINES = ("vllm", "sglang", "trtllm")
-NCCL, FASTEST = "nccl", "fastest"
+NCCL, FASTEST, VLLM_FUSED = "nccl", "fastest", "vllm_fused"
+MIB = 1 << 20
 _TABLES = "engine_collectives"
 
 
@@ -40,15 +46,20 @@ class Rows(Struct, frozen=True):
     counts: tuple[int, ...]
     instead: str = ""
     """What they stand for; empty: just what was asked for."""
+    most: float = inf
+    """Bytes up to which they hold; above, the rows behind them."""
 
     @property
     def text(self) -> str:
         """The rows in words."""
-        return f"{self.engine} {self.version}" + (f" ({self.instead})" if self.instead else "")
+        said = [self.instead] if self.instead else []
+        said += [f"up to {self.most / MIB:g} MiB"] if self.most < inf else []
+        return f"{self.engine} {self.version}" + (f" ({', '.join(said)})" if said else "")
 
 
 def rows_of(host: Fabric, library: str, ranks: int) -> tuple[Rows, ...]:
-    """The rows of which the fastest counts; none: the group is larger than any with rows, and the engine takes NCCL.
+    """The rows of which the fastest counts, or each up to its payload; none: the group is larger than any with rows,
+    and the engine takes NCCL.
 
     `library`: an engine, perhaps with a version ("vllm/0.24.0": the newest measured one that is not newer, else the
     oldest; without one the newest), or `fastest`. Raises UnsupportedError where the fabric has no rows of the engine.
@@ -58,12 +69,38 @@ def rows_of(host: Fabric, library: str, ranks: int) -> tuple[Rows, ...]:
         found = [_rows(host.name, tables, engine, "", ranks) for engine in tables]
         return tuple(rows for rows in found if rows is not None)
     engine, _, version = library.partition("/")
+    if engine == VLLM_FUSED:
+        return _fused(host, tables, version, ranks)
     if engine not in tables:
         known = (NCCL, *tables)
         raise UnsupportedError("collective.library", f"{engine[:60]} has no rows on {host.name}",
                                expected="one of " + ", ".join(known), did_you_mean=nearest(engine, known))
     rows = _rows(host.name, tables, engine, version, ranks)
     return () if rows is None else (rows,)
+
+
+def _fused(host: Fabric, tables: Mapping[str, Mapping[str, Sequence[int]]], version: str, ranks: int
+           ) -> tuple[Rows, ...]:
+    """TensorRT-LLM's rows up to the payload that is fused, then vLLM's."""
+    limits = catalog.load(_TABLES).get(host.name, {}).get("fused", {})
+    if not limits:
+        raise UnsupportedError("collective.library", f"{VLLM_FUSED} on {host.name}, where vLLM fuses no all_reduce",
+                               expected="one of " + ", ".join((NCCL, *tables)))
+    own, fused = _rows(host.name, tables, "vllm", version, ranks), _rows(host.name, tables, "trtllm", "", ranks)
+    found = [] if own is None else [own]
+    if fused is not None and str(ranks) in limits:
+        found.insert(0, replace(fused, most=limits[str(ranks)] * MIB))
+    return tuple(found)
+
+
+def library_ns(payload: T, ranks: int, rows: Sequence[Rows], host: Fabric, link: float) -> T:
+    """ns of an all_reduce of `payload` bytes (one, or an array) by the rows of a library."""
+    found = engine_ns(payload, ranks, rows[-1], host, link)
+    for each in rows[-2::-1]:
+        before = engine_ns(payload, ranks, each, host, link)
+        found = cast("T", np.where(payload <= each.most, before, found)[()]) if each.most < inf else (
+            smallest([before, found]))
+    return found
 
 
 def engine_ns(payload: T, ranks: int, rows: Rows, host: Fabric, link: float) -> T:

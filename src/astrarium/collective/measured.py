@@ -39,7 +39,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.collective.bandwidth import bus_factor
-from astrarium.collective.engines import FASTEST, NCCL, engine_ns, rows_of
+from astrarium.collective.engines import FASTEST, NCCL, library_ns, rows_of
 from astrarium.collective.fabrics import Fabric, Lines
 from astrarium.collective.lines import between, fastest, mean, smallest
 from astrarium.errors import UnsupportedError, nearest
@@ -91,7 +91,7 @@ def measured_ns(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabri
 def _in_host(op: CommOp, payload: T, ranks: int, host: Fabric, link: float, library: str) -> T:
     """ns inside one host: of an engine's kernels where it has any for the operation and group, else of NCCL's."""
     rows = rows_of(host, library, ranks) if library != NCCL and op == CommOp.ALL_REDUCE else ()
-    times = [engine_ns(payload, ranks, each, host, link) for each in rows]
+    times = [library_ns(payload, ranks, rows, host, link)] if rows else []
     if not rows or library == FASTEST:
         times.append(_one_host(op, payload, ranks, host, link))
     return smallest(times)

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from astrarium.errors import InputError, InternalError
 from astrarium.serving.job import Job
+from astrarium.serving.links import Transfer
 from astrarium.serving.outcome import Served
 from astrarium.serving.record import Gaps, Watch
 from astrarium.serving.requests import Requests
@@ -34,15 +35,15 @@ MOST = 4096         # steps at a time
 
 class Fleet(Struct, frozen=True):
     """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
-    tokens)` is then the time in ps in which a cache gets from one to the other. `offset` ps between a token's step and
-    the client. `npus` of all servers.
+    tokens, now)` is then the time in ps in which a cache gets from one to the other; the first token, which prefill
+    gives, goes with it. `offset` ps between a token's step and the client. `npus` of all servers.
 
     A request goes to a server by the policy's routing; its cache to the one with the fewest requests.
     """
 
     front: Sequence[Server]
     back: Sequence[Server] = ()
-    transfer: Callable[[int, int, int], int] = lambda front, back, tokens: 0
+    transfer: Transfer = lambda front, back, tokens, now: 0
     offset: int = 0
     npus: int = 1
 
@@ -177,8 +178,9 @@ class _Run(Struct):
             server.scheduler.loaded(job)
         else:
             server.scheduler.let_go(job)
+            self.times["first"][job.number] = now + self.fleet.offset
             moved = Job(job.number, job.prompt, job.output, job.todo, job.segments, job.told, job.priority,
-                        done=job.done, generated=job.generated, last=job.last)
+                        done=job.done, generated=job.generated, last=now)
             target = self.servers[job.target].scheduler
             target.handing -= 1
             target.add(moved, job.prompt + job.output - 1)
@@ -239,7 +241,7 @@ class _Run(Struct):
             scheduler.hand_over(job)
             job.target = len(self.fleet.front) + fewest(self.fleet.back)
             self.servers[job.target].scheduler.handing += 1
-            time = self.fleet.transfer(place, job.target - len(self.fleet.front), job.done)
+            time = self.fleet.transfer(place, job.target - len(self.fleet.front), job.done, now)
             self.push(now + time, HANDED, place, job)
         else:
             scheduler.batch.join(job)

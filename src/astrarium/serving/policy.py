@@ -94,7 +94,8 @@ class Policy(Config, frozen=True, kw_only=True):
 
 
 class Buckets(Config, frozen=True, kw_only=True):
-    """Step shapes are rounded up to multiples, so that few of them are simulated; 1: exact."""
+    """Steps that are simulated one by one (which have no tables) are rounded up to multiples, so that there are few; 1:
+    exact."""
 
     context: Annotated[int, Knob("Mean tokens in the cache of decoding sequences.", ge=1)] = 64
     batch: Annotated[int, Knob("Decoding sequences.", ge=1)] = 1

@@ -67,9 +67,10 @@ def serve(design: Design | str | os.PathLike[str], requests: Arrivals, policy: P
     left out, that of the design's stack.
 
     Of the workload counts what the model is and how it is laid out; batch, lengths and phase come from the requests.
-    Each shape of a step is simulated once; `known` keeps their times between runs of the same design. `progress` is
-    told, after every event, how many requests are answered, of how many, and the simulated time in ps. Raises
-    InputError where the workload is another one, or memory.capacity is missing or too small.
+    Step times come from tables, or each shape is simulated once (the result's `how` says which); `known` keeps them
+    between runs of the same design. `progress` is told, after every event, how many requests are answered, of how many,
+    and the simulated time in ps. Raises InputError where the workload is another one, or memory.capacity is missing or
+    too small.
     """
     chosen = design if isinstance(design, Design) else load_design(design)
     fleet = fleet_of(chosen, policy or policy_of(chosen), buckets or Buckets(), {} if known is None else known)

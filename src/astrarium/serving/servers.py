@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.batch import Batch
 from astrarium.serving.cache import Blocks, Store
+from astrarium.serving.links import Links
 from astrarium.serving.loop import Fleet
 from astrarium.serving.policy import Buckets, Policy, Tier
 from astrarium.serving.scheduler import Scheduler
@@ -42,11 +44,15 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
         raise InputError("workload.retrieval", "is not served", expected="no retrieval")
     prefill, decode = work.phase("prefill"), work.phase("decode")
     fronts, backs = _shards(prefill, 0), _shards(decode, prefill.ranks)
-    times = TransferTimes(design, fronts, backs, buckets, known)
+    links = _links(TransferTimes(design, fronts, backs, buckets, known))
     return Fleet(_servers(design, fronts, policy, buckets, known),
                  _servers(design, backs, policy, buckets, known, work.speculation),
-                 lambda front, back, tokens: times.of(front // prefill.pp, back // decode.pp, tokens), offset,
+                 lambda front, back, tokens, now: links.of(front // prefill.pp, back // decode.pp, tokens, now), offset,
                  work.ranks)
+
+
+def _links(times: TransferTimes) -> Links:
+    return Links(times.of, functools.cache(times.shares))
 
 
 def _shards(work: Inference, start: int) -> list[Shards]:

@@ -18,6 +18,7 @@ from astrarium import catalog
 from astrarium.trace.work import Generated
 from astrarium.vocab import NodeKind
 from astrarium.workload.inference.disaggregated import Disaggregated
+from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.inference.transfers import disaggregated, shares
 
 PER_TOKEN = 128 * 1024      # LLaMA 3 8B: 2 x 32 layers x 8 heads x 128 x 2 bytes
@@ -63,6 +64,19 @@ def test_every_target_gets_its_heads_once(heads: int, source: int, target: int) 
     if target >= source:
         assert set(gave) == set(range(source))
         assert len(set(gave.values())) == 1
+
+
+def test_workers_have_experts_of_their_own() -> None:
+    """Three engines of two dp replicas that share experts: three copies of the experts, a replica a third of the dp."""
+    work = workload(model="mixtral-8x7b", prefill={"workers": 3, "tp": 2, "dp": 2, "ep": 4}, decode={"workers": 2},
+                    batch=12)
+    prefill, decode = work.phase("prefill"), work.phase("decode")
+    assert (work.prefill.ranks, work.decode.ranks, work.ranks) == (12, 2, 14)
+    assert (prefill.dp, prefill.mesh.size(("edp",)), prefill.mesh.size(("ep", "etp"))) == (6, 3, 4)
+    assert decode.dp == decode.mesh.size(("edp",)) == 2
+    one = workload(model="mixtral-8x7b", prefill={"tp": 2, "dp": 2, "ep": 4}, batch=4).phase("prefill")
+    assert replica_of(prefill).weight_bytes(0) == replica_of(one).weight_bytes(0)
+    check(disaggregated(work))
 
 
 @pytest.mark.parametrize(("prefill", "decode", "copies"), [

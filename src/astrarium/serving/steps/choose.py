@@ -59,7 +59,8 @@ class Summed:
         except InseparableError as why:
             self._missing = self._missing or str(why)
         if shape not in self._known:
-            self._known[shape] = sum(self._times[each.model].of_pass(each.packed) for each in self._steps.passes(shape))
+            self._known[shape] = sum(int(self._times[each.model].of_passes([each.packed])[0])
+                                     for each in self._steps.passes(shape))
         return self._known[shape]
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:

@@ -15,6 +15,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 MOST = 1 << 22      # tokens of one sequence
 TILE, PARTS = 16, 8
+TOKENS = 128        # of a tile of a product
 ROUGH = 0.001       # of a step's time, beyond which a function is not linear between two points
 
 
@@ -32,16 +33,17 @@ def prompt_nodes() -> list[int]:
     while found[-1] < MOST:
         last = found[-1]
         blocks = max(1, last // 128 // 32)
-        found += [last + 1, *([last + 64] if blocks == 1 else []), last + 128 * blocks]
+        inner = range(32, 128, 32) if blocks == 1 else ()
+        found += [last + 1, *(last + each for each in inner), last + 128 * blocks]
     return found
 
 
 class Row:
     """A function of a number of 0 or more, linear between whole ones. `fine` points at least between powers of two;
-    `least`: what a step takes besides."""
+    `tiled`: and both sides of where a product needs more tiles; `least`: what a step takes besides."""
 
-    def __init__(self, function: Callable[[I64], F64], fine: int, least: float) -> None:
-        self._function, self._fine, self._least = function, fine, least
+    def __init__(self, function: Callable[[I64], F64], fine: int, least: float, *, tiled: bool = False) -> None:
+        self._function, self._fine, self._least, self._tiled = function, fine, least, tiled
         self._blocks: dict[tuple[int, int], F64] = {}
 
     def __call__(self, at: float) -> float:
@@ -73,7 +75,11 @@ class Row:
 
     def _made(self, start: int, long: int) -> F64:
         every, step = np.arange(start, start + long + 1), max(1, start // self._fine)
-        nodes = np.append(every[:-1:step], every[-1])
+        chosen = (every - start) % step == 0
+        if self._tiled:
+            chosen |= every % TOKENS < 2
+        chosen[-1] = True
+        nodes = every[chosen]
         values = self._function(nodes)
         while (more := self._between(nodes, values)).size:
             nodes, values = np.append(nodes, more), np.append(values, self._function(more))

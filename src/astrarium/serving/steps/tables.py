@@ -55,7 +55,7 @@ class _Tokens:
 
         def row(chosen: bool, fine: int, least: float) -> Row:
             nodes = [each for each, has in zip(formulas.nodes, shaped, strict=True) if has == chosen]
-            return Row(lambda at: _timed(times, nodes, features(np.maximum(1, at))), fine, least)
+            return Row(lambda at: _timed(times, nodes, features(np.maximum(1, at))), fine, least, tiled=chosen)
 
         one = row(True, FINE, 0.0)(1)
         self._rows = row(True, FINE, one), row(False, COARSE, one)

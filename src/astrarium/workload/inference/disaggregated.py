@@ -15,7 +15,7 @@ from astrarium.workload.config import Workload
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
-from astrarium.workload.inference.spread import Exchange
+from astrarium.workload.inference.spread import Exchange, expert_parts
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.model.base import Model, cache_of
 from astrarium.workload.routing import Routing
@@ -26,10 +26,11 @@ Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 
 
 class Pool(Config, frozen=True, kw_only=True):
-    """Ranks of one phase: tp * dp * pp of them."""
+    """Ranks of one phase: workers * tp * dp * pp of them."""
 
+    workers: Annotated[int, Knob("Engines, each with its own experts and dp replicas.", ge=1)] = 1
     tp: Annotated[int, Knob("Ranks that divide every layer's heads and matrices.", ge=1)] = 1
-    dp: Annotated[int, Knob("Replicas; each has its share of the batch.", ge=1)] = 1
+    dp: Annotated[int, Knob("Replicas of a worker; each has its share of the batch.", ge=1)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
     ep: Annotated[int, Knob("Ranks, out of tp x dp, that divide the experts.", ge=1)] = 1
     moe_tp: Annotated[int | None, Knob("Ranks, out of tp x dp, that divide every expert; left out: tp where dp is a "
@@ -43,7 +44,7 @@ class Pool(Config, frozen=True, kw_only=True):
     @property
     def ranks(self) -> int:
         """Ranks of the pool."""
-        return self.tp * self.dp * self.pp
+        return self.workers * self.tp * self.dp * self.pp
 
 
 def _phases(work: Disaggregated) -> Iterator[Problem]:
@@ -103,11 +104,12 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
         """One of the pools as a workload of its own; decode's also has the prefill that others do."""
         pool = self.prefill if name == "prefill" else self.decode
         prefills = name == "prefill"
+        parts = pool.moe_tp if pool.workers == 1 else expert_parts(pool.tp, pool.dp, pool.ep, pool.moe_tp)
         return Inference(
             self.model, batch=self.batch, use_case=self.use_case, prompt=self.prompt, generated=self.generated,
             phase="prefill" if prefills else "request", contexts="mean" if prefills else self.contexts,
-            chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.dp, pp=pool.pp, ep=pool.ep,
-            moe_tp=pool.moe_tp, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
+            chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.workers * pool.dp, pp=pool.pp, ep=pool.ep,
+            moe_tp=parts, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
             micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
             fusion=self.fusion, formats=self.formats, compression=self.compression,
             speculation=None if prefills else self.speculation)
