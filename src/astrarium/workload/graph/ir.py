@@ -67,10 +67,12 @@ class Measures(Protocol):
 
 
 class Costs(NamedTuple):
-    """What an operator costs whose kind does not say it: of (operator, layout), forward and backward."""
+    """What an operator costs whose kind does not say it: of (operator, layout), forward and backward. `shape`: of its
+    kernel (see vocab.Kernel), if it has one."""
 
     forward: Callable[[Op, Measures], Cost]
     backward: Callable[[Op, Measures], Cost]
+    shape: Callable[[Op, Measures], tuple[float, ...]] | None = None
 
 
 class Op(NamedTuple):

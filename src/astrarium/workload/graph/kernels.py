@@ -31,10 +31,14 @@ def role_of(weight: str, block: Block) -> str:
 
 def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
     """The kernel that runs one operator on a rank; sizes may be amounts."""
+    if op.kind == "gemm" and not op.packed and base(op.outputs[0].dims[-1]) == "pairs":
+        return _scored(op, layout, numbers)
     if op.kind == "gemm":
         return _packed(op, block, layout, numbers) if op.packed else _product(op, block, layout, numbers)
     if op.kind in ("attention", "attention_backward"):
         return _attention(op, block, layout, numbers)
+    if op.kind == "scan" and op.costs is not None and op.costs.shape is not None:
+        return Sketch("scan", numbers.vector, op.costs.shape(op, layout))
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
     return Sketch(kind, numbers.vector)
 
@@ -71,9 +75,19 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     return Sketch("gemm", precision, (groups, m, n, k), op.work * count, operands=operands, held=held)
 
 
+def _scored(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
+    """Scores of queries' heads with one key each, summed over the heads: attention without values."""
+    q, k, count = op.inputs[0], op.inputs[1], op.sequences
+    batch, queries, heads, size = (layout.local(dim) for dim in q.dims)
+    shape = batch * count, heads, 1, queries / count, layout.local(k.dims[1]) / count, size, 0
+    return Sketch("attention", numbers.vector, shape, op.work * count)
+
+
 def _cached(use: Use, block: Block, numbers: Numbers) -> tuple[str, str]:
-    """(format in which a kernel computes, format that memory holds) of scores with keys, or of values."""
-    return (numbers.cached, numbers.keys) if use.tensor in block.states else (numbers.vector, "")
+    """(format in which a kernel computes, format that memory holds) of scores with keys, or of values. Those of a new
+    prompt are written to the cache first, and read there; latents are expanded."""
+    cached = use.tensor in block.states or (block.states and any(base(dim) == "kv_heads" for dim in use.dims))
+    return (numbers.cached, numbers.keys) if cached else (numbers.vector, "")
 
 
 def _packed(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:

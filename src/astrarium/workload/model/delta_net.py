@@ -132,10 +132,10 @@ def _advanced(chunk: int, part: Part) -> list[Op]:
     dims = f"[batch,sequences{part.dim},v_heads,k_size,v_size]"
     state, end = f"state{dims}", f"end{part.name}{dims}"
     if not part.fresh and all(each.new == 1 for each in part.step.parts):
-        made = point(f"update{part.name}", f"{' + '.join([*inputs, state])} -> {result} + {end}", UPDATE)
+        made = scan(f"update{part.name}", f"{' * '.join([*inputs, state])} -> {result} * {end}", UPDATES)
     else:
         before = [] if part.fresh else [state]
-        made = scan(f"delta{part.name}", f"{' * '.join([*inputs, *before])} -> {result} * {end}", DELTA, chunk)
+        made = scan(f"delta{part.name}", f"{' * '.join([*inputs, *before])} -> {result} * {end}", CHUNKS, chunk)
     return [*joined(part, [made]), append(f"keep_state{part.name}", f"{end} -> {state}")]
 
 
@@ -161,4 +161,17 @@ def _delta_backward_cost(op: Op, layout: Measures) -> Cost:
     return Cost(product + 2 * rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
 
 
+def _update_cost(op: Op, layout: Measures) -> Cost:
+    """Of single tokens."""
+    return Cost(UPDATE * layout.elements(op.outputs[1].dims))
+
+
+def _delta_shape(op: Op, layout: Measures) -> tuple[float, ...]:
+    """(sequences, value heads, tokens of a sequence, length of a key, of a value) of a step of inference."""
+    _, sequences, heads, key, value = (layout.local(dim) for dim in op.outputs[1].dims)
+    return sequences, heads, layout.local(op.inputs[2].dims[1]) / sequences, key, value
+
+
 DELTA = Costs(_delta_cost, _delta_backward_cost)
+CHUNKS = Costs(_delta_cost, _delta_backward_cost, _delta_shape)
+UPDATES = Costs(_update_cost, _delta_backward_cost, _delta_shape)

@@ -81,7 +81,8 @@ def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: 
     joins: list[Op] = []
     scores: list[Op] = []
     for part in parts_of(options):
-        if owner and (part.fresh or (sparse is None and not part.decoding)):
+        short = sparse is None or all(each.past + each.new <= sparse.top_k for each in part.step.parts)
+        if owner and short and (part.fresh or (sparse is None and not part.decoding)):
             scores += joined(part, _every_head(kind, options, weights, part))
             continue
         *made, join = _absorbed_query(weights, part.name, f"[batch,seq{part.dim},heads,")
