@@ -13,7 +13,6 @@ from astrarium.validate.systems import System, system_named
 __all__ = ["design_of", "policy_of"]
 
 RACK = 72
-GAP = __import__("json").loads(__import__("os").environ.get("XC", "{}"))
 EXPERTS = {"deepseek-v3": 256, "minimax-m2": 256, "kimi-k2": 384, "glm-5": 256, "gpt-oss-120b": 128,
            "qwen3-235b-a22b": 128, "qwen3.5-397b-a17b": 512}
 POLICIES: dict[str, dict[str, Any]] = {
@@ -36,7 +35,7 @@ def design_of(meant: Deployment) -> Design:
     return config.decode(Design, {
         "stack": meant.stack, "workload": work, "network": {"dims": _dims(system, meant.npus)},
         "memory": {"like": system.device},
-        "compute": {"model": "measured", "device": system.kernels or system.device, **GAP},
+        "compute": {"model": "measured", "device": system.kernels or system.device},
         "collective": {"model": "measured", "library": _library(meant)}})
 
 
@@ -51,7 +50,9 @@ def policy_of(meant: Deployment) -> Policy:
         plain["max_tokens"] = max(plain["max_tokens"], meant.prompt.high + meant.output.high)     # is never cut
     if meant.batch is not None:
         plain["max_batch"] = max(1, meant.batch // meant.layout.dp)
-    return config.decode(Policy, {**plain, "prefix_cache": False})
+    if meant.share is not None:
+        plain["memory_share"] = meant.share
+    return config.decode(Policy, {**plain, "prefix_cache": meant.prefix > 0})
 
 
 def _pool(meant: Deployment, layout: Layout, engines: int) -> dict[str, Any]:
