@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.config import Config
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError
 from astrarium.registry import Kind
 
-__all__ = ["LONGEST", "MOST", "PS", "Arrivals", "Prefixes", "Requests", "Turns", "requests_of"]
+__all__ = ["LONGEST", "MOST", "PS", "Arrivals", "Prefixes", "Requests", "Turns", "busiest", "requests_of"]
 
 I64 = npt.NDArray[np.int64]
 PS = 10**12
@@ -114,3 +115,21 @@ def requests_of(arrivals: Arrivals) -> Requests:
     if int(found.prompt.max()) >= LONGEST:
         raise InputError("requests", f"a prompt of {int(found.prompt.max()):,} tokens", expected=f"below {LONGEST:,}")
     return found
+
+
+def busiest(requests: Requests, count: int) -> Requests:
+    """The `count` successive requests that come in the shortest time; all of them where there are fewer, or
+    conversations."""
+    total = len(requests)
+    if total <= count or requests.turns is not None or requests.concurrency is not None:
+        return requests
+    start = int(np.argmin(requests.arrival[count - 1:] - requests.arrival[:total - count + 1]))
+    part, prefixes = slice(start, start + count), requests.prefixes
+    if prefixes is not None:
+        inside = slice(int(prefixes.start[start]), int(prefixes.start[start + count]))
+        prefixes = Prefixes(prefixes.start[start:start + count + 1] - inside.start, prefixes.key[inside],
+                            prefixes.end[inside])
+    chosen = {name: None if getattr(requests, name) is None else getattr(requests, name)[part]
+              for name in ("priority", "group")}
+    return replace(requests, arrival=requests.arrival[part] - requests.arrival[start], prompt=requests.prompt[part],
+                   output=requests.output[part], prefixes=prefixes, **chosen)

@@ -16,8 +16,9 @@ from astrarium.lower.kept import Kept
 from astrarium.lower.native import placement_of
 from astrarium.lower.native_plugins import local_memory
 from astrarium.memory.config import Memory
+from astrarium.serving.shape import Shape
 from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of
-from astrarium.serving.steps.simulated import NAMES, gaps
+from astrarium.serving.steps.simulated import NAMES, gaps, packed_of
 from astrarium.simulate import simulate
 from astrarium.vocab import Kernel, NodeKind
 from astrarium.workload.assemble.pool import whole_kernel
@@ -27,7 +28,7 @@ from astrarium.workload.inference.join import joined
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.pieces import Step
 
-__all__ = ["Times", "exchange_of"]
+__all__ = ["Times", "exchange_of", "step_times"]
 
 I64 = npt.NDArray[np.int64]
 
@@ -87,17 +88,25 @@ class Times(Struct, frozen=True, dict=True):
 
     def of(self, nodes: Sequence[Node]) -> I64:
         """Times of nodes, all runs of each together [nodes]."""
-        found = np.zeros(len(nodes), np.int64)
-        comm = np.array([node.step.kind == NodeKind.COMM_COLL for node in nodes])
-        steps = [node.step for node in nodes if node.step.kind == NodeKind.COMP]
-        found[~comm] = self.kernels([whole_kernel(each.kernel, each.flops, each.bytes) for each in steps],
-                                    [each.name for each in steps])
-        found[comm] = self.exchanges(exchange_of(node.step) for node in nodes if node.step.kind != NodeKind.COMP)
-        return found * np.array([node.times for node in nodes])
+        found, steps = np.zeros(len(nodes), np.int64), [node.step for node in nodes]
+        comm = np.array([each.kind == NodeKind.COMM_COLL for each in steps])
+        kernels = [whole_kernel(each.kernel, each.flops, each.bytes) for each in steps if each.kernel]
+        found[~comm] = self.kernels(kernels, [each.name for each in steps if each.kernel])
+        found[comm] = self.exchanges(exchange_of(each) for each in steps if not each.kernel)
+        return found * np.array([node.times for node in nodes], np.int64)
 
-    def of_pass(self, packed: Packed) -> int:
-        """Time of one pass of the model."""
-        return int(self.of(nodes_of(self.replica, packed)).sum())
+    def of_passes(self, passes: Sequence[Packed]) -> I64:
+        """Times of passes of the model [passes]; all their kernels are timed together."""
+        nodes = [nodes_of(self.replica, each) for each in passes]
+        lasts = self.of([node for each in nodes for node in each])
+        ends = np.cumsum([len(each) for each in nodes])
+        return np.array([each.sum() for each in np.split(lasts, ends[:-1])], np.int64)
+
+
+def step_times(design: Design, replica: Replica, shapes: Sequence[Shape]) -> I64:
+    """Times in ps [shapes] of steps of a replica on the first ranks, without tables: the cheapest way for a few steps
+    of each of many designs. Raises InseparableError where the time of a step is no sum over its nodes."""
+    return Times(design, replica).of_passes([packed_of(each) for each in shapes])
 
 
 def exchange_of(step: Step) -> Exchange:

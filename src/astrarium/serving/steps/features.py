@@ -37,10 +37,10 @@ def decode_features(count: I64, context: I64, padding: I64, new: int, windows: S
     """[points, features] of `count` sequences with `new` tokens each and `context` tokens in their caches in all, and
     `padding` more without a cache."""
     mean, rest = np.divmod(context, count)
-    columns, every = [np.ones(len(count)), count + padding], count + padding
+    columns, every, each = [np.ones(len(count)), count + padding], count + padding, np.full(len(count), new)
     for window in windows:
-        (keys, scores), (more, others) = _seen(new, mean, window), _seen(new, mean + 1, window)
-        alone, own = _seen(new, 0 * mean, window)
+        (keys, scores), (more, others) = _seen(each, mean, window), _seen(each, mean + 1, window)
+        alone, own = _seen(each, 0 * mean, window)
         keys = (count - rest) * keys + rest * more + padding * alone
         scores = (count - rest) * scores + rest * others + padding * own
         columns += [keys, scores, keys / every, scores / keys, scores / (every * keys)]
@@ -56,9 +56,10 @@ def prompt_features(count: I64, new: I64, past: I64, windows: Sequence[int | Non
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _seen(new: I64 | int, past: I64, window: int | None) -> tuple[I64, I64]:
+def _seen(new: I64, past: I64, window: int | None) -> tuple[I64, I64]:
     """(keys, scores) of one sequence with a causal mask."""
     if window is None:
         return past + new, new * past + new * (new + 1) // 2
-    rising = np.clip(window - past, 0, new)
-    return np.minimum(past, window - 1) + new, rising * past + rising * (rising + 1) // 2 + (new - rising) * window
+    rising: I64 = np.clip(window - past, 0, new)
+    keys: I64 = np.minimum(past, window - 1) + new
+    return keys, rising * past + rising * (rising + 1) // 2 + (new - rising) * window

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.vocab import Kernel, NodeKind
+from astrarium.workload.assemble.pool import SIZES
 from astrarium.workload.pieces import Step
 
 __all__ = ["CHECKS", "Formula", "formula_of", "kernels_of", "numbers_of"]
@@ -30,12 +31,13 @@ def numbers_of(step: Step) -> tuple[float, ...]:
 
 def kernels_of(step: Step, numbers: F64) -> list[Kernel]:
     """The kernel of a step with `numbers` [points, numbers] in the place of its own, at each point."""
-    assert step.kernel is not None
-    kind, precision, _, _, launches, _, held, _ = step.kernel
+    sketch = step.kernel
+    assert sketch is not None
     whole = np.rint(numbers)
     flops, sizes = whole[:, 0].tolist(), whole[:, 1].astype(np.int64).tolist()
-    shapes = np.maximum(1, whole[:, 3:]).astype(np.int64).tolist()
-    return [Kernel(kind, precision, tuple(shape), work, flop, size, launches, held)
+    whole[:, 3:3 + SIZES] = np.maximum(1, whole[:, 3:3 + SIZES])
+    shapes = whole[:, 3:].astype(np.int64).tolist()
+    return [Kernel(sketch.kind, sketch.precision, tuple(shape), work, flop, size, sketch.launches, sketch.held)
             for shape, work, flop, size in zip(shapes, numbers[:, 2].tolist(), flops, sizes, strict=True)]
 
 

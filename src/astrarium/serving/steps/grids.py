@@ -15,6 +15,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 MOST = 1 << 22      # tokens of one sequence
 TILE, PARTS = 16, 8
+TOKENS = 128        # of a tile of a product
 ROUGH = 0.001       # of a step's time, beyond which a function is not linear between two points
 
 
@@ -32,16 +33,17 @@ def prompt_nodes() -> list[int]:
     while found[-1] < MOST:
         last = found[-1]
         blocks = max(1, last // 128 // 32)
-        found += [last + 1, *([last + 64] if blocks == 1 else []), last + 128 * blocks]
+        inner = range(32, 128, 32) if blocks == 1 else ()
+        found += [last + 1, *(last + each for each in inner), last + 128 * blocks]
     return found
 
 
 class Row:
     """A function of a number of 0 or more, linear between whole ones. `fine` points at least between powers of two;
-    `least`: what a step takes besides."""
+    `tiled`: and both sides of where a product needs more tiles; `least`: what a step takes besides."""
 
-    def __init__(self, function: Callable[[I64], F64], fine: int, least: float) -> None:
-        self._function, self._fine, self._least = function, fine, least
+    def __init__(self, function: Callable[[I64], F64], fine: int, least: float, *, tiled: bool = False) -> None:
+        self._function, self._fine, self._least, self._tiled = function, fine, least, tiled
         self._blocks: dict[tuple[int, int], F64] = {}
 
     def __call__(self, at: float) -> float:
@@ -53,12 +55,13 @@ class Row:
 
     def along(self, first: float, count: int) -> F64:
         """The values at `first`, `first` + 1, ... [count]."""
-        whole, parts, left = int(first), [], count
+        whole = int(first)
+        rest, parts, left = first - whole, [], count
         while left > 0:
             block, place = self._block(whole)
-            part = block[place:place + left + 1]
-            parts.append(part[:-1] + np.diff(part) * (first - int(first)))
-            whole, left = whole + len(part) - 1, left - len(part) + 1
+            low, high = block[place:-1][:left], block[place + 1:][:left]
+            parts.append(low + (high - low) * rest)
+            whole, left = whole + len(low), left - len(low)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _block(self, at: int) -> tuple[F64, int]:
@@ -72,7 +75,11 @@ class Row:
 
     def _made(self, start: int, long: int) -> F64:
         every, step = np.arange(start, start + long + 1), max(1, start // self._fine)
-        nodes = np.append(every[:-1:step], every[-1])
+        chosen = (every - start) % step == 0
+        if self._tiled:
+            chosen |= every % TOKENS < 2
+        chosen[-1] = True
+        nodes = every[chosen]
         values = self._function(nodes)
         while (more := self._between(nodes, values)).size:
             nodes, values = np.append(nodes, more), np.append(values, self._function(more))
@@ -135,24 +142,20 @@ class Plane:
 
     def _made(self, row: int, column: int) -> tuple[list[float], list[bool]]:
         """Values of a tile [TILE + 1, TILE + 1], and in which cells [TILE, TILE] they are not enough."""
-        rows, columns = (_reach(nodes, start) for nodes, start in ((self._rows, row), (self._columns, column)))
-        inner = [np.maximum(each[:-1], (each[:-1] + each[1:]) // 2) for each in (rows, columns)]
-        found = self._function(np.concatenate([np.repeat(rows, TILE + 1), np.repeat(inner[0], TILE)]),
-                               np.concatenate([np.tile(columns, TILE + 1), np.tile(inner[1], TILE)]))
-        corners = found[:(TILE + 1)**2].reshape(TILE + 1, TILE + 1)
-        middle = found[(TILE + 1)**2:].reshape(TILE, TILE)
-        down = ((inner[0] - rows[:-1]) / np.maximum(1, np.diff(rows)))[:, None]
-        along = ((inner[1] - columns[:-1]) / np.maximum(1, np.diff(columns)))[None]
+        rows, columns = np.array(self._rows[row:row + TILE + 1]), np.array(self._columns[column:column + TILE + 1])
+        inner, across = (np.maximum(each[:-1], (each[:-1] + each[1:]) // 2) for each in (rows, columns))
+        found = self._function(np.concatenate([np.repeat(rows, len(columns)), np.repeat(inner, len(across))]),
+                               np.concatenate([np.tile(columns, len(rows)), np.tile(across, len(inner))]))
+        corners = found[:len(rows) * len(columns)].reshape(len(rows), len(columns))
+        middle = found[len(rows) * len(columns):].reshape(len(inner), len(across))
+        down = ((inner - rows[:-1]) / np.diff(rows))[:, None]
+        along = ((across - columns[:-1]) / np.diff(columns))[None]
         first, second = (each[:, :-1] + np.diff(each, axis=1) * along for each in (corners[:-1], corners[1:]))
         least = np.array([self._least(each) for each in (1 << np.log2(rows[:-1]).astype(np.int64)).tolist()])[:, None]
-        rough = np.abs(first + (second - first) * down - middle) > ROUGH * (middle + least)
-        return corners.ravel().tolist(), rough.ravel().tolist()
-
-
-def _reach(nodes: Sequence[int], start: int) -> I64:
-    """TILE + 1 nodes from `start` on, the last one again where there are no more."""
-    found = np.array(nodes[start:start + TILE + 1])
-    return np.append(found, np.full(TILE + 1 - len(found), found[-1]))
+        values, rough = np.zeros((TILE + 1, TILE + 1)), np.zeros((TILE, TILE), np.bool_)
+        values[:len(rows), :len(columns)] = corners
+        rough[:len(inner), :len(across)] = np.abs(first + (second - first) * down - middle) > ROUGH * (middle + least)
+        return values.ravel().tolist(), rough.ravel().tolist()
 
 
 def _between(low: int, high: int) -> list[int]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from astrarium.errors import AstrariumError
 from astrarium.vocab import NodeKind
+from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.pieces import Piece, Step
 
-__all__ = ["InseparableError", "Node", "nodes_of"]
+__all__ = ["InseparableError", "Node", "nodes_of", "sized_nodes"]
 
 
 class InseparableError(AstrariumError):
@@ -28,9 +29,14 @@ class Node(NamedTuple):
 def nodes_of(replica: Replica, packed: Packed) -> list[Node]:
     """The nodes of one pass, equal ones of equal blocks together. Raises InseparableError where some overlap, and
     InputError where a size does not divide."""
+    return sized_nodes(replica, packed)[0]
+
+
+def sized_nodes(replica: Replica, packed: Packed) -> tuple[list[Node], Mapping[str, Size]]:
+    """The nodes of one pass, and the sizes of its dims."""
     if replica.stages > 1:
         raise InseparableError("pipeline stages wait for each other")
-    pieces = replica.lowered(packed)
+    pieces, sizes = replica.lowered(packed)
     counts: dict[int, int] = {}
     for block in replica.blocks_of(0, pieces):
         counts[block] = counts.get(block, 0) + 1
@@ -39,7 +45,7 @@ def nodes_of(replica: Replica, packed: Packed) -> list[Node]:
         piece = pieces.blocks[block].forward
         _check(piece)
         found += [Node(step, times) for step in piece.steps]
-    return found
+    return found, sizes
 
 
 def _check(piece: Piece) -> None:

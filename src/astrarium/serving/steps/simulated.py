@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,12 @@ from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import guessing
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps"]
+__all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps", "packed_of"]
 
 I64 = npt.NDArray[np.int64]
-Known = MutableMapping[tuple[object, ...], int]
+Known = MutableMapping[tuple[object, ...], Any]        # times in ps, and tables of them
 NAMES = (("step", 1.0), ("", 1.0))
+EXACT = Buckets(context=1)
 TYPICAL = 1024      # tokens of a cache
 
 
@@ -55,14 +57,9 @@ class Simulated(Struct, frozen=True):
     kept: Kept = field(default_factory=Kept)
     how: str = "simulated"
 
-    def because(self, why: str) -> Simulated:
-        """The same, saying why steps are simulated."""
-        return replace(self, how=f"simulated: {why}")
-
     def passes(self, shape: Shape) -> Sequence[Pass]:
         """The passes of a step, nothing rounded up."""
-        exact = Buckets(context=1)
-        return self.program(tuple(_decode(shape, exact)), tuple(_prompts(shape, exact))).rounds
+        return self.program(tuple(_decode(shape, EXACT)), tuple(_prompts(shape, EXACT))).rounds
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
@@ -75,7 +72,7 @@ class Simulated(Struct, frozen=True):
                 self.known[key] = self._time(replace(full, rounds=full.rounds * 2)) - self._time(full)
             else:
                 self.known[key] = self._time(program)
-        return self.known[key]
+        return int(self.known[key])
 
     def _time(self, program: Program) -> int:
         made, tiles = assembled(program)
@@ -97,6 +94,11 @@ class Simulated(Struct, frozen=True):
         checked = self.guesses + 1
         parts = [Sequences(each.count, checked, each.past, checked) for each in decode]
         return Program((self.replica, self.draft), (*rounds, Pass("verify", Packed((*parts, *prompts)))))
+
+
+def packed_of(shape: Shape) -> Packed:
+    """A step without speculation, nothing rounded up."""
+    return Packed((*_decode(shape, EXACT), *_prompts(shape, EXACT)))
 
 
 def _decode(shape: Shape, buckets: Buckets) -> Iterator[Sequences]:
@@ -142,7 +144,7 @@ class TransferTimes(Struct, frozen=True):
             sides = self.fronts[front], self.backs[back]
             parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
             self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)), self.kept)
-        return self.known[key]
+        return int(self.known[key])
 
     def shares(self, front: int, back: int) -> tuple[float, float]:
         """Parts of a transfer in which the busiest rank of each side is busy: its bytes over the most of any rank."""

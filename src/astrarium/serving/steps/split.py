@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ from astrarium.errors import InputError
 from astrarium.serving.steps.features import decode_features, line, prompt_features, windows_of
 from astrarium.serving.steps.formulas import CHECKS, F64, Formula, formula_of, numbers_of
 from astrarium.serving.steps.grids import Row
-from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of
+from astrarium.serving.steps.nodes import InseparableError, Node, sized_nodes
+from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.replica import Replica
 
@@ -23,12 +24,13 @@ __all__ = ["Formulas", "Point", "Split", "split_of"]
 
 I64 = npt.NDArray[np.int64]
 WIDEST, SURE = 5, 6     # features of a window, and others
+PAIRS = 6       # steps of as many tokens that tell whether a size depends on these alone
 SMOOTH = 32     # points between a number of tokens and twice as many
 SEED = 1
 GROUPS = ("tokens", "heads", "decode", "prompts")
 
 
-class Class(NamedTuple):
+class Class(Struct, frozen=True):
     """Equal prompts, or parts of prompts: `count` of `size` tokens with `past` tokens in their caches, which sample."""
 
     count: int
@@ -39,7 +41,7 @@ class Class(NamedTuple):
 NONE = Class(0, 1, 0)
 
 
-class Point(NamedTuple):
+class Point(Struct, frozen=True):
     """A step of one pass: `count` sequences with `new` tokens each and `context` in their caches in all, `padding`, and
     up to two classes of prompts."""
 
@@ -112,8 +114,8 @@ class Split(Struct, frozen=True, eq=False):
 
 
 class Sort(NamedTuple):
-    """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none), with padding, with
-    prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes."""
+    """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none that has a cache),
+    with padding, with prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes."""
 
     new: int
     padded: bool = False
@@ -132,13 +134,15 @@ def split_of(replica: Replica, sort: Sort) -> Split:
     windows = windows_of(replica)
     points = _points(sort, WIDEST * len(windows) + SURE + CHECKS)
     try:
-        steps = [nodes_of(replica, point.packed) for point in points]
+        made = [sized_nodes(replica, point.packed) for point in points]
     except InputError as why:
         raise InseparableError(f"not every step is possible: {why.message}") from why
+    steps = [nodes for nodes, _ in made]
     names = [[node.step.name for node in nodes] for nodes in steps]
     if any(each != names[0] for each in names):
         raise InseparableError("steps of one kind run other kernels")
-    curved, features = _features(replica, sort, points, windows)
+    curved, alone = _curved(replica, points, [sizes for _, sizes in made])
+    features = {"tokens": alone, **_features(sort, points, windows)}
     groups: dict[str, list[tuple[Node, Formula]]] = {name: [] for name in (*GROUPS, "others")}
     for number, node in enumerate(steps[0]):
         numbers = np.array([numbers_of(nodes[number].step) for nodes in steps])
@@ -172,26 +176,29 @@ def _points(sort: Sort, count: int) -> list[Point]:
         return Class(draw.randint(1, 3), up_to(1000, 2), up_to(9000) if sort.cached else 0) if there else NONE
 
     for _ in range(count):
-        decoding = up_to(256) if sort.new else 0
-        found.append(Point(decoding, decoding * up_to(9000) + draw.randrange(decoding or 1),
-                           up_to(8) if sort.padded else 0, prompts(sort.prompts), prompts(sort.several), sort.new))
+        many = up_to(256) if sort.new else 0
+        padding = up_to(8 if many else 256) if sort.padded else 0
+        found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),
+                           prompts(sort.several), sort.new))
     return found
 
 
-def _features(replica: Replica, sort: Sort, points: Sequence[Point], windows: Sequence[int | None]
-              ) -> tuple[Curved, dict[str, F64]]:
-    """Features by group [points, features], those of tokens first: what depends on them alone is in no other group."""
+def _features(sort: Sort, points: Sequence[Point], windows: Sequence[int | None]) -> dict[str, F64]:
+    """Features by group [points, features]."""
     def of(name: str) -> I64:
         return np.array([getattr(point, name) for point in points])
 
-    curved, alone = _curved(replica, points)
-    found = {"tokens": alone, "heads": line(of("heads"))}
+    found = {"heads": line(of("heads"))}
     if sort.new:
         found["decode"] = decode_features(of("count"), of("context"), of("padding"), sort.new, windows)
+    elif sort.padded:
+        found["decode"] = decode_features(of("padding"), of("context"), of("count"), 1, windows)
     for name in ("prompts", "others"):
-        if getattr(points[0], name).count:
-            found[name] = prompt_features(*of(name).T, windows)
-    return curved, found
+        drawn = [getattr(point, name) for point in points]
+        if drawn[0].count:
+            count, size, past = np.array([(each.count, each.size, each.past) for each in drawn]).T
+            found[name] = prompt_features(count, size, past, windows)
+    return found
 
 
 class Curved(Struct, frozen=True, dict=True):
@@ -211,8 +218,10 @@ class Curved(Struct, frozen=True, dict=True):
                 known[tokens] = [float(found[name]) for name in self.names]
             return known[tokens]
 
-        return [Row(lambda at, place=place: np.array([sizes(max(1, each))[place] for each in at.tolist()]), SMOOTH, 0.0)
-                for place in range(len(self.names))]
+        def row(place: int) -> Row:
+            return Row(lambda at: np.array([sizes(max(1, each))[place] for each in at.tolist()]), SMOOTH, 0.0)
+
+        return [row(place) for place in range(len(self.names))]
 
     def __call__(self, tokens: I64) -> F64:
         """[points, features]."""
@@ -220,15 +229,14 @@ class Curved(Struct, frozen=True, dict=True):
         return np.concatenate([line(tokens), *(np.stack([each, each * tokens], axis=1) for each in columns)], axis=1)
 
 
-def _curved(replica: Replica, points: Sequence[Point]) -> tuple[Curved, F64]:
+def _curved(replica: Replica, points: Sequence[Point], sizes: Sequence[Mapping[str, Size]]) -> tuple[Curved, F64]:
     """The sizes that depend on nothing but tokens, and not along a line; the features at the points."""
     tokens, names = np.array([point.tokens for point in points]), []
-    sizes = [replica.sizes(point.packed) for point in points]
-    alone = [replica.sizes(Packed((Sequences(1, point.tokens, 0),))) for point in points]
+    alone = [replica.sizes(Packed((Sequences(1, point.tokens, 0),))) for point in points[:PAIRS]]
     columns = [line(tokens)]
     for name in sizes[0]:
         values, same = (np.array([[float(each.get(name, 0))] for each in step]) for step in (sizes, alone))
-        if (values == same).all() and formula_of(line(tokens), values) is None:
+        if (values[:PAIRS] == same).all() and formula_of(line(tokens), values) is None:
             names.append(name)
             columns += [values, values * tokens[:, None]]
     return Curved(replica, tuple(names)), np.concatenate(columns, axis=1)

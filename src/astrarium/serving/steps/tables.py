@@ -55,7 +55,7 @@ class _Tokens:
 
         def row(chosen: bool, fine: int, least: float) -> Row:
             nodes = [each for each, has in zip(formulas.nodes, shaped, strict=True) if has == chosen]
-            return Row(lambda at: _timed(times, nodes, features(np.maximum(1, at))), fine, least)
+            return Row(lambda at: _timed(times, nodes, features(np.maximum(1, at))), fine, least, tiled=chosen)
 
         one = row(True, FINE, 0.0)(1)
         self._rows = row(True, FINE, one), row(False, COARSE, one)
@@ -77,14 +77,13 @@ class Tables:
 
     def __init__(self, times: Times, new: int = 1) -> None:
         self._times, self._new, self._windows = times, new, windows_of(times.replica)
-        self._sorts: dict[Sort, _Sort] = {}
+        self._sorts: dict[tuple[bool, ...], _Sort | InseparableError] = {}
         self._made: list[tuple[Formulas, Any]] = []
-        self._failed: dict[Sort, InseparableError] = {}
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step."""
-        count, context, new = shape.count, shape.context, self._new
-        tokens, heads = count * new + shape.padding, count * new
+        count, context, padding, new = shape.count, shape.context, shape.padding, self._new
+        tokens, heads = count * new + padding, count * new
         fresh = cached = False
         for size, past, samples in shape.prompts:
             tokens += size
@@ -95,47 +94,55 @@ class Tables:
                 cached = True
             else:
                 fresh = True
+        if new > 1 and count != shape.count:
+            raise InseparableError("prompts of one token beside drafts of several")
+        if not context and count + padding:     # nobody who decodes has a cache
+            count, padding = count + padding, 0
+        decodes = context > 0, count > 0 and not context
         prompts = _counted(shape.prompts)
-        if not fresh and not cached:
-            sort = self._sort(Sort(new, padded=tokens != heads))
+        if fresh or cached:
+            several = not count and len(prompts) > 1
+            sort = self._sort((*decodes, not cached, cached, several))
+        elif context:
+            sort = self._sort((True, tokens != heads, False, False, False))
         else:
-            alone = new if count else 0
-            sort = self._sort(Sort(alone, False, not cached, cached, not count and len(prompts) > 1))
+            raise InseparableError("sequences of one token and nothing else")
         total = sort.tokens(tokens) + sort.heads(heads)
-        if count or shape.padding:
-            total += sort.row(count, shape.padding)(context / count)
+        if count:
+            total += sort.row(count, padding)(context / count)
         for (size, past, _), number in prompts:
-            if size > 1 and (past or not cached):
-                total += sort.plane(number)(size, past)
-            elif size > 1:
-                total += self._sort(Sort(alone, False, True, False, not count)).plane(number)(size, 0)
+            if size > 1:
+                own = sort if past or not cached else self._sort((*decodes, True, False, not count))
+                total += own.plane(number)(size, past)
         return round(total)
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times of successive decode steps [steps]."""
         heads = count * self._new
-        sort = self._sort(Sort(self._new, padding > 0))
+        sort = self._sort((True, padding > 0, False, False, False))
         found = sort.row(count, padding).along(context / count, steps)
         found += sort.tokens(heads + padding) + sort.heads(heads)
         return np.rint(found).astype(np.int64)
 
-    def _sort(self, sort: Sort) -> _Sort:
-        found = self._sorts.get(sort)
-        if found is not None:
-            return found
-        if sort in self._failed:
-            raise self._failed[sort]
-        try:
-            split = split_of(self._times.replica, sort)
-        except InseparableError as why:
-            self._failed[sort] = why
-            raise
-        tokens = self._shared(split.tokens, lambda each: _Tokens(self._times, each, split.curved))
-        found = self._sorts[sort] = _Sort(
-            tokens, self._shared(split.heads, lambda each: _Tokens(self._times, each, line)),
-            self._shared(split.decode, lambda each: self._rows(each, sort.new, tokens)),
-            self._shared(split.prompts, lambda each: self._planes(each, tokens)))
+    def _sort(self, key: tuple[bool, ...]) -> _Sort:
+        """The tables of a sort of steps: (decoding sequences, and the rest as in Sort)."""
+        found = self._sorts.get(key)
+        if found is None:
+            try:
+                found = self._new_sort(Sort(self._new * key[0], *key[1:]))
+            except InseparableError as why:
+                found = why
+            self._sorts[key] = found
+        if isinstance(found, InseparableError):
+            raise found
         return found
+
+    def _new_sort(self, sort: Sort) -> _Sort:
+        split = split_of(self._times.replica, sort)
+        tokens = self._shared(split.tokens, lambda each: _Tokens(self._times, each, split.curved))
+        return _Sort(tokens, self._shared(split.heads, lambda each: _Tokens(self._times, each, line)),
+                     self._shared(split.decode, lambda each: self._rows(each, sort.new or 1, tokens)),
+                     self._shared(split.prompts, lambda each: self._planes(each, tokens)))
 
     def _shared(self, formulas: Formulas, make: Callable[[Formulas], Any]) -> Any:
         """The tables of a group of nodes: those of another sort of steps that has the same."""

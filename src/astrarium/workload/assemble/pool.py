@@ -14,7 +14,7 @@ from astrarium.vocab import CommOp, Kernel, NodeKind
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import Piece, Sketch, Step
 
-__all__ = ["ENTRY", "Arguments", "Pool", "Strip", "strip_of", "whole_kernel"]
+__all__ = ["ENTRY", "SIZES", "Arguments", "Pool", "Strip", "strip_of", "whole_kernel"]
 
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]

@@ -94,10 +94,11 @@ class Replica(Struct, frozen=True, dict=True):
             self._made[step] = _Made(lower_stack(stack, options), cache)
         return self._made[step]
 
-    def lowered(self, step: Packed) -> ModelPieces:
-        """What `pieces` gives, made anew each time: for many steps."""
+    def lowered(self, step: Packed) -> tuple[ModelPieces, Mapping[str, Size]]:
+        """What `pieces` gives, made anew each time, for many steps; sizes of its dims before any rank's share."""
         options = self.options(self.packed(step))
-        return lower_stack(stack_of(self._padded(), options), options)
+        stack = stack_of(self._padded(), options)
+        return lower_stack(stack, options), stack.sizes
 
     def sizes(self, step: Packed) -> Mapping[str, Size]:
         """Sizes of the dims of one step, before any rank's share."""
