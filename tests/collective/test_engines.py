@@ -120,6 +120,9 @@ def test_larger_groups() -> None:
     assert named([rack[0]._replace(ranks=32)], CommOp.ALL_REDUCE, vllm) == ("gb200_nvl72: nccl, 32 GPUs from rows of "
                                                                             "up to 8")
     both = [*WAYS, Way(2, 50.0, "infiniband_ndr", "network.dims[1]")]
+    assert named(both, CommOp.ALL_REDUCE, vllm) == "dgx_h200_nvswitch + infiniband_ndr"
+    assert named([*WAYS, both[1]._replace(ranks=4)], CommOp.ALL_REDUCE, vllm).endswith(
+        ": nccl, 4 hosts from rows of up to 2")
     assert times(vllm, CommOp.ALL_REDUCE, np.array([1e5]), both) == \
         times(Collective(model="measured"), CommOp.ALL_REDUCE, np.array([1e5]), both)
 

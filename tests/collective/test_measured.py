@@ -94,6 +94,13 @@ def test_two_hosts_send_a_sum_once_and_more_hosts_in_a_ring() -> None:
     assert four == pytest.approx(bus_factor(CommOp.ALL_REDUCE, 32) * size / (8 * nics.link * share), rel=0.01)
 
 
+def test_nothing_over_links_without_latency_takes_no_time() -> None:
+    rows = {"it": {"kind": "hosts", "link": "50 GB/s", "lines": [[0, 0.9]], "ops": {"all_reduce": {"2x1": [[0, 0.8]]}}}}
+    host, nics = fabric("dgx_h100_nvswitch"), read("it", rows)
+    assert measured_ns(CommOp.ALL_REDUCE, 0.0, Layout(1, 2), host, nics) == 0
+    assert measured_ns(CommOp.ALL_REDUCE, 4e9, Layout(1, 2), host, nics) == pytest.approx(1e8)
+
+
 def test_one_rank_a_host_has_one_nic() -> None:
     host, nics = fabric("dgx_h100_nvswitch"), fabric("gcp_a3_mega")
     one, eight = (measured_ns(CommOp.ALL_GATHER, 8 << 30, Layout(each, 4), host, nics) for each in (1, 8))

@@ -93,6 +93,8 @@ def test_a_column_of_the_catalog_is_checked(tmp_path: Any) -> None:
 def test_kernels_are_the_products_that_they_run() -> None:
     assert products_of(GEMM) == (Product(1, 4096, 4096, 4096),)
     assert products_of(Kernel("grouped_gemm", "bf16", (8, 100, 64, 32), 1.0, 0.0, 0)) == (Product(8, 13, 64, 32),)
+    layer = Kernel("grouped_gemm", "bf16", (8, 100, 64, 32, 24, 4, 0), 1.0, 0.0, 0)     # inner length 24, back to 32
+    assert products_of(layer) == (Product(8, 13, 64, 32), Product(8, 13, 32, 24))
     assert products_of(ATTENTION) == (Product(4, 4096, 1024, 128), Product(4, 4096, 128, 1024))
     back = products_of(ATTENTION._replace(kind="attention_backward"))
     assert len(back) == 5

@@ -88,6 +88,9 @@ def test_kernels() -> None:
                Kernel("pointwise", "bf16", (), 1.0, 0.0, 10**9)]
     assert repeated_bytes(kernels, 1000.0)[:3].tolist() == [4 * one, 4 * one, 3 * one]
     assert repeated_bytes(kernels, 2000.0)[3] == 2 * one
+    layer = Kernel("grouped_gemm", "bf16", (4, 1200, 200, 100, 200, 1, 0), 1.0, 0.0, 0)     # [100] to [200] to [100]
+    back = float(repeated_bytes([gemm((4, 300, 100, 200))], 1000.0)[0])
+    assert repeated_bytes([layer], 1000.0) == [4 * one + back]
     assert repeated_bytes(kernels, 1e9).tolist() == [0] * 5 == [*repeated_bytes(kernels[4:], 1.0), 0, 0, 0, 0]
 
 
@@ -122,3 +125,10 @@ def test_astra_sim_has_none() -> None:
     special = ar.NpuType(npus=[0], compute=ar.Roofline("1 TFLOP/s", buffer="1 MB"))
     with pytest.raises(InputError, match=r"npu_types\[0\]\.compute\.buffer: would do nothing"):
         ar.replace_all(design(), {"compat": "astra_sim", "npu_types": [special]})
+
+
+def test_a_layer_of_experts_is_two_products():
+    """(groups, rows, columns of the first, its k, k of the second): what behind a buffer passes again, and bytes."""
+    whole = Kernel("grouped_gemm", "bf16", (8, 4096, 4096, 2048, 2048, 4, 101), 1.0, 0.0, 0)
+    one, two = (whole._replace(shape=shape) for shape in ((8, 4096, 4096, 2048), (8, 4096, 2048, 2048)))
+    assert repeated_bytes([one, whole, two], 2**18).tolist()[1] == sum(repeated_bytes([one, two], 2**18))

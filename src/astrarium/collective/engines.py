@@ -87,10 +87,10 @@ def _fused(host: Fabric, tables: Mapping[str, Mapping[str, Sequence[int]]], vers
         raise UnsupportedError("collective.library", f"{VLLM_FUSED} on {host.name}, where vLLM fuses no all_reduce",
                                expected="one of " + ", ".join((NCCL, *tables)))
     own, fused = _rows(host.name, tables, "vllm", version, ranks), _rows(host.name, tables, "trtllm", "", ranks)
-    found = [] if own is None else [own]
-    if fused is not None and str(ranks) in limits:
-        found.insert(0, replace(fused, most=limits[str(ranks)] * MIB))
-    return tuple(found)
+    if own is None:
+        return ()
+    return (own,) if fused is None or str(ranks) not in limits else (
+        replace(fused, most=limits[str(ranks)] * MIB), own)
 
 
 def library_ns(payload: T, ranks: int, rows: Sequence[Rows], host: Fabric, link: float) -> T:

@@ -49,6 +49,7 @@ __all__ = ["Layout", "best_busbw", "measured_ns", "message_ns", "rule_ns", "wire
 
 F64 = npt.NDArray[np.float64]
 T = TypeVar("T", float, F64)
+LEAST = 1e-9        # ns: of nothing over links without latency the quotient is 1
 _SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}
 _OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 
@@ -116,7 +117,7 @@ def _quotient(op: CommOp, payload: T, group: Layout, host: Fabric, nics: Fabric,
         at = Layout(group.per_host, hosts)
         rule = rule_ns(op, payload, at, host, nics, host_link=link, nic_link=rate)
         measured = fastest(rows[hosts], payload * bus_factor(op, at.ranks), rate * group.per_host)
-        return measured / rule
+        return (measured + LEAST) / (rule + LEAST)
 
     if below == above:
         return quotient(below)

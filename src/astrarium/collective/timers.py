@@ -88,8 +88,11 @@ def _whose(ways: Sequence[Way], op: CommOp, collective: Collective) -> str:
     exchange, library = collective.exchange or ALL_TO_ALL, collective.library
     if over is not None and op == CommOp.ALL_TO_ALL and exchange != ALL_TO_ALL:
         return exchange_rows(exchange, layout, over)
-    if over is None or over.kind != "host":
+    if over is None:
         return ""
+    if over.kind == "hosts":
+        most = max([2, *(hosts for each in over.measured for hosts, _ in each.over.get(op, {}))])
+        return f"nccl, {layout.hosts} hosts from rows of up to {most}" if layout.hosts > most else ""
     engines = [] if library == NCCL or op != CommOp.ALL_REDUCE else [
         rows.text for each in over.measured for rows in rows_of(each, library, layout.ranks)]
     beyond = [max(each.ops[op]) for each in over.measured if max(each.ops.get(op, {0: ()})) < layout.ranks]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from msgspec.structs import asdict
 
 from astrarium.design import Design
@@ -13,7 +14,9 @@ from astrarium.lower.native_work import rank_count
 from astrarium.lower.placement import generated
 from astrarium.report.tables import Table
 from astrarium.report.work_counts import Operator, Traffic, operators, stage_memory, traffic
+from astrarium.trace.work import TraceClass
 from astrarium.units import format_bytes, format_time
+from astrarium.vocab import NodeKind
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.parameters import Parameters, parameters
 
@@ -30,6 +33,7 @@ def workload_rows(design: Design) -> dict[str, Any]:
     counted = _parameters(work)
     return {
         "ranks": rank_count(design), "nodes": sum(trace.type.size * trace.ranks.size for trace in made.classes),
+        "launches": [_launches(trace) for trace in made.classes],
         "gemm_flops": _gemm(found), "vector_flops": sum(row.vector or 0.0 for row in found),
         "compute_bytes": sum(row.bytes for row in found), "operators": [asdict(row) for row in found],
         "communication": [asdict(row) for row in traffic(made, getattr(work, "mesh", None))],
@@ -63,14 +67,24 @@ def _parameters(work: object) -> Parameters | None:
         return None
 
 
-def _summary(design: Design, classes: Sequence[Any], found: Sequence[Operator]) -> Table:
+def _summary(design: Design, classes: Sequence[TraceClass], found: Sequence[Operator]) -> Table:
     nodes, gemm = [trace.type.size for trace in classes], _gemm(found)
-    rows = [("nodes of a rank", _span(nodes)), ("different programs", f"{len(classes):,}"),
+    rows = [("nodes of a rank", _span(nodes)), ("kernels that a rank launches", _span([*map(_launches, classes)])),
+            ("different programs", f"{len(classes):,}"),
             *([] if gemm is None else [("FLOPs of GEMM class, all ranks", _flops(gemm))]),
             ("FLOPs, all ranks" if gemm is None else "other FLOPs, all ranks",
              _flops(sum(row.vector or 0.0 for row in found))),
             ("bytes read and written, all ranks", format_bytes(sum(row.bytes for row in found)))]
     return Table(f"workload: {design.workload.tag}, {rank_count(design):,} ranks, one iteration", "<>", rows)
+
+
+def _launches(trace: TraceClass) -> int:
+    """Launches of compute kernels of a rank, to each of which `compute.launch_gap` is added."""
+    computes = (trace.type == NodeKind.COMP) & ~trace.is_cpu
+    if trace.kernel is None:
+        return int(np.count_nonzero(computes))
+    launches = np.array([*(max(1, kernel.launches) for kernel in trace.kernels), 1])    # the last: names no kernel
+    return int(launches[np.asarray(trace.kernel)[computes]].sum())
 
 
 def _gemm(found: Sequence[Operator]) -> float | None:

@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.workload.inference.systems import inference
+from tests.workload.inference.systems import design, inference
 
-from astrarium.vocab import NodeKind
+from astrarium.report.show_workload import workload_rows
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.passes import inference as generated
 from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.pieces import BlockPieces
@@ -109,7 +108,7 @@ def test_stages_send_the_stream_and_what_is_added_to_it() -> None:
     assert block(found, "layer").output == 2 * TOKENS * 8192 * 2
 
 
-def test_launches_are_nodes_of_the_trace() -> None:
+def test_launches_of_a_step_are_reported() -> None:
     """9 kernels a layer, one of the embedding, four of the head: what a gap between kernels is added to."""
-    made = generated(inference(model="llama3-70b", tp=8, batch=TOKENS, phase="decode", context=1500, fusion="engine"))
-    assert sum(made.classes[0].type == NodeKind.COMP) == 80 * 9 + 1 + 4
+    work = inference(model="llama3-70b", tp=8, batch=TOKENS, phase="decode", context=1500, fusion="engine")
+    assert workload_rows(design(work))["launches"] == [80 * 9 + 1 + 4]
