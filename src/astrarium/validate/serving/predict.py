@@ -13,7 +13,7 @@ from astrarium.serving.outcome import Served, figures
 from astrarium.serving.policy import Buckets
 from astrarium.serving.requests import ClosedLoop, Poisson, requests_of
 from astrarium.serving.servers import fleet_of
-from astrarium.serving.shape import StepTimes
+from astrarium.serving.steps.simulated import Known
 from astrarium.validate.serving.deployment import Deployment, Lengths
 from astrarium.validate.serving.designs import design_of, policy_of
 
@@ -42,7 +42,7 @@ class Figures(Struct, frozen=True):
 class Predictor(Struct, frozen=True):
     """Predicts deployments. Equal engines share the times of their steps, equal deployments their figures."""
 
-    known: dict[object, StepTimes] = field(default_factory=dict)
+    known: dict[object, Known] = field(default_factory=dict)
     made: dict[object, Figures] = field(default_factory=dict)
 
     def of(self, meant: Deployment) -> Figures:
@@ -54,12 +54,10 @@ class Predictor(Struct, frozen=True):
         return self.made[key]
 
     def _fleet(self, meant: Deployment) -> Fleet:
-        fleet = fleet_of(design_of(meant), policy_of(meant), Buckets(), {})
-        key = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())),
-               meant.layout, meant.prefill, meant.engines)
-        for number, server in enumerate((*fleet.front, *fleet.back)):
-            server.times = self.known.setdefault((key, number), server.times)
-        return fleet
+        design = design_of(meant)
+        engine = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())),
+                  meant.layout, meant.prefill, meant.engines)
+        return fleet_of(design, policy_of(meant, design), Buckets(), self.known.setdefault(engine, {}))
 
     def _closed(self, meant: Deployment) -> Figures:
         waves = WAVES if meant.concurrency < MANY else FEW_WAVES
@@ -89,8 +87,9 @@ def _figures(served: Served, meant: Deployment) -> Figures:
     tpot = float(np.nanmean(served.tpot)) / 1e9 if np.isfinite(served.tpot).any() else 0.0
     gaps = figures("itl", served.gap_times, served.gap_counts)["itl_mean_ms"] if len(served.gap_times) else 0.0
     first, last = figures("x", served.ttft), figures("x", served.latency)
-    return Figures(first["x_mean_ms"], tpot, gaps, last["x_mean_ms"], served.throughput / meant.npus, first["x_p90_ms"],
-                   first["x_p99_ms"], last["x_p90_ms"], last["x_p99_ms"])
+    rate = float(served.output.sum()) / served.span / meant.npus
+    return Figures(first["x_mean_ms"], tpot, gaps, last["x_mean_ms"], rate, first["x_p90_ms"], first["x_p99_ms"],
+                   last["x_p90_ms"], last["x_p99_ms"])
 
 
 def _joined(made: Sequence[Figures], weights: Sequence[float]) -> Figures:

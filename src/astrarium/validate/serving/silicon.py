@@ -178,7 +178,8 @@ def _formats(row: Row, model: str, recipe: Recipe, assumed: list[str]) -> Mappin
     cache = recipe.get("cache", "bf16" if precision == "bf16" else "fp8")
     assumed.append(f"cache: {cache}" + (", by the recipe of its source" if "cache" in recipe else ""))
     if model == "gpt-oss-120b":     # one checkpoint: experts in MXFP4, all else bf16
-        return {"weights": "bf16", "experts": "mxfp4", "cache": cache}
+        operands = {"activations": recipe["activations"]} if "activations" in recipe else {}
+        return {"weights": "bf16", "experts": "mxfp4", "cache": cache, **operands}
     if precision == "fp8" and model not in DENSE:
         return {"weights": "fp8_block", "cache": cache}
     if precision == "fp4" and model not in DENSE:       # NVIDIA's checkpoints leave attention as it is
