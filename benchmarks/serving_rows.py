@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +22,7 @@ from astrarium.errors import AstrariumError
 from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.serving.errors import METRICS, Judged, correlation, errors, quantiles, values
 from astrarium.validate.serving.predict import Predictor
-from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, twin
+from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, judges
 
 TABLE = Path(aiconfigurator_core.__file__).parent / "systems" / "silicon_sample.csv"
 GROUP = ("model_path", "system", "isl", "osl", "precision")
@@ -33,21 +32,11 @@ BY: dict[str, Callable[[Judged], str]] = {
     "users": lambda each: str(1 << (each.meant.concurrency - 1).bit_length()) if each.meant else "-"}
 
 
-def odd(row: Row) -> bool:
-    """Whether the row is of the half that judges."""
-    return bool(int(hashlib.sha256(row.text("id").encode()).hexdigest(), 16) % 2)
-
-
 def chosen(rows: Iterable[Row], options: argparse.Namespace) -> list[Row]:
     """Distinct rows of the half and the models that were asked for."""
-    seen, found = set[object](), list[Row]()
-    for row in rows:
-        if twin(row) in seen:
-            continue
-        seen.add(twin(row))
-        named = any(word in row.text("model_path") for word in options.models.split(","))
-        if named and odd(row) is (options.half == "odd") and options.stack in row.text("backend"):
-            found.append(row)
+    words = options.models.split(",")
+    found = [row for row in distinct(rows) if any(word in row.text("model_path") for word in words)
+             and judges(row) is (options.half == "odd") and options.stack in row.text("backend")]
     return found[::max(1, len(found) // options.limit)] if options.limit else found
 
 

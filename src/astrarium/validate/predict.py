@@ -14,6 +14,9 @@ from astrarium.validate.collectives import busbw_of, collective_ns, design_of
 from astrarium.validate.designs import Candidate, candidates
 from astrarium.validate.memory import stated_bytes
 from astrarium.validate.rows import Row
+from astrarium.validate.serving import designs
+from astrarium.validate.serving.predict import Predictor
+from astrarium.validate.serving.rows import READERS, metrics_of
 from astrarium.workload.footprint import footprint
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.transformer import Transformer
@@ -21,7 +24,7 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["RATES", "NotPredictable", "Prediction", "Value", "predict", "predictions"]
 
 GIB = 2.0**30
-RATES = ("tok_s_gpu", "model_tflops_gpu", "busbw_GBs")
+RATES = ("tok_s_gpu", "model_tflops_gpu", "busbw_GBs", "throughput", "output throughput")
 
 
 class Value(Struct, frozen=True):
@@ -64,18 +67,17 @@ Found = Prediction | NotPredictable
 
 def predictions(rows: Iterable[Row], note: Callable[[int], None] | None = None) -> Iterator[Found]:
     """A prediction, or why there is none, of every row; `note` is told how many are done."""
-    kept = Kept()
+    kept, engines = Kept(), Predictor()
     for number, row in enumerate(rows):
         if note is not None:
             note(number)
-        yield predict(row, kept)
+        yield predict(row, kept, engines)
 
 
-def predict(row: Row, kept: Kept | None = None) -> Found:
-    """The prediction of one row. Never raises for what a row says."""
-    reason = REASONS.get(row.kind)
-    if reason is not None:
-        return NotPredictable(row, reason)
+def predict(row: Row, kept: Kept | None = None, engines: Predictor | None = None) -> Found:
+    """The prediction of one row; `kept` and `engines` keep what rows share. Never raises for what a row says."""
+    if row.kind in READERS:
+        return _serving(row, engines or Predictor())
     if row.kind == "collective":
         return _collective(row)
     if not any(row.number(metric) for metric in ("step_s", *RATES, "mem_GiB")):
@@ -87,8 +89,21 @@ def predict(row: Row, kept: Kept | None = None) -> Found:
         return NotPredictable(row, str(error), _states_all(row))
 
 
-REASONS = {"inference": "serving figures need a model of an inference stack (scheduler, kernels of decoding), and none "
-                        "is validated yet"}
+def _serving(row: Row, engines: Predictor) -> Found:
+    """A row of serving figures."""
+    stated = False
+    try:
+        meant = READERS[row.kind](row)
+        stated = True
+        made = engines.of(meant)
+        design = designs.design_of(meant)
+    except AstrariumError as error:
+        return NotPredictable(row, str(error), stated)
+    values = tuple(Value(*each) for each in metrics_of(row, meant, made))
+    if not values:
+        return NotPredictable(row, f"its metric ({row.text('metric')[:60] or 'none'}) is not one of those predicted")
+    return Prediction(row, Candidate(design, meant.stack, meant.system, meant.assumed, meant.stated),
+                      made.latency / 1e3, values)
 
 
 def _collective(row: Row) -> Found:

@@ -18,17 +18,21 @@ __all__ = ["KINDS", "Row", "read_rows"]
 Value = int | float | str
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null"})
 COUNTS = frozenset({"n_gpus", "nodes", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "tp", "pp", "dp",
-                    "cp", "ep", "vp", "mbs", "gbs", "isl", "osl", "batch_size", "prefill_batch_size",
-                    "prefill_num_workers", "decode_batch_size", "decode_num_workers"})
+                    "cp", "ep", "vp", "mbs", "gbs", "isl", "osl", "batch_size", "max_num_batched_tokens", "concurrency",
+                    "prefill_batch_size", "prefill_num_workers", "decode_batch_size", "decode_num_workers"})
 NUMBERS = frozenset({"params_B", "step_s", "model_tflops_gpu", "tok_s_gpu", "mem_GiB", "time_us", "busbw_GBs",
-                     "value", "silicon_ttft_ms", "silicon_tpot_ms"})
+                     "value", "silicon_ttft_ms", "silicon_tpot_ms", "actual_ms_or_unit", "gpu_mem_util"})
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "collective": ("source", "hw", "n_gpus", "op", "size_B"),
     "inference": ("source", "model", "gpu", "isl", "osl", "metric", "value"),
     "silicon": ("id", "silicon_data_source", "backend", "model_path", "system", "isl", "osl", "silicon_tpot_ms"),
     "training": ("source", "case", "gpu", "n_gpus", "model"),
+    "vllm": ("experiment", "model", "hardware", "tp", "workload", "stage", "metric", "actual_ms_or_unit"),
 })
 """Kind of row -> columns without which a file is not one of it."""
+SOURCES: Mapping[str, str] = MappingProxyType({"silicon": "silicon table of aiconfigurator-core",
+                                               "vllm": "vLLM runs of sim-to-real-accuracy-validation"})
+"""Sources of kinds whose rows do not name one."""
 LARGEST, WIDEST, LONGEST = 2**53, 256, 1 << 16
 
 
@@ -43,12 +47,13 @@ class Row(Struct, frozen=True):
     @property
     def source(self) -> str:
         """Who measured it."""
-        return str(self.values.get("source", "unnamed"))
+        return str(self.values.get("source", SOURCES.get(self.kind, "unnamed")))
 
     @property
     def case(self) -> str:
         """Which of the source's rows it is."""
-        return str(self.values.get("case", f"line {self.line}"))
+        named = self.values.get("case") or self.values.get("id") or self.values.get("experiment")
+        return str(named or f"line {self.line}")
 
     def count(self, column: str) -> int | None:
         """A whole number, or None where the row does not state it."""

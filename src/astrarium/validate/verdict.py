@@ -14,6 +14,8 @@ from astrarium.validate.predict import NotPredictable, Prediction, predictions
 from astrarium.validate.record import fitted_on, halves
 from astrarium.validate.rows import Row
 from astrarium.validate.score import Score, scores
+from astrarium.validate.serving.rows import READERS
+from astrarium.validate.serving.silicon import distinct
 
 __all__ = ["Validation", "verdict"]
 
@@ -37,9 +39,10 @@ class Validation(Struct, frozen=True):
 
 def verdict(rows: Sequence[Row], note: Callable[[int], None] | None = None) -> Validation:
     """Predict rows and score them; rows on which a stack was fitted are scored apart from unseen ones."""
+    total, rows = len(rows), distinct(rows)
     found = list(predictions(rows, note))
     if note is not None:
-        note(len(rows))
+        note(total)
     fitted = fitted_on(rows)
     judges = [each for each, known in zip(found, fitted, strict=True) if not known]
     groups = {"source": _both(judges, lambda each: each.row.source),
@@ -63,8 +66,15 @@ def left_out(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _both(found: Sequence[Found], key: Callable[[Found], str]) -> list[Score]:
-    memory = [each for each in scores(found, key, "mem_GiB") if each.rows]
-    return [*scores(found, key), *memory]
+    more = [each for metric in _metrics(found) for each in scores(found, key, metric) if each.rows]
+    return [*scores(found, key), *more]
+
+
+def _metrics(found: Sequence[Found]) -> list[str]:
+    """Memory, and where rows have several metrics or different ones, each of them."""
+    named = dict.fromkeys(value.metric for each in found if isinstance(each, Prediction) and each.row.kind in READERS
+                          for value in each.values)
+    return ["mem_GiB", *named]
 
 
 def _device(each: Found) -> str:

@@ -44,10 +44,15 @@ class Layout(Struct, frozen=True):
 
 
 class Deployment(Struct, frozen=True):
-    """An engine under a closed loop of `concurrency` requests. `stack` and `version` of the engine; `formats` of the
-    workload section; `prefill`: the layout and number of engines that prefill where the phases are apart, `engines`
-    those that decode. `tokens` and `batch`: most of a step (None: the stack's default); `poll`: steps between looks for
-    new requests. `assumed`: what the source leaves open, and what was taken."""
+    """Engines under a closed loop of `concurrency` requests, or, where `rates` are given, under so many requests a
+    second, one rate after the other (`concurrency` is then 0).
+
+    `prefix`: tokens that begin every prompt. `stack` and `version` of the engine; `formats` of the workload section.
+    `prefill`: the layout and number of engines that prefill where the phases are apart, `engines` those that decode.
+    `tokens` and `batch`: most of a step (None: the stack's default). `poll`: steps between looks for new requests.
+    `share` of memory that the engine fills. `assumed`: what the source leaves open, and what was taken; `stated`:
+    nothing of that changes times by much.
+    """
 
     model: str
     system: str
@@ -64,7 +69,11 @@ class Deployment(Struct, frozen=True):
     tokens: int | None = None
     batch: int | None = None
     poll: int = 1
+    rates: tuple[float, ...] = ()
+    prefix: int = 0
+    share: float | None = None
     assumed: tuple[str, ...] = ()
+    stated: bool = True
 
     @property
     def npus(self) -> int:

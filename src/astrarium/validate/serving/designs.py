@@ -7,58 +7,62 @@ from typing import Any
 from astrarium import catalog, config
 from astrarium.design import Design
 from astrarium.serving.policy import Policy
+from astrarium.serving.serve import policy_of as stack_policy
 from astrarium.validate.serving.deployment import Deployment, Layout
 from astrarium.validate.systems import System, system_named
 
 __all__ = ["design_of", "policy_of"]
 
 RACK = 72
-GAP = __import__("json").loads(__import__("os").environ.get("XC", "{}"))
-EXPERTS = {"deepseek-v3": 256, "minimax-m2": 256, "kimi-k2": 384, "glm-5": 256, "gpt-oss-120b": 128,
-           "qwen3-235b-a22b": 128, "qwen3.5-397b-a17b": 512}
-POLICIES: dict[str, dict[str, Any]] = {
-    "vllm": {"schedule": "chunked", "max_tokens": 8192, "max_batch": 1024},
-    "sglang": {"schedule": "prefill_first", "max_tokens": 8192, "max_batch": 4096, "block": 1, "chunk": 8192},
-    "trt-llm": {"schedule": "inflight", "max_tokens": 8192, "max_batch": 2048, "block": 32, "reserve": 1.0}}
-
-
+SKEW = 1.01     # of experts' loads, as of the rows of kernels; routers of models are no more even
 def design_of(meant: Deployment) -> Design:
     """The design of a deployment. Raises InputError for what no model here covers."""
     system = system_named(meant.system)
     work: dict[str, Any] = {"model": meant.model, "batch": meant.layout.dp * meant.engines,
                             "formats": dict(meant.formats)}
+    experts = experts_of(meant.model)
+    if experts:
+        work["routing"] = {"skew": SKEW}
     if meant.prefill is None:
-        work |= {"source": "inference", "phase": "decode", "context": 1, **_pool(meant, meant.layout, meant.engines)}
+        work |= {"source": "inference", "phase": "decode", "context": 1, **_pool(experts, meant.layout, meant.engines)}
     else:
-        work |= {"source": "disaggregated", "prompt": 1, "generated": 1, "prefill": _pool(meant, *meant.prefill),
-                 "decode": _pool(meant, meant.layout, meant.engines)}
+        work |= {"source": "disaggregated", "prompt": 1, "generated": 1, "prefill": _pool(experts, *meant.prefill),
+                 "decode": _pool(experts, meant.layout, meant.engines)}
         work["batch"] = meant.layout.dp * meant.engines * meant.prefill[0].dp * meant.prefill[1]
     return config.decode(Design, {
         "stack": meant.stack, "workload": work, "network": {"dims": _dims(system, meant.npus)},
         "memory": {"like": system.device},
-        "compute": {"model": "measured", "device": system.kernels or system.device, **GAP},
+        "compute": {"model": "measured", "device": system.kernels or system.device},
         "collective": {"model": "measured", "library": _library(meant)}})
 
 
-def policy_of(meant: Deployment) -> Policy:
-    """How the engines fill steps."""
-    plain = dict(POLICIES[meant.stack])
-    if meant.tokens is not None:
-        plain["max_tokens"] = meant.tokens
-        if "chunk" in plain:
-            plain["chunk"] = meant.tokens
-    if plain["schedule"] == "inflight":
-        plain["max_tokens"] = max(plain["max_tokens"], meant.prompt.high + meant.output.high)     # is never cut
+def policy_of(meant: Deployment, design: Design) -> Policy:
+    """How the engines fill steps: as the stack does, with what the source changes."""
+    usual, changes = stack_policy(design), dict[str, Any](prefix_cache=meant.prefix > 0)
+    tokens = meant.tokens or usual.max_tokens
+    if usual.schedule == "inflight":
+        tokens = max(tokens, meant.prompt.high + meant.output.high)         # prompts are never cut
+    changes["max_tokens"] = tokens
+    if usual.chunk is not None:
+        changes["chunk"] = tokens
     if meant.batch is not None:
-        plain["max_batch"] = max(1, meant.batch // meant.layout.dp)
-    return config.decode(Policy, {**plain, "prefix_cache": False})
+        changes["max_batch"] = max(1, meant.batch // meant.layout.dp)
+    if meant.share is not None:
+        changes["memory_share"] = meant.share
+    return config.replace_all(usual, changes)
 
 
-def _pool(meant: Deployment, layout: Layout, engines: int) -> dict[str, Any]:
+def experts_of(model: str) -> int:
+    """Experts of a layer of a model of the catalog; 0: none."""
+    found = catalog.load("models")[model]["model"].get("moe")
+    return int(found["experts"]) if found else 0
+
+
+def _pool(experts: int, layout: Layout, engines: int) -> dict[str, Any]:
     found: dict[str, Any] = {"tp": layout.tp, "dp": layout.dp * engines, "pp": layout.pp, "ep": layout.ep}
-    if meant.model in EXPERTS:
+    if experts:
         found["moe_tp"] = layout.tp * layout.dp // layout.ep
-        found["redundant_experts"] = -EXPERTS[meant.model] % layout.ep
+        found["redundant_experts"] = -experts % layout.ep
     return found
 
 

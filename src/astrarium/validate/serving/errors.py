@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment
-from astrarium.validate.serving.silicon import measured
 from astrarium.validate.serving.predict import Figures
+from astrarium.validate.serving.silicon import measured
 
 __all__ = ["METRICS", "Judged", "correlation", "errors", "quantiles", "values"]
 

@@ -2,55 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct, field
 
 from astrarium import config
-from astrarium.serving.loop import run
+from astrarium.serving.loop import Fleet, run
+from astrarium.serving.outcome import Served, figures
 from astrarium.serving.policy import Buckets
-from astrarium.serving.requests import Arrivals, requests_of
+from astrarium.serving.requests import ClosedLoop, Poisson, requests_of
 from astrarium.serving.servers import fleet_of
-from astrarium.serving.shape import StepTimes
+from astrarium.serving.steps.simulated import Known
 from astrarium.validate.serving.deployment import Deployment, Lengths
 from astrarium.validate.serving.designs import design_of, policy_of
 
 __all__ = ["Figures", "Predictor"]
 
-WAVES, FEWEST = 10, 32      # requests asked for, for each in flight; and in all
+WAVES, FEWEST = 10, 32      # requests asked for: for each in flight, at least
+MANY, FEW_WAVES = 1024, 4       # from so many in flight, so many for each
+OPEN = 2000     # requests of a stage of an open loop
 
 
 class Figures(Struct, frozen=True):
-    """Means over requests in ms; `rate`: output tokens per second and NPU."""
+    """Over requests, in ms: means of time to the first token, per token, between tokens, to the last; percentiles;
+    `rate`: output tokens per second and NPU."""
 
     ttft: float
     tpot: float
+    itl: float
+    latency: float
     rate: float
+    ttft_p90: float = 0.0
+    ttft_p99: float = 0.0
+    latency_p90: float = 0.0
+    latency_p99: float = 0.0
 
 
 class Predictor(Struct, frozen=True):
-    """Predicts deployments; equal engines share the times of their steps."""
+    """Predicts deployments. Equal engines share the times of their steps, equal deployments their figures."""
 
-    known: dict[object, StepTimes] = field(default_factory=dict)
+    known: dict[object, Known] = field(default_factory=dict)
+    made: dict[object, Figures] = field(default_factory=dict)
 
     def of(self, meant: Deployment) -> Figures:
-        """TTFT, TPOT and throughput. Raises AstrariumError for what no model here covers."""
-        fleet = fleet_of(design_of(meant), policy_of(meant), Buckets(), {})
-        key = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())), meant.layout,
-               meant.prefill, meant.engines)
-        for number, server in enumerate((*fleet.front, *fleet.back)):
-            server.times = self.known.setdefault((key, number), server.times)
-        served = run(requests_of(_stream(meant)), fleet)
-        ttft, tpot = float(served.ttft.mean()) / 1e9, float(np.nanmean(served.tpot)) / 1e9
+        """The figures of a deployment. Raises AstrariumError for what no model here covers."""
+        key = repr(meant)
+        if key not in self.made:
+            self.made[key] = (self._closed(meant) if not meant.rates else
+                              _joined([self._open(meant, rate) for rate in meant.rates], meant.rates))
+        return self.made[key]
+
+    def _fleet(self, meant: Deployment) -> Fleet:
+        design = design_of(meant)
+        engine = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())),
+                  meant.layout, meant.prefill, meant.engines)
+        return fleet_of(design, policy_of(meant, design), Buckets(), self.known.setdefault(engine, {}))
+
+    def _closed(self, meant: Deployment) -> Figures:
+        waves = WAVES if meant.concurrency < MANY else FEW_WAVES
+        count = max(waves * meant.concurrency, FEWEST)
+        stream = config.decode(ClosedLoop, {"concurrency": meant.concurrency, "count": count, **_lengths(meant)})
+        made = _figures(run(requests_of(stream), self._fleet(meant)), meant)
         output = meant.output.mean
-        seconds = (ttft + tpot * (output - 1)) / 1e3
-        return Figures(ttft, tpot, meant.concurrency * output / seconds / meant.npus)
+        seconds = (made.ttft + made.tpot * (output - 1)) / 1e3
+        return Figures(**{name: getattr(made, name) for name in Figures.__struct_fields__ if name != "rate"},
+                       rate=meant.concurrency * output / seconds / meant.npus)
+
+    def _open(self, meant: Deployment, rate: float) -> Figures:
+        stream = config.decode(Poisson, {"rate": rate, "count": OPEN, **_lengths(meant)})
+        return _figures(run(requests_of(stream), self._fleet(meant)), meant)
 
 
-def _stream(meant: Deployment) -> Arrivals:
-    count = max(WAVES * meant.concurrency, FEWEST) if meant.concurrency <= 1024 else 4 * meant.concurrency
-    return config.decode(Arrivals, {"kind": "closed_loop", "concurrency": meant.concurrency, "count": count, "seed": 0,
-                                    "prompt": _drawn(meant.prompt), "output": _drawn(meant.output)})
+def _lengths(meant: Deployment) -> dict[str, object]:
+    prefix = {"prefix": {"tokens": meant.prefix}} if meant.prefix else {}
+    return {"seed": 0, "prompt": _drawn(meant.prompt), "output": _drawn(meant.output), **prefix}
 
 
 def _drawn(lengths: Lengths) -> object:
     return {"kind": "uniform", "low": lengths.low, "high": lengths.high} if lengths.low < lengths.high else lengths.high
+
+
+def _figures(served: Served, meant: Deployment) -> Figures:
+    tpot = float(np.nanmean(served.tpot)) / 1e9 if np.isfinite(served.tpot).any() else 0.0
+    gaps = figures("itl", served.gap_times, served.gap_counts)["itl_mean_ms"] if len(served.gap_times) else 0.0
+    first, last = figures("x", served.ttft), figures("x", served.latency)
+    rate = float(served.output.sum()) / served.span / meant.npus
+    return Figures(first["x_mean_ms"], tpot, gaps, last["x_mean_ms"], rate, first["x_p90_ms"], first["x_p99_ms"],
+                   last["x_p90_ms"], last["x_p99_ms"])
+
+
+def _joined(made: Sequence[Figures], weights: Sequence[float]) -> Figures:
+    """Means of stages, weighted by their requests."""
+    pairs = list(zip(made, weights, strict=True))
+    return Figures(*(sum(getattr(each, name) * weight for each, weight in pairs) / sum(weights)
+                     for name in Figures.__struct_fields__))

@@ -7,8 +7,9 @@ RANDOM_RANGE_RATIO and num_prompts, https://github.com/SemiAnalysisAI/InferenceX
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from astrarium.errors import InputError, nearest
@@ -16,7 +17,7 @@ from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
 from astrarium.validate.serving.recipes import Recipe, launched, recipe_of
 
-__all__ = ["HIDES_MTP", "deployment_of", "measured", "twin"]
+__all__ = ["HIDES_MTP", "deployment_of", "distinct", "judges", "measured"]
 
 MODELS: Mapping[str, str] = MappingProxyType({
     "deepseek-ai/DeepSeek-R1": "deepseek-v3", "deepseek-ai/DeepSeek-V3": "deepseek-v3",
@@ -42,9 +43,21 @@ def measured(row: Row) -> Mapping[str, float]:
     return {name: value for name, value in found.items() if value}
 
 
-def twin(row: Row) -> tuple[str, str, float | None, float | None]:
-    """Key that repeats of one measurement in several dumps share."""
-    return (row.text("model_path"), row.text("system"), row.number("silicon_ttft_ms"), row.number("silicon_tpot_ms"))
+def distinct(rows: Iterable[Row]) -> list[Row]:
+    """Rows without repeats of one measurement in several dumps of the table: the same model, system, TTFT and TPOT."""
+    seen, found = set[object](), list[Row]()
+    for row in rows:
+        key = (row.text("model_path"), row.text("system"), row.number("silicon_ttft_ms"),
+               row.number("silicon_tpot_ms"))
+        if row.kind != "silicon" or key not in seen:
+            found.append(row)
+            seen.add(key)
+    return found
+
+
+def judges(row: Row) -> bool:
+    """Whether the row is of the half on which nothing is fitted: the sha256 of its id is odd."""
+    return bool(int(hashlib.sha256(row.text("id").encode()).hexdigest(), 16) % 2)
 
 
 def deployment_of(row: Row) -> Deployment:
@@ -65,6 +78,9 @@ def deployment_of(row: Row) -> Deployment:
         return _apart(row, model, named, assumed)
     layout = _layout(row, "", model, assumed)
     users, engines = _users(row, layout)
+    if any(word in path for word in HIDES_MTP):
+        assumed.append("multi-token prediction: none, as rows of this model do not say")
+        named["stated"] = False
     named |= launched(recipe, users, row.count("isl") or 1)
     return Deployment(**named, layout=layout, concurrency=users, engines=engines,       # type: ignore[arg-type]
                       assumed=tuple(assumed))
@@ -162,7 +178,8 @@ def _formats(row: Row, model: str, recipe: Recipe, assumed: list[str]) -> Mappin
     cache = recipe.get("cache", "bf16" if precision == "bf16" else "fp8")
     assumed.append(f"cache: {cache}" + (", by the recipe of its source" if "cache" in recipe else ""))
     if model == "gpt-oss-120b":     # one checkpoint: experts in MXFP4, all else bf16
-        return {"weights": "bf16", "experts": "mxfp4", "cache": cache}
+        operands = {"activations": recipe["activations"]} if "activations" in recipe else {}
+        return {"weights": "bf16", "experts": "mxfp4", "cache": cache, **operands}
     if precision == "fp8" and model not in DENSE:
         return {"weights": "fp8_block", "cache": cache}
     if precision == "fp4" and model not in DENSE:       # NVIDIA's checkpoints leave attention as it is

@@ -1,0 +1,35 @@
+"""Published figures of engines under a stated concurrency: one metric a row (NVIDIA NIM, NeMo, TensorRT-LLM)."""
+
+from __future__ import annotations
+
+import re
+
+from astrarium.errors import InputError
+from astrarium.validate.models import NAMES
+from astrarium.validate.rows import Row
+from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
+
+__all__ = ["published_of"]
+
+
+def published_of(row: Row) -> Deployment:
+    """The deployment of the row. Raises InputError where it states too little."""
+    name = row.text("model").strip().lower().replace("_", "-").replace(" ", "-")
+    model = next((found for pattern, found in NAMES if re.fullmatch(pattern, name)), None)
+    if model is None:
+        raise InputError("model", f"{name[:60]!r} is not known", expected="a model of the catalog")
+    users, tp = row.count("concurrency"), row.count("tp") or row.count("n_gpus")
+    if users is None or tp is None:
+        raise InputError("concurrency" if users is None else "tp", "is not stated", expected="a whole number")
+    formats = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "fp4": "nvfp4", "nvfp4": "nvfp4"}
+    precision = row.text("precision").lower() or "bf16"
+    if precision not in formats:
+        raise InputError("precision", f"{precision[:60]!r} is not known", expected="one of " + ", ".join(formats))
+    prompt, output = row.count("isl") or 1, row.count("osl") or 1
+    cache = "bf16" if precision in ("bf16", "fp16") else "fp8"
+    npus = row.count("n_gpus") or tp
+    return Deployment(
+        model=model, system=row.text("gpu").lower(), stack="trt-llm", version="", precision=precision,
+        formats={"weights": formats[precision], "cache": cache}, layout=Layout(tp), concurrency=users,
+        prompt=Lengths(prompt, prompt), output=Lengths(output, output), engines=max(1, npus // tp),
+        assumed=("stack: trt-llm", f"cache: {cache}", "lengths: as stated, without spread"))

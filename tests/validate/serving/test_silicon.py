@@ -1,0 +1,65 @@
+"""Rows of the silicon table: what each states, by the conventions of its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from astrarium.errors import InputError
+from astrarium.validate.rows import Row
+from astrarium.validate.serving.deployment import Layout
+from astrarium.validate.serving.silicon import deployment_of, distinct, judges
+
+DUMP = "source_file=2026-04-06.csv; silicon_concurrency=64; image=x"
+
+
+def row(**values: str | int | float) -> Row:
+    """A row of a dump, with `values`."""
+    base: Mapping[str, str | int | float] = {
+        "id": "a", "silicon_data_source": DUMP, "backend": "sglang", "backend_version": "0.5.9", "mode": "agg",
+        "model_path": "deepseek-ai/DeepSeek-R1", "system": "b200_sxm", "precision": "fp8", "isl": 1024, "osl": 1024,
+        "batch_size": 64, "tp_size": "8", "pp_size": "1", "attention_dp_size": "1", "moe_tp_size": "8",
+        "moe_ep_size": "1", "silicon_ttft_ms": 100.0, "silicon_tpot_ms": 10.0}
+    return Row("silicon.csv", 2, "silicon", {**base, **values})
+
+
+@pytest.mark.parametrize(("tp", "dp", "moe", "ep", "layout"), [
+    ("8", "1", "8", "1", Layout(8)), ("8", "1", "1", "8", Layout(8, ep=8)), ("1", "8", "1", "8", Layout(1, 8, ep=8)),
+    ("64", "1", "8", "8", Layout(8, ep=8)), ("16", "1", "4", "4", Layout(4, ep=4)),
+    ("1", "64", "8", "8", Layout(1, 8, ep=8)), ("4", "4", "1", "16", Layout(4, ep=4)),
+    ("72", "1", "72", "1", Layout(1, 72, ep=72)), ("1", "4", "4", "1", Layout(1, 4))])
+def test_layouts_of_dumps(tp: str, dp: str, moe: str, ep: str, layout: Layout) -> None:
+    found = deployment_of(row(tp_size=tp, attention_dp_size=dp, moe_tp_size=moe, moe_ep_size=ep))
+    assert found.layout == layout
+    assert found.concurrency == 64
+
+
+def test_lengths_of_the_client_and_of_others() -> None:
+    found = deployment_of(row())
+    assert (found.prompt.low, found.prompt.high) == (819, 1024)
+    other = deployment_of(row(silicon_data_source="source_file=/x/Qwen.csv; silicon_concurrency=64",
+                              model_path="Qwen/Qwen3-32B", precision=""))
+    assert (other.prompt.low, other.prompt.high) == (1024, 1024)
+    assert other.formats == {"weights": "bf16", "cache": "bf16"}
+
+
+def test_formats_of_checkpoints_and_recipes() -> None:
+    assert deployment_of(row()).formats == {"weights": "fp8_block", "cache": "fp8"}
+    assert deployment_of(row(precision="fp4")).formats == {"weights": "bf16", "experts": "nvfp4", "cache": "fp8"}
+    found = deployment_of(row())
+    assert (found.tokens, found.poll) == (32768, 30)
+    assert not found.stated         # rows of this model mix multi-token prediction on and off
+
+
+def test_missing_batches_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="decode_batch_size"):
+        deployment_of(row(mode="disagg"))
+    with pytest.raises(InputError, match="batch_size"):
+        deployment_of(row(batch_size=16, silicon_data_source="source_file=/x/a.csv; silicon_concurrency=64"))
+
+
+def test_repeats_count_once() -> None:
+    rows = [row(), row(id="b"), row(id="c", silicon_tpot_ms=11.0)]
+    assert [each.text("id") for each in distinct(rows)] == ["a", "c"]
+    assert judges(row(id="a")) is True      # sha256 of "a" ends in b
