@@ -132,8 +132,8 @@ class DeviceModel(Struct, frozen=True, eq=False):
         if any(framework_of(name) == framework and not artefact(where, family, precision, name)
                for name in part.variants):
             return ""
-        reason = artefact(where, family, precision, framework)
-        why = f" but artefacts ({reason})" if reason else ""
+        found = artefact(where, family, precision, framework)
+        why = f" but artefacts ({found.reason})" if found is not None else ""
         return f"{framework} has no rows of {family} at {precision} on {where}{why}: the fastest others stand in"
 
     def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None,
