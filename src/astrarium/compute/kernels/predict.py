@@ -65,8 +65,6 @@ class Asked(NamedTuple):
 
 def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
-    if kernel.kind == "scan":
-        return "delta", tuple(map(float, kernel.shape)), kernel.flops / max(1, kernel.launches)
     wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
     if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < (kernel.kind == "gemm"):
         raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
@@ -100,12 +98,12 @@ def extra_bytes(kernel: Kernel) -> float:
 def normalised(kernel: Kernel) -> Asked:
     """What a kernel with a shape asks of a model. Decoding is measured with queries of 16 bits, whatever the cache's
     format: narrower queries take those rows."""
+    if kernel.kind == "scan":
+        return Asked("delta", SCANS, "", tuple(map(float, kernel.shape)), float(max(1, kernel.launches)))
     family, shape, flops = _product(kernel)
     times = kernel.flops / flops
     if kernel.kind == "attention_backward":
         times *= _slowdown(kernel)
-    if family == "delta":
-        return Asked(family, SCANS, "", shape, float(max(1, kernel.launches)))
     if family in ("gemm", "experts"):
         return Asked(family, _weight_only(kernel), kernel.held, shape, times)
     if family in ("indexer", "sparse"):
