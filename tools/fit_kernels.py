@@ -38,11 +38,15 @@ SHEETS = json.loads((Path(__file__).parent / "kernel_machines.json").read_text(e
 MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make none
 COMMON, CORRECTED = 3000, 500   # rows of a device, large and small each, in the model of all; rows that correct it
 OTHERS = ("b60",)               # devices that the model of all is tried on, not fitted on: another maker's
-TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300}
+SMALL = {"sparse": 50}          # fewer, where time is nearly in proportion to one size
+TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300, "delta": 150, "sparse": 60,
+         "indexer": 100}
 ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
 ENOUGH = 30_000
+RARE = 0.1                      # weight of the rows of a small table in a part, all together
 CACHES = ("bf16", "fp8")        # formats of caches in the tables
-DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
+DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm",
+            "delta": "sglang", "sparse": "sglang", "indexer": "sglang"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
@@ -89,10 +93,19 @@ def target(rows: Rows, family: str, precision: str, machine: Machine, variants: 
 
 def large(rows: Rows, family: str) -> Any:
     """Rows that weigh more: products of at least 1024 a side, attention over at least 1024 keys, experts of
-    at least 1024 rows in all."""
+    at least 1024 rows in all, scans of at least 1024 tokens."""
     if family == "gemm":
         return (rows.shape[1:4] >= 1024).all(0)
+    if family == "delta":
+        return rows.shape[2] >= 1024
     return rows.shape[1] >= 1024 if family == "experts" else rows.shape[4] >= 1024
+
+
+def rare(rows: Rows, family: str) -> Any:
+    """Rows of a small table among those of a large one: absorbed products, prompts of latent attention."""
+    if family == "gemm":
+        return rows.shape[0] > 1
+    return rows.shape[5] != rows.shape[6] if family == "attention" else np.zeros(len(rows.ns), np.bool_)
 
 
 def loss_of(family: str, rows: int) -> str:
@@ -106,6 +119,8 @@ def fit(rows: Rows, family: str, precision: str, machine: Machine, loss: str) ->
     x, y = target(rows, family, precision, machine, variants)
     big = large(rows, family)
     weight = np.where(big, max(1.0, (~big).sum() / max(1, big.sum())), 1.0)
+    few = rare(rows, family)
+    weight[few] = max(1.0, RARE * weight.sum() / max(1, few.sum()))
     rough = boost(x, y, weight, 60)
     keep = np.abs(y - rough.predict(x.T)) < 1
     return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family], loss)), variants
@@ -123,26 +138,11 @@ def caches_of(rows: Rows, family: str) -> dict[str, tuple[str, ...]]:
 def about(rows: Rows, family: str) -> dict[str, Any]:
     """What a part says of its variants: caches, numbers of rows, layers of experts."""
     names, counts = np.unique(rows.variant, return_counts=True)
-    layers = {name: tuple(sorted({(round(groups * share), round(taken)) for groups, taken, share
-                                  in rows.shape[[0, 3, 5]][:, rows.variant == name].T}))
-              for name in (names.tolist() if family == "experts" else ())}
-    return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "layers": layers}
-
-
-def fastest(rows: Rows) -> str:
-    """The variant with most rows, or one of another framework with a fifth of them that takes less than 0.8 of its
-    time (geometric mean over shared shapes)."""
-    names, counts = np.unique(rows.variant, return_counts=True)
-    most = str(names[counts.argmax()])
-    others = [name for name in names[counts >= max(LEAST, counts.max() / 5)].tolist()
-              if name.partition("/")[0] != most.partition("/")[0]]
-    times = {name: {tuple(shape): ns for shape, ns in zip(rows.shape.T[at].tolist(), rows.ns[at])}
-             for name in (most, *others) for at in [rows.variant == name]}
-    shared = {name: [ns / times[most][shape] for shape, ns in found.items() if shape in times[most]]
-              for name, found in times.items()}
-    part = {name: float(np.exp(np.log(each).mean())) for name, each in shared.items() if each}
-    best = min(part, key=part.__getitem__)
-    return best if part[best] < 0.8 else most
+    columns = {"experts": (0, 5, 3), "attention": (5, 6), "decode": (5, 6)}.get(family, ())
+    sites = {name: tuple(sorted({(round(first[0] * (first[1] if len(first) > 1 else 1)), round(last)) for *first, last
+                                 in rows.shape[list(columns)][:, rows.variant == name].T}))
+             for name in (names.tolist() if columns else ())}
+    return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "sites": sites}
 
 
 def held_out(rows: Rows, seed: int) -> Any:
@@ -169,8 +169,6 @@ def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
         trees, variants = fit(some, family, precision, machine, loss)
         likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
-        if precision in WEIGHT_ONLY.values():
-            default = fastest(some)
         return Part(trees, variants, default, len(some.ns), error, **about(some, family))
 
     test = held_out(rows, SEED)
@@ -307,7 +305,7 @@ def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
         for precision in np.unique(rows.precision).tolist():
             key, start = f"{family}/{precision}", time.process_time()
             chosen = np.flatnonzero(rows.precision == precision)
-            if len(chosen) < LEAST:
+            if len(chosen) < SMALL.get(family, LEAST):
                 continue
             some = rows.where(np.sort(np.random.default_rng(SEED).permutation(chosen)[:MOST]))
             if key in old:

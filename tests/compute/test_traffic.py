@@ -122,3 +122,10 @@ def test_astra_sim_has_none() -> None:
     special = ar.NpuType(npus=[0], compute=ar.Roofline("1 TFLOP/s", buffer="1 MB"))
     with pytest.raises(InputError, match=r"npu_types\[0\]\.compute\.buffer: would do nothing"):
         ar.replace_all(design(), {"compat": "astra_sim", "npu_types": [special]})
+
+
+def test_a_layer_of_experts_is_two_products():
+    """(groups, rows, columns of the first, its k, k of the second): what behind a buffer passes again, and bytes."""
+    whole = Kernel("grouped_gemm", "bf16", (8, 4096, 4096, 2048, 2048, 4, 101), 1.0, 0.0, 0)
+    one, two = (whole._replace(shape=shape) for shape in ((8, 4096, 4096, 2048), (8, 4096, 2048, 2048)))
+    assert repeated_bytes([one, whole, two], 2**18).tolist()[1] == sum(repeated_bytes([one, two], 2**18))

@@ -15,8 +15,11 @@ from astrarium.cli.dispatch import dispatch
 from astrarium.compute.measured import Measured
 from astrarium.errors import InputError
 from astrarium.serving import Buckets, ClosedLoop, Poisson, Policy, serve
+from astrarium.serving.batch import Batch
+from astrarium.serving.job import Job
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
+from astrarium.workload.inference.footprint import CacheBlocks
 from astrarium.workload.inference.speculative import expected_tokens
 
 
@@ -250,3 +253,31 @@ def test_the_command(capsys: pytest.CaptureFixture[str], root: Path) -> None:
     assert "TTFT" in capsys.readouterr().out
     assert dispatch(["serve", path, "--set", "requests.rate=-1"]) == 1
     assert "requests.rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "mamba2-2.7b", "gpt-oss-20b"])
+def test_hybrids_and_windows_are_served(model: str) -> None:
+    """Sequences with states of a fixed size, or layers with a window, beside or in place of a growing cache."""
+    base = design("h200_sxm", "450 GB/s", model=model, tp=4)
+    served = serve(base, ClosedLoop(concurrency=3, count=3, prompt=100, output=3), Policy(), Buckets(context=64))
+    assert len(served.finish) == 3
+    assert served.preemptions == 0
+
+
+@pytest.mark.parametrize("held", [
+    CacheBlocks(1000, 16, fixed=3.2), CacheBlocks(1000, 16, windows=((3, 0.5),)), CacheBlocks(1000, 16, False, 1.0),
+    CacheBlocks(1000, 16, fixed=0.4, windows=((2, 0.25), (9, 0.5)))])
+def test_a_batch_takes_the_blocks_that_its_sequences_come_to_hold(held: CacheBlocks) -> None:
+    """Step by step: what is needed adds up to what the sequence holds with as many tokens; leaving takes it back."""
+    batch = Batch(16, held=held)
+    job = Job(number=0, prompt=30, output=200, todo=30, done=30, generated=1)
+    job.held.own = held.of(30)
+    batch.join(job)
+    taken = held.of(30)
+    for tokens in range(31, 150):
+        taken += batch.need()
+        assert taken == held.of(tokens)
+        batch.advance(1)
+    batch.leave(job)
+    assert (job.held.blocks, job.done) == (held.of(149), 149)
+    assert not batch.needs[batch.clock - batch.base:].any()

@@ -47,19 +47,25 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _formats(design: Any) -> Iterator[tuple[str, str]]:
-    """What kernels of quantised weights assume, where the compute model times kernels by their formats."""
-    formats = getattr(getattr(design, "workload", None), "formats", None)
+    """What formats are the checkpoint's, and what kernels of quantised weights assume, where the compute model times
+    kernels by their formats."""
+    workload: Any = getattr(design, "workload", None)
+    formats = getattr(workload, "formats", None)
     if formats is None:
         return
     from astrarium.compute.measured import Measured
     from astrarium.compute.timed import Predicted
-    from astrarium.workload.inference.formats import Formats, assumed
+    from astrarium.workload.inference.formats import Formats, assumed, resolved, taken
 
-    if isinstance(formats, Formats) and isinstance(design.compute, Predicted):
-        yield from (("workload.formats", text) for text in assumed(formats))
-        if isinstance(design.compute, Measured):
-            classes = _classes(design.workload.model, formats)
-            yield from (("compute", text) for text in design.compute.stand_ins(classes))
+    if isinstance(formats, Formats):
+        checkpoint = workload.model.checkpoint
+        yield from (("workload.formats", text) for text in taken(formats, checkpoint))
+        used = resolved(formats, checkpoint)
+        if isinstance(design.compute, Predicted):
+            yield from (("workload.formats", text) for text in assumed(used))
+            if isinstance(design.compute, Measured):
+                classes = _classes(workload.model, used)
+                yield from (("compute", text) for text in design.compute.stand_ins(classes))
 
 
 def _experts(design: Any) -> Iterator[tuple[str, str]]:

@@ -73,7 +73,7 @@ def products_of(kernel: Kernel) -> tuple[Product, ...]:
     each, rows = batch * min(heads, kv_heads), queries * ceil(heads / kv_heads)
     scores, mixed = Product(each, rows, keys, long), Product(each, rows, value, keys)
     if kernel.kind != "attention_backward":
-        return scores, mixed
+        return (scores, mixed) if value else (scores,)
     return (scores, Product(each, rows, keys, value), Product(each, keys, value, rows), Product(each, rows, long, keys),
             Product(each, keys, long, rows))
 

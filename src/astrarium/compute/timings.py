@@ -26,7 +26,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Kind -> columns that a row must have, beside `kind` and one of `ns`, `us`, `ms`."""
 ATTENTION = ("batch", "heads", "kv_heads", "queries", "keys", "key_length", "value_length")
-OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal", "repeats")
+WHOLE = ("groups", "m", "n", "k", "second", "share", "skew")
+"""Of a whole layer of experts."""
+OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal", "repeats", *WHOLE[4:])
 TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 
 
@@ -99,6 +101,9 @@ def _kernel(kind: str, precision: str, row: Mapping[str, float]) -> Kernel:
     if kind == "stream":
         return Kernel("pointwise", precision, (), 1.0, 0.0, int(row["bytes"]))
     if kind in ("gemm", "grouped_gemm"):
+        if row.get("second", 0) > 0:
+            whole = tuple(int(row.get(name, float(name == "share"))) for name in WHOLE)
+            return Kernel(kind, precision, whole, 1.0, 2.0 * row["m"] * row["k"] * (row["n"] + row["second"]), 0)
         first = row.get("batch", 1.0) if kind == "gemm" else row["groups"]
         flops = 2.0 * row["m"] * row["n"] * row["k"] * (first if kind == "gemm" else 1.0)
         return Kernel(kind, precision, tuple(int(x) for x in (first, row["m"], row["n"], row["k"])), 1.0, flops, 0)
@@ -134,8 +139,8 @@ def _rows(timings: Iterable[Timing]) -> list[dict[str, Any]]:
         if kernel.kind == "gemm":
             row |= dict(zip(("batch", "m", "n", "k"), kernel.shape))
         elif kernel.kind == "grouped_gemm":
-            row |= dict(zip(("groups", "m", "n", "k"), kernel.shape))
-        elif kernel.shape:
+            row |= {name: size for name, size in zip(WHOLE, kernel.shape) if size}
+        elif kernel.shape and kernel.kind != "scan":
             row |= dict(zip(ATTENTION, kernel.shape))
             row |= {"causal": int(kernel.work < 1)}
         else:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from astrarium.serving.job import Job
+from astrarium.workload.inference.footprint import CacheBlocks
 
 __all__ = ["Batch"]
 
@@ -27,11 +28,13 @@ ROOM = 4096
 class Batch(Struct):
     """`count` sequences with `context` tokens in the cache in all, after `clock` steps. `block` tokens a cache block;
     `guesses` of a draft, with `draw`. `last`: time in ps of the last step, which gave every sequence its last token
-    but those that joined at another time (`late`: request -> ps)."""
+    but those that joined at another time (`late`: request -> ps). `held`: blocks of a sequence, where these are not in
+    proportion to its tokens."""
 
     block: int
     guesses: int = 0
     draw: Draw | None = None
+    held: CacheBlocks | None = None
     count: int = 0
     context: int = 0
     clock: int = 0
@@ -130,29 +133,30 @@ class Batch(Struct):
 
     def _blocks(self, job: Job, steps: int) -> int:
         """Blocks that a job took in its first `steps` steps."""
-        if job.given is None:
+        if job.given is None and self.held is None:
             return len(range(self._first(job), steps, self.block))
         return int(self._taken(job)[:steps].sum())
 
     def _taken(self, job: Job) -> I64:
-        """Blocks that a job takes in each of its steps, with speculation."""
-        assert job.given is not None
-        before = job.done + np.cumsum(job.given) - job.given
-        held = np.maximum(-(-(before + 1 + self.guesses) // self.block), job.held.blocks)
+        """Blocks that a job takes in each of its steps."""
+        given = np.ones(job.ends - job.joined, np.int64) if job.given is None else job.given
+        after = job.done + np.cumsum(given) - given + 1 + self.guesses
+        held = np.maximum(-(-after // self.block) if self.held is None else self.held.of_each(after), job.held.blocks)
         taken: I64 = np.diff(held, prepend=job.held.blocks)
         return taken
 
     def _count(self, job: Job, skip: int, sign: int) -> None:
         """Count what a job needs from its step `skip` on, or no more."""
         at, end = job.joined - self.base, job.ends - self.base
-        if job.given is None:
+        if job.given is None and self.held is None:
             first = self._first(job)
             if first < skip:
                 first += -(-(skip - first) // self.block) * self.block
             self.needs[at + first:end:self.block] += sign
             return
         self.needs[at + skip:end] += sign * self._taken(job)[skip:]
-        self.gains[at + skip:end] += sign * job.given[skip:]
+        if job.given is not None:
+            self.gains[at + skip:end] += sign * job.given[skip:]
 
     def _room(self, steps: int) -> None:
         """Make the arrays long enough for `steps` steps from now."""

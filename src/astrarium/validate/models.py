@@ -27,14 +27,21 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"gpt-?3-?5b", "gpt3-5b"), (r"gpt-?3-?20b", "gpt3-20b"), (r"gpt-?3-?(175b)?", "megatron-175b"),
     (r"llama-?2-?7b", "llama2-7b"), (r"llama-?2-?13b", "llama2-13b"), (r"llama-?2-?34b", "codellama-34b"),
     (r"llama-?2-?70b", "llama2-70b"),
-    (r"llama-?3(\.1)?-?8b", "llama3-8b"), (r"llama-?3(\.[13])?-?70b", "llama3-70b"),
-    (r"llama-?3(\.1)?-?405b", "llama3-405b"),
+    (r"llama-?3([.-]1)?-?8b", "llama3-8b"), (r"llama-?3([.-][13])?-?70b", "llama3-70b"),
+    (r"llama-?3([.-]1)?-?405b", "llama3-405b"), (r"codellama-?34b", "codellama-34b"),
+    (r"llama-?4-?scout(-17b-16e)?", "llama4-scout"), (r"llama-?4-?maverick(-17b-128e)?", "llama4-maverick"),
+    (r"mistral-?nemo(-12b)?", "mistral-nemo-12b"), (r"deepseek-?r1(-671b)?", "deepseek-r1"),
     (r"nemotron-?3?-?8b", "nemotron-8b"), (r"nemotron-?3?-?22b", "nemotron-22b"),
     (r"nemotron-?4?-?15b", "nemotron4-15b"), (r"nemotron-?4?-?340b.*", "nemotron4-340b"),
     (r"mixtral-?8x7b", "mixtral-8x7b"), (r"mixtral-?8x22b", "mixtral-8x22b"),
-    (r"deepseek-?v3(-?671b)?", "deepseek-v3"), (r"qwen3-?30b-?a3b", "qwen3-30b-a3b"),
+    (r"deepseek-?v3([.-]1)?(-?671b)?", "deepseek-v3"), (r"qwen3-?30b-?a3b", "qwen3-30b-a3b"),
     (r"qwen3-?235b-?a22b", "qwen3-235b-a22b"))
 """Names that sources print -> rows of the catalog."""
+
+FORMATS = r"-(fp8|nvfp4|int4|awq|gptq)(-dyn(amic)?|-static(-pertensor)?)?$"
+TUNED = r"(-(instruct|chat|base|hf|it|edge|v0\.\d+|\d{4}|99(\.9)?))+$"
+"""What names of checkpoints add that changes no size: number formats, which a row states itself; what a checkpoint was
+tuned for, its date or version, MLPerf's scenario and target of accuracy."""
 
 
 def model_of(row: Row, assumed: list[str]) -> dict[str, Any]:
@@ -52,7 +59,8 @@ def model_of(row: Row, assumed: list[str]) -> dict[str, Any]:
 
 
 def _named(name: str) -> Mapping[str, Any]:
-    key = name.strip().lower().replace("_", "-").replace(" ", "-")
+    key = name.strip().lower().rpartition("/")[2].replace("_", "-").replace(" ", "-").removeprefix("meta-")
+    key = re.sub(TUNED, "", re.sub(FORMATS, "", key))
     rows = catalog.load("models")
     for pattern, known in (*NAMES, *((re.escape(each), each) for each in rows)):
         if re.fullmatch(pattern, key):

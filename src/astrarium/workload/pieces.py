@@ -14,7 +14,8 @@ __all__ = ["BF16", "FUSED", "BlockPieces", "Fusion", "Numbers", "Piece", "Sketch
 class Numbers(NamedTuple):
     """Formats in which kernels compute: products with weights, those with experts' weights, attention to a cache
     (`cached`), everything else (`vector`). `weights`, `expert_weights` and `keys`: formats in which memory holds
-    quantised weights and a quantised cache; else ""."""
+    quantised weights and a quantised cache; else "". `attention`: (product, weights) of attention's own products;
+    None: as the others."""
 
     product: str = "bf16"
     experts: str = "bf16"
@@ -23,6 +24,7 @@ class Numbers(NamedTuple):
     weights: str = ""
     expert_weights: str = ""
     keys: str = ""
+    attention: tuple[str, str] | None = None
 
 
 BF16 = Numbers()

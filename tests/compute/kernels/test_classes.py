@@ -82,3 +82,28 @@ def test_an_fp8_product_makes_no_fp8_softmax():
     with pytest.raises(InputError, match="fp8"):
         kernels.latency_ns(a100, [product("fp8")])
     assert set(kernels.load("b200_sxm").machine.peaks) < set(BYTES)
+
+
+@pytest.mark.parametrize(("shape", "measured"), [((256, 32, 1), 267.3), ((64, 8, 1), 16.6), ((1, 32, 4096), 309.1)])
+def test_delta_nets_take_their_rows(shape, measured):
+    """H200, keys and values of 128: vLLM 0.24.0 decoding, SGLang 0.5.14 in chunks."""
+    kernel = Kernel("scan", "bf16", (*shape, 128, 128), 1.0, 1e9, 10**7)
+    framework = "vllm" if shape[2] == 1 else "sglang"
+    ns, = kernels.latency_ns(kernels.load("h200_sxm"), [kernel], framework)
+    assert ns / 1000 == pytest.approx(measured, rel=0.1)
+    bytes_alone, = kernels.latency_ns(kernels.load("h200_sxm"), [kernel._replace(shape=())])
+    assert bytes_alone < 10_000
+
+
+def test_sparse_attention_of_prompts_takes_its_rows():
+    """SGLang 0.5.14 on H200: GLM-5's 64 heads over 2,048 keys for each query, and its indexer's 32 heads over all."""
+    model = kernels.load("h200_sxm")
+    few, many, padded = (Kernel("mla", "bf16", (1, heads, 1, queries, 8192, 576, 512), 0.25,
+                                2.0 * heads * queries * 2048 * 1088, 0)
+                         for heads, queries in ((64, 2048), (64, 8192), (8, 2048)))
+    index = Kernel("attention", "bf16", (1, 32, 1, 8192, 8192, 128, 0), 0.5, 8192.0**2 * 32 * 128, 0)
+    ns = kernels.latency_ns(model, [few, many, padded, index, index._replace(held="fp8")])
+    assert ns[:2] / 1000 == pytest.approx([957.1, 3957.8], rel=0.06)
+    assert ns[2] == ns[0]
+    assert ns[3:] / 1000 == pytest.approx([289.7, 289.7], rel=0.1)
+    assert not kernels.predict.no_rates(kernels.load("a100_sxm"), index)

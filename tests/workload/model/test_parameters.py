@@ -7,7 +7,10 @@ import pytest
 from astrarium import catalog
 from astrarium.config import decode
 from astrarium.workload.model.base import Model
+from astrarium.workload.model.hugging_face import from_mapping
 from astrarium.workload.model.parameters import Parameters, parameters
+
+from .common import sample
 
 # Elements of all tensors of the published checkpoint (https://huggingface.co/<name>), a tied head counted once. All but
 # flan-t5-xxl and DiT's are counted again, from the published config.json by transformers, in test_hugging_face.py.
@@ -27,6 +30,11 @@ CHECKPOINTS = {
     "mixtral-8x22b": 140_620_634_112,    # mistralai/Mixtral-8x22B-v0.1
     "deepseek-v2": 235_741_434_880,      # deepseek-ai/DeepSeek-V2
     "deepseek-v3": 671_026_419_200,      # deepseek-ai/DeepSeek-V3 without the multi-token prediction module
+    "deepseek-r1": 671_026_419_200,      # deepseek-ai/DeepSeek-R1, the same
+    "minimax-m2.5": 228_689_764_864,     # MiniMaxAI/MiniMax-M2.5 without the multi-token prediction modules: 230B
+    "kimi-k2.5": 1_026_408_232_448,      # moonshotai/Kimi-K2.5 without the vision tower: 1T
+    "qwen3-14b": 14_768_307_200,         # Qwen/Qwen3-14B: 14.8B
+    "mistral-nemo-12b": 12_247_782_400,  # mistralai/Mistral-Nemo-Instruct-2407: 12B
     "qwen3-30b-a3b": 30_532_122_624,     # Qwen/Qwen3-30B-A3B
     "qwen3-235b-a22b": 235_093_634_560,  # Qwen/Qwen3-235B-A22B
     "gpt-oss-20b": 20_914_757_184,       # openai/gpt-oss-20b: 20.91B (arXiv 2508.10925, table 1)
@@ -80,6 +88,7 @@ PAPERS = {
     "megatron-22b": (22, 0.5, "Korthikanti et al. table 3"),
     "megatron-175b": (175, 0.5, "Korthikanti et al. table 3"),
     "gpt3-5b": (5, 0.5, "its name"),
+    "qwen3.5-397b-a17b": (397, 1.0, "its name, which counts no module for prediction"),
     "gpt3-20b": (20, 0.5, "its name"),
     "nemotron-8b": (8.5, 0.5, "its name, 8B, with 256,000 tokens"),
     "nemotron-22b": (22, 0.9, "its name"),
@@ -112,6 +121,10 @@ ACTIVE = {
     "deepseek-v3.2": (37.5, 1.0, "as DeepSeek-V3, and the indexers"),
     "qwen3-next-80b-a3b": (3.6, 0.6, "Qwen3-Next model card: 3B (3.25 without embedding and head)"),
     "qwen3.5-35b-a3b": (3.0, 0.5, "Qwen3.5-35B-A3B model card: 3B (2.95 without the embedding)"),
+    "deepseek-r1": (37.5, 0.6, "as DeepSeek-V3"),
+    "minimax-m2.5": (10.4, 0.7, "as MiniMax-M2"),
+    "kimi-k2.5": (32.6, 0.3, "as Kimi K2"),
+    "qwen3.5-397b-a17b": (17, 0.5, "its name"),
     "gpt-oss-20b": (3.61 + 0.579, 0.005, "arXiv 2508.10925, table 1: 3.61B, and the embedding"),
     "gpt-oss-120b": (5.13 + 0.579, 0.005, "arXiv 2508.10925, table 1: 5.13B, and the embedding"),
 }
@@ -146,3 +159,10 @@ def test_parts_of_deepseek_v3() -> None:
     assert parts["embedding"] == parts["head"] == 129280 * 7168
     assert parts["router"] == 58 * 256 * 7169
     assert parts["attention"] == 61 * (7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168)
+
+
+def test_layers_that_share_an_indexers_choice_have_none() -> None:
+    """GLM-5.2: of 3 layers one has an indexer, of q_rank x heads x size + d_model x (size + heads) and two norms."""
+    own, shared = (parameters(from_mapping(sample("glm_moe_dsa", **more))).total
+                   for more in ({}, {"indexer_types": ["full", "shared", "shared"]}))
+    assert own - shared == 2 * (40 * 4 * 16 + 64 * (16 + 4) + 2 * 16)

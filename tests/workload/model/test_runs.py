@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 import astrarium as ar
 from astrarium.errors import InputError
+from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
-from astrarium.workload.inference.footprint import cache_blocks
+from astrarium.workload.inference.footprint import CacheBlocks, cache_blocks
 from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.diffusion import Diffusion
@@ -86,11 +88,42 @@ def test_what_a_state_space_model_cannot_do(change: dict[str, Any], message: str
         Inference(model, batch=4, prompt=40, generated=3, **change)
 
 
-def test_serving_and_disaggregation_are_for_caches() -> None:
+def test_disaggregation_is_for_caches() -> None:
     model = from_mapping(sample("mamba2"))
     with pytest.raises(InputError, match=r"model: has a state and no cache, and only caches are sent"):
         Disaggregated(model=model, batch=4, prompt=40, generated=3, prefill={"tp": 1}, decode={"tp": 1})  # type: ignore[arg-type]
-    replica = replica_of(Inference(model, batch=4, prompt=40, generated=3))
-    said = r"workload\.model: has states beside or in place of a cache, of which serving counts blocks"
-    with pytest.raises(InputError, match=said):
-        cache_blocks([replica], 1e12, 16, 100)
+
+
+def blocks(kind: str, **how: Any) -> CacheBlocks:
+    """Of a server with a gigabyte; a block has 16 tokens."""
+    return cache_blocks([replica_of(Inference(from_mapping(sample(kind)), batch=4, prompt=40, generated=3, **how))],
+                        1e9, 16, 100)
+
+
+def test_a_sequence_holds_what_its_layers_keep() -> None:
+    """By hand: cached tokens of every layer, those of a window only, states of a fixed size."""
+    grows = blocks("llama")
+    assert [grows.of(tokens) for tokens in (1, 16, 17, 1000)] == [1, 1, 2, 63]
+    window = blocks("mistral")                      # 32 tokens: two blocks and one that is being freed
+    assert [window.of(tokens) for tokens in (16, 48, 49, 1000)] == [1, 3, 3, 3]
+    mixed = blocks("gpt_oss")                       # every other of 4 layers has a window of 32 tokens
+    assert [mixed.of(tokens) for tokens in (48, 80, 1600)] == [3, 4, 52]        # 3 + (5 - 3) / 2, 3 + (100 - 3) / 2
+
+
+def test_states_are_counted_per_sequence() -> None:
+    """A hybrid of 4 layers: one caches 2 x 2 x 16 numbers a token, three keep 4 x 16 x 24 of a state and the last 3
+    tokens of 2 x 2 x 16 + 4 x 24; a Mamba keeps nothing else."""
+    state = 3 * (4 * 16 * 24 + 3 * (2 * 2 * 16 + 4 * 24))
+    found = blocks("qwen3_next")
+    assert found.fixed == pytest.approx(state / (16 * 64))
+    assert found.of(160) == 10 + math.ceil(state / (16 * 64))
+    wide = blocks("qwen3_next", formats={"cache": "fp8"})
+    assert wide.fixed == pytest.approx(2 * found.fixed)     # states keep the format of activations
+    assert {blocks("mamba2").of(tokens) for tokens in (1, 100_000)} == {1}
+
+
+def test_states_in_fp32_take_four_bytes() -> None:
+    plain, exact = sample("qwen3_5_text"), sample("qwen3_5_text", mamba_ssm_dtype="float32")
+    sizes = [replica_of(Inference(from_mapping(each), batch=1, prompt=40, generated=3)).cache_bytes(0, Packed((
+        Sequences(1, 1, 39),))) for each in (plain, exact)]
+    assert sizes[1] - sizes[0] == 3 * 4 * 16 * 24 * 2

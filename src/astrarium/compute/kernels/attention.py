@@ -11,7 +11,7 @@ import numpy as np
 from astrarium.compute.kernels.machine import BYTES, Machine
 from astrarium.compute.kernels.table import F64, Described, log2, part
 
-__all__ = ["COLUMNS", "decode", "describe", "latent"]
+__all__ = ["COLUMNS", "decode", "describe", "indexer", "latent"]
 
 COLUMNS = ("batch", "heads", "kv_heads", "queries", "keys", "key_length", "value_length", "work", "cache_bytes")
 QUERY_BLOCK = 128
@@ -68,4 +68,18 @@ def latent(shape: F64, precision: str, machine: Machine, option: F64) -> Describ
     waves = batch * np.ceil(heads * queries / 64) / machine.units
     features = (log2(batch), log2(heads), log2(keys), log2(queries), log2(access), log2(compute / access), log2(waves),
                 part(waves), log2(waves * keys), cache, log2(base), option)
+    return Described(base, features)
+
+
+def indexer(shape: F64, precision: str, machine: Machine, option: F64) -> Described:
+    """Base time and features of the scores by which sparse attention chooses keys: one key for all heads, whose scores
+    are summed, so that one number for each query and key is written (DeepSeek-V3.2, section 2.1)."""
+    batch, heads, _, queries, keys, long, _, work, cache = shape
+    compute = 2 * batch * heads * queries * keys * long * work / machine.peak(precision)
+    moved = batch * (keys * long * cache + queries * heads * long * cache + 4 * queries * keys * work)
+    access = moved / machine.bandwidth
+    base = np.maximum(compute, access) + machine.launch
+    waves = batch * np.ceil(queries * heads / 128) / machine.units
+    features = (log2(batch), log2(heads), log2(queries), log2(keys), log2(work), log2(batch * queries), log2(compute),
+                log2(compute / access), log2(waves), log2(base), option)
     return Described(base, features)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 __all__ = ["FASTEST", "framework_of", "newest", "version"]
 
@@ -22,16 +22,13 @@ def version(variant: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", variant.partition("/")[2])))
 
 
-def newest(variants: Iterable[str], rows: Mapping[str, int], measured: Sequence[str] = ()) -> tuple[str, ...]:
-    """The newest version of each framework: of those that `measured` the model's own layer, else of those with enough
-    rows of any. `rows`: of each variant, as far as they are known."""
-    found = dict[str, str]()
+def newest(variants: Iterable[str], rows: Mapping[str, int]) -> tuple[str, ...]:
+    """The newest version of each framework, of those with enough `rows`; where rows are not said, of all."""
     groups = dict[str, list[str]]()
     for name in variants:
         groups.setdefault(framework_of(name), []).append(name)
-    for framework, names in groups.items():
+    found = []
+    for names in groups.values():
         most = max(rows.get(name, 0) for name in names)
-        full = [name for name in names if name in measured] or [
-            name for name in names if rows.get(name, 0) * ENOUGH >= most]
-        found[framework] = max(full, key=version)
-    return tuple(found.values())
+        found.append(max((name for name in names if rows.get(name, 0) * ENOUGH >= most), key=version))
+    return tuple(found)

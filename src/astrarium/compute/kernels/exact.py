@@ -42,7 +42,7 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
             continue        # rows of experts are of whole layers
         asked = normalised(kernel)
         family, precision, held, shape, times = asked
-        variants = model.candidates(family, precision, held, framework, asked.layer)
+        variants = model.candidates(family, precision, held, framework, asked.site)
         found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]
         measured = [row for row in found if row is not None]
         if measured:

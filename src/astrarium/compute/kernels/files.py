@@ -89,7 +89,7 @@ def read(path: Path) -> DeviceModel:
                            MappingProxyType(part["error"]),
                            {name: tuple(each) for name, each in part.get("caches", {}).items()},
                            part.get("counts", {}),
-                           {name: tuple(map(tuple, each)) for name, each in part.get("layers", {}).items()})
+                           {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"])
 
 
@@ -101,7 +101,7 @@ def write(model: DeviceModel, path: Path) -> None:
     for name, part in model.parts.items():
         header["parts"][name] = {"bias": part.forest.bias, "variants": part.variants, "default": part.default,
                                  "rows": part.rows, "error": dict(part.error), "caches": dict(part.caches),
-                                 "counts": dict(part.counts), "layers": dict(part.layers)}
+                                 "counts": dict(part.counts), "sites": dict(part.sites)}
         arrays[f"{name}/feature"] = part.forest.feature
         arrays[f"{name}/threshold"] = part.forest.threshold
         arrays[f"{name}/leaf"] = part.forest.leaf

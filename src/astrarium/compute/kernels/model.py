@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from astrarium.compute.kernels import attention, experts, gemm
+from astrarium.compute.kernels import attention, delta, experts, gemm
 from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.choice import FASTEST, framework_of, newest
 from astrarium.compute.kernels.correction import Correction
@@ -22,13 +22,16 @@ from astrarium.errors import InputError, nearest
 __all__ = ["FAMILIES", "DeviceModel", "Part"]
 
 Describe = Callable[[F64, str, Machine, F64], Described]
-Layer = tuple[int, int]
+Site = tuple[int, int]
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "gemm": (gemm.COLUMNS, gemm.describe),
     "attention": (attention.COLUMNS, attention.describe),
     "decode": (attention.COLUMNS, attention.decode),
     "mla": (attention.COLUMNS, attention.latent),
     "experts": (experts.COLUMNS, experts.describe),
+    "delta": (delta.COLUMNS, delta.describe),
+    "sparse": (attention.COLUMNS, attention.latent),
+    "indexer": (attention.COLUMNS, attention.indexer),
 })
 """Operator class -> (shape columns, base and features)."""
 
@@ -37,7 +40,8 @@ class Part(Struct, frozen=True, eq=False):
     """A forest of log2(measured / base); `variants` number its option; `default` is the one taken when none is asked.
 
     `error`: figures of rows left out of the fit, per cent. Of each variant: `caches`, formats of the cache in
-    attention's rows; `counts`, rows; `layers`, layers of experts that it measured, (experts, columns that they take).
+    attention's rows; `counts`, rows; `sites`, models whose kernels it measured: (experts of a layer, columns that they
+    take), or of attention (length of a key, of a value).
     """
 
     forest: Forest
@@ -47,7 +51,7 @@ class Part(Struct, frozen=True, eq=False):
     error: Mapping[str, Any]
     caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    layers: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
+    sites: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
 
 
 class DeviceModel(Struct, frozen=True, eq=False):
@@ -86,7 +90,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
                              did_you_mean=nearest(framework, known))
 
     def candidates(self, family: str, precision: str, held: str = "", framework: str | None = None,
-                   layer: Layer | None = None) -> tuple[str, ...]:
+                   site: Site | None = None) -> tuple[str, ...]:
         """The variants of which the fastest answers for kernels of a class.
 
         `framework`: a framework (its newest version), a version ("trtllm/1.3.0rc20"), `fastest`, or None: the default,
@@ -97,7 +101,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
             precision: The precision of its rows.
             held: The format in which memory holds weights or a cache, where it is narrower than the rest; else "".
             framework: Whose kernels.
-            layer: Of experts: (experts of the layer, columns that they take).
+            site: The model (see Part.sites); variants that measured it answer, if there are any.
         """
         self.check_framework(framework)
         part = self.part(family, precision)
@@ -109,13 +113,14 @@ class DeviceModel(Struct, frozen=True, eq=False):
                              did_you_mean=nearest(held, known))
         if framework in names:
             return (framework,)
+        measured = [name for name in names if site in part.sites.get(name, ())]
+        names = measured or names
         if framework is None and part.default in names and (part.caches or not held):
             return (part.default,)
         own = self._measured(family, precision)
         real = [name for name in names if not artefact(self.machine.name, family, own, name)] or names
-        measured = [name for name in real if layer is not None and layer in part.layers.get(name, ())]
-        chosen = [name for name in real if framework == framework_of(name)]
-        return newest(chosen or real, part.counts, measured)
+        chosen = [name for name in real if framework == framework_of(name)] or real
+        return newest(chosen, {} if measured else part.counts)
 
     def stand_in(self, family: str, precision: str, framework: str | None) -> str:
         """What answers for kernels without rows of their own, as a sentence; "": they have rows."""

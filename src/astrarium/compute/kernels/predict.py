@@ -12,7 +12,8 @@ import numpy as np
 from astrarium.compute.kernels.backward import slowdown
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
-from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Layer
+from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
+from astrarium.compute.kernels.rows import FEW
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
@@ -20,7 +21,11 @@ from astrarium.vocab import Kernel
 __all__ = ["KINDS", "STREAMS", "Asked", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
-"""Kinds that move bytes and compute little."""
+"""Kinds that move bytes and compute little; a scan with a shape has rows of its own on devices that measured it."""
+LEAST_HEADS = 64.0
+"""Of sparse latent attention in prompts (FlashMLA's `flash_mla_sparse_fwd`; SGLang pads fewer)."""
+SCANS = "bf16"
+"""Operands of the rows of scans, whose states are in fp32."""
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
 
 
@@ -35,6 +40,11 @@ def stream_ns(machine: Machine, moved: F64) -> F64:
     return beyond
 
 
+def _streams(model: DeviceModel, kernel: Kernel) -> bool:
+    """Whether a kernel takes the time of its bytes."""
+    return kernel.kind in STREAMS and not (kernel.shape and kernel.kind == "scan" and f"delta/{SCANS}" in model.parts)
+
+
 class Asked(NamedTuple):
     """What a kernel asks of a device's model: the part `family`/`precision`, for weights or a cache that memory holds
     in the format `held` (see Kernel); it takes the time of `shape` so many `times`."""
@@ -46,16 +56,20 @@ class Asked(NamedTuple):
     times: float
 
     @property
-    def layer(self) -> Layer | None:
-        """Of a whole layer of experts: (experts, columns that they take)."""
+    def site(self) -> Site | None:
+        """The model whose kernel it is, as far as rows tell models apart (see model.Part)."""
+        if self.family in ("attention", "decode"):
+            return round(self.shape[5]), round(self.shape[6])
         whole = self.family == "experts" and self.shape[4] > 0
         return (round(self.shape[0] * self.shape[5]), round(self.shape[3])) if whole else None
 
 
 def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
+    if kernel.kind == "scan":
+        return "delta", tuple(map(float, kernel.shape)), kernel.flops / max(1, kernel.launches)
     wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
-    if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < 0:
+    if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < (kernel.kind == "gemm"):
         raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
                          expected=" or ".join(map(str, wanted)) + " positive numbers")
     if kernel.kind == "gemm":
@@ -63,10 +77,13 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     if kernel.kind == "grouped_gemm":
         groups, m, n, k, second, share, skew = kernel.shape if len(kernel.shape) == 7 else (*kernel.shape, 0, 1, 0)
         return "experts", (groups, m, n, k, second, share, skew / 100), 2.0 * m * k * (n + second)
-    batch, heads, _, queries, keys, long, value = kernel.shape
-    flops = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work
-    family = "mla" if kernel.kind == "mla" else "decode" if queries == 1 else "attention"
-    return family, (*kernel.shape, kernel.work, BYTES.get(kernel.held or kernel.precision, BYTES["bf16"])), flops
+    batch, heads, kv_heads, queries, keys, long, value = map(float, kernel.shape)
+    flops, work = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work, kernel.work
+    family = "indexer" if not value else "mla" if kernel.kind == "mla" else "decode" if queries == 1 else "attention"
+    if family == "mla" and queries > FEW:       # each query has keys of its own; the kernel computes 64 heads at least
+        family, heads, keys, work = "sparse", max(heads, LEAST_HEADS), max(1.0, keys * work), 1.0
+    cache = BYTES.get(kernel.held or kernel.precision, BYTES["bf16"])
+    return family, (batch, heads, kv_heads, queries, keys, long, value, work, cache), flops
 
 
 def extra_bytes(kernel: Kernel) -> float:
@@ -88,8 +105,12 @@ def normalised(kernel: Kernel) -> Asked:
     times = kernel.flops / flops
     if kernel.kind == "attention_backward":
         times *= _slowdown(kernel)
+    if family == "delta":
+        return Asked(family, SCANS, "", shape, float(max(1, kernel.launches)))
     if family in ("gemm", "experts"):
         return Asked(family, _weight_only(kernel), kernel.held, shape, times)
+    if family in ("indexer", "sparse"):
+        return Asked(family, "bf16", "", shape, times)
     if family != "attention" and BYTES.get(kernel.precision, 2.0) < BYTES["bf16"]:
         return Asked(family, "bf16", kernel.held or kernel.precision, shape, times)
     return Asked(family, kernel.precision, kernel.held, shape, times)
@@ -110,11 +131,24 @@ def _slowdown(kernel: Kernel) -> float:
     return float(slowdown(np.array([float(kernel.shape[3])]))[0])
 
 
+def _asked(model: DeviceModel, kernel: Kernel) -> Asked:
+    """`normalised`, by the classes that the device has rows of: sparse attention as latent decoding, an indexer's
+    scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has rows."""
+    asked = normalised(kernel)
+    single = asked.family == "indexer" and asked.shape[3] == 1
+    if asked.family not in ("sparse", "indexer") or (f"{asked.family}/bf16" in model.parts and not single):
+        return asked
+    if asked.family == "sparse":
+        return asked._replace(family="mla")
+    shape = (*asked.shape[:6], 1.0, *asked.shape[7:])
+    return asked._replace(family="decode" if single else "attention", shape=shape)
+
+
 def no_rates(model: DeviceModel, kernel: Kernel) -> str:
     """Why a device cannot predict a kernel: it has neither rows nor a peak at its precision; else ""."""
     try:
-        if kernel.kind not in STREAMS:
-            asked = normalised(kernel)
+        if not _streams(model, kernel):
+            asked = _asked(model, kernel)
             model.machine.peak(asked.precision)
             model.candidates(*asked[:3])
     except InputError:
@@ -132,22 +166,22 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     move their bytes.
     """
     out = np.empty(len(kernels))
-    streams = [number for number, kernel in enumerate(kernels) if kernel.kind in STREAMS]
+    streams = [number for number, kernel in enumerate(kernels) if _streams(model, kernel)]
     launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
     moved = np.array([kernels[number].bytes for number in streams], np.float64)
     out[streams] = launches * stream_ns(model.machine, moved / launches)
-    groups: dict[tuple[str, str, str, Layer | None], list[tuple[int, Asked]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, Site | None], list[tuple[int, Asked]]] = defaultdict(list)
     for number, kernel in enumerate(kernels):
-        if kernel.kind in STREAMS:
+        if _streams(model, kernel):
             continue
         if kernel.kind in KINDS:
-            asked = normalised(kernel)
-            groups[asked.family, asked.precision, asked.held, asked.layer].append((number, asked))
+            asked = _asked(model, kernel)
+            groups[asked.family, asked.precision, asked.held, asked.site].append((number, asked))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",
                              expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
-    for (family, precision, held, layer), members in groups.items():
-        variants = model.candidates(family, precision, held, framework, layer)
+    for (family, precision, held, site), members in groups.items():
+        variants = model.candidates(family, precision, held, framework, site)
         at = np.array([number for number, _ in members])
         shape = np.array([asked.shape for _, asked in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([asked.times for _, asked in members])

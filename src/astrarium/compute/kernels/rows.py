@@ -16,13 +16,15 @@ from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, install_line, nearest
 
-__all__ = ["PRECISIONS", "Rows", "devices", "read", "streams", "tables"]
+__all__ = ["FEW", "PRECISIONS", "Rows", "devices", "read", "streams", "tables"]
 
 PRECISIONS: Mapping[str, str] = {
     "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "fp4", "sq": "int8", "int8_wo": "w8a16",
     "int4_wo": "w4a16", "w4a16_mxfp4": "mxfp4_a16", "w4a8_mxfp4_mxfp8": "mxfp4_a8"}
 """Names of the tables' precisions."""
 SLOW = ("triton",)
+FEW = 16
+"""Queries of a sequence up to which latent attention is decoding's kernel: one token, or a draft that is verified."""
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
@@ -74,6 +76,14 @@ def _gemm(table: Columns) -> tuple[list[Any], Any]:
     return [np.ones(len(table["m"])), table["m"], table["n"], table["k"]], table["gemm_dtype"]
 
 
+def _absorbed(table: Columns) -> tuple[list[Any], Any]:
+    """Products with a matrix for each head that latent attention absorbs: keys' before, values' behind."""
+    one = np.ones(len(table["num_tokens"]))
+    before = np.array(["pre" in name for name in table["op_name"]])
+    return [table["num_heads"], table["num_tokens"], np.where(before, 512 * one, 128 * one),
+            np.where(before, 128 * one, 512 * one)], np.where(table["bmm_dtype"] == "bfloat16", "bfloat16", "")
+
+
 def _visible(queries: F64, window: F64) -> F64:
     """Part of queries x queries that a causal mask with a sliding window (0: none) leaves."""
     wide = np.where(window > 0, np.minimum(window, queries), queries)
@@ -93,6 +103,14 @@ def _attention(table: Columns) -> tuple[list[Any], Any]:
     queries = table["isl"].astype(float)
     return [table["batch_size"], table["num_heads"], kv, queries, queries, long, long, _visible(queries, window),
             cache], table["attn_dtype"]
+
+
+def _latent_prompt(table: Columns) -> tuple[list[Any], Any]:
+    """Prompts of latent attention with a key and a value for every head, of the lengths of DeepSeek-V3."""
+    heads, queries = table["num_heads"].astype(float), table["isl"].astype(float)
+    one, cache = np.ones(len(heads)), np.where(table["kv_cache_dtype"] == "fp8", 1.0, 2.0)
+    return [table["batch_size"], heads, heads, queries, queries, 192 * one, 128 * one, _visible(queries, 0 * one),
+            cache], table["mla_dtype"]
 
 
 def _decode(table: Columns) -> tuple[list[Any], Any]:
@@ -120,13 +138,44 @@ def _experts(table: Columns) -> tuple[list[Any], Any]:
             skew], table["moe_dtype"]
 
 
-SHAPES: Mapping[str, tuple[str, str, Callable[[Columns], tuple[list[Any], Any]]]] = {
-    "gemm": ("gemm", "gemm_perf", _gemm),
-    "attention": ("attention", "context_attention_perf", _attention),
-    "decode": ("attention", "generation_attention_perf", _decode),
-    "mla": ("mla", "generation_mla_perf", _latent),
-    "experts": ("moe", "moe_perf", _experts),
+def _delta(table: Columns) -> tuple[list[Any], Any]:
+    """Gated delta nets without the convolution: decoding, and prompts of at least two tokens."""
+    single, rule = table["phase"] == "generation", np.array(["delta_rule" in name for name in table["kernel_source"]])
+    tokens = np.where(single, 1.0, table["seq_len"].astype(float))
+    known = rule & (single | (tokens > 1))
+    return [table["batch_size"], table["num_v_heads"], tokens, table["head_k_dim"], table["head_v_dim"]], np.where(
+        known, "bfloat16", "")
+
+
+def _sparse(table: Columns) -> tuple[list[Any], Any]:
+    """Prompts of sparse latent attention: GLM-5's heads, 2,048 keys for each query whatever it sees."""
+    queries = table["isl"].astype(float)
+    one = np.ones(len(queries))
+    return [table["batch_size"], 64 * one, one, queries, 2048 * one, 576 * one, 512 * one, one, 2 * one], np.where(
+        queries > FEW, "bfloat16", "")
+
+
+def _indexer(table: Columns) -> tuple[list[Any], Any]:
+    """Scores of GLM-5's indexer: 32 heads of 128, causal behind `step` tokens of the past."""
+    queries, past = table["isl"].astype(float), table["step"].astype(float)
+    one, keys = np.ones(len(queries)), queries + past
+    work = (queries * (queries + 1) / 2 + queries * past) / (queries * keys)
+    return [table["batch_size"], 32 * one, one, queries, keys, 128 * one, 0 * one, work, one], np.where(
+        queries > 1, "bfloat16", "")
+
+
+Shape = Callable[[Columns], tuple[list[Any], Any]]
+SHAPES: Mapping[str, tuple[tuple[str, str, Shape], ...]] = {
+    "gemm": (("gemm", "gemm_perf", _gemm), ("mla_bmm", "mla_bmm_perf", _absorbed)),
+    "attention": (("attention", "context_attention_perf", _attention), ("mla", "context_mla_perf", _latent_prompt)),
+    "decode": (("attention", "generation_attention_perf", _decode),),
+    "mla": (("mla", "generation_mla_perf", _latent),),
+    "experts": (("moe", "moe_perf", _experts),),
+    "delta": (("linear_attention", "gdn_perf", _delta),),
+    "sparse": (("sparse_attention", "glm5_dsa_attn_module_perf", _sparse),),
+    "indexer": (("sparse_attention", "glm5_mqa_logits_module_perf", _indexer),),
 }
+"""Class -> (folder, table, shape of its rows)."""
 
 
 def read(device: str, family: str) -> Rows:
@@ -135,25 +184,29 @@ def read(device: str, family: str) -> Rows:
     Where a framework measured attention with several kernels, rows of its slower fall-back (Triton) are left out; of
     several rows of one shape the fastest counts, which the framework would pick.
     """
-    folder, name, shape_of = SHAPES[family]
-    parts: list[Rows] = []
-    for variant, path in tables(device, folder, name):
-        table = _columns(path)
-        shape, precision = shape_of(table)
-        named = np.array([PRECISIONS.get(p, "") for p in precision])
-        source = table["kernel_source"].astype(str)
-        fast = np.array([not any(slow in s for slow in SLOW) for s in source])
-        real = {each for each in PRECISIONS.values() if not artefact(device, family, each, variant)}
-        keep = np.isin(named, list(real)) & (table["latency"] > 0)
-        keep &= fast if folder == "attention" and fast.any() else True
-        rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
-                    table["latency"] * 1e6)
-        parts.append(_fastest(rows.where(keep)))
+    parts = [_rows(device, family, folder, variant, path, shape_of) for folder, name, shape_of in SHAPES[family]
+             for variant, path in tables(device, folder, name)]
     if not parts:
         none = np.zeros(0, np.str_)
         parts.append(Rows(np.zeros((0, 0)), none, none, np.zeros(0)))
     return Rows(np.concatenate([p.shape for p in parts], 1), np.concatenate([p.precision for p in parts]),
                 np.concatenate([p.variant for p in parts]), np.concatenate([p.ns for p in parts]))
+
+
+def _rows(device: str, family: str, folder: str, variant: str, path: Path, shape_of: Shape) -> Rows:
+    """The rows of one table."""
+    table = _columns(path)
+    shape, precision = shape_of(table)
+    named = np.array([PRECISIONS.get(p, "") for p in precision])
+    source = table["kernel_source"].astype(str)
+    fast = np.array([not any(slow in s for slow in SLOW) for s in source])
+    table_of = {"mla": "latent prompt"}.get(folder, family) if family == "attention" else family
+    real = {each for each in PRECISIONS.values() if not artefact(device, table_of, each, variant)}
+    keep = np.isin(named, list(real)) & (table["latency"] > 0)
+    keep &= fast if folder == "attention" and fast.any() else True
+    rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
+                table["latency"] * 1e6)
+    return _fastest(rows.where(keep))
 
 
 def _fastest(rows: Rows) -> Rows:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from astrarium.serving.cache.tiers import Store
+from astrarium.workload.inference.footprint import CacheBlocks
 
 __all__ = ["Blocks", "Held", "Segments"]
 
@@ -45,12 +46,14 @@ class Held(Struct, eq=False):
 
 
 class Blocks(Struct):
-    """The cache of one server. `free` blocks are empty or idle (`idle` of them hold segments)."""
+    """The cache of one server. `free` blocks are empty or idle (`idle` of them hold segments). `held`: what a sequence
+    holds, where that is not in proportion to its tokens."""
 
     total: int
     block: int
     stores: Sequence[Store] = ()
     reuse: bool = True
+    held: CacheBlocks | None = None
     free: int = 0
     idle: int = 0
     nodes: dict[object, Node] = field(default_factory=dict)
@@ -60,8 +63,8 @@ class Blocks(Struct):
         self.free = self.total
 
     def of(self, tokens: int) -> int:
-        """Blocks of `tokens` tokens."""
-        return -(-tokens // self.block)
+        """Blocks of a sequence of `tokens` tokens."""
+        return -(-tokens // self.block) if self.held is None else self.held.of(tokens)
 
     def match(self, segments: Segments, tokens: int) -> tuple[list[Node], int, int]:
         """Segments in the cache that begin a prompt of `tokens` tokens, their blocks, and how many of these are idle.

@@ -67,10 +67,12 @@ class Measures(Protocol):
 
 
 class Costs(NamedTuple):
-    """What an operator costs whose kind does not say it: of (operator, layout), forward and backward."""
+    """What an operator costs whose kind does not say it: of (operator, layout), forward and backward. `shape`: of its
+    kernel (see vocab.Kernel), if it has one."""
 
     forward: Callable[[Op, Measures], Cost]
     backward: Callable[[Op, Measures], Cost]
+    shape: Callable[[Op, Measures], tuple[float, ...]] | None = None
 
 
 class Op(NamedTuple):
@@ -116,9 +118,10 @@ class Block(Struct, frozen=True):
 
     `weights` name -> dims; `states` (a KV cache) likewise, read but never differentiated; `widths` tensor -> precision
     role where it is not that of its kind (`stats` for softmax statistics, `mask`...). `experts` are the weights that ep
-    shards. `input` and `output` are the stream; a block without `input.tensor` starts it, one without `output.tensor`
-    ends it. `memory` travels beside the stream (an encoder's output, a condition): the block takes it, with
-    `gives_memory` also hands it on, or makes it. `losses`: where backward starts besides the block's end.
+    shards, `attention` those of attention or what stands in its place. `input` and `output` are the stream; a block
+    without `input.tensor` starts it, one without `output.tensor` ends it. `memory` travels beside the stream (an
+    encoder's output, a condition): the block takes it, with `gives_memory` also hands it on, or makes it. `losses`:
+    where backward starts besides the block's end.
     `borrowed`: weights that another block of the same rank holds. `reused`: tensors whose gradient takes their place.
     """
 
@@ -130,6 +133,7 @@ class Block(Struct, frozen=True):
     states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     experts: frozenset[str] = frozenset()
+    attention: frozenset[str] = frozenset()
     memory: Use = NOTHING
     takes_memory: bool = False
     gives_memory: bool = False

@@ -11,27 +11,34 @@ __all__ = ["kernel_of", "merged", "role_of"]
 
 _KINDS = {"scan": "scan", "scan_backward": "scan", "gather": "embedding", "scatter": "embedding"}
 _ROWS = ("norm", "softmax")     # an operator with one of these in its name reduces over rows
-_SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer of the other operand ride along
+_SPREAD = ("heads", "m_heads", "experts")
+"""Dims that make a product a batch where fewer of the other operand ride along."""
 
 
-_PLAIN = ("vocab", "experts.router", "gate")     # dims of matrices that no checkpoint quantises
+_PLAIN = ("vocab", "experts.router", "gate", "mixes", "mixes.head")     # dims of matrices that no checkpoint quantises
 
 
 def role_of(weight: str, block: Block) -> str:
-    """What stores a weight of a block: `experts`, `weights` (other matrices of products, which formats quantise), or
-    `plain` (tables, heads, routers, norms and offsets)."""
+    """What stores a weight of a block: `experts`, `attention` or `weights` (other matrices of products, which formats
+    quantise), or `plain` (tables, heads, routers, norms and offsets)."""
     if weight in block.experts:
         return "experts"
     product = any(op.kind == "gemm" and op.inputs[1].tensor == weight for op in block.ops)
-    return "weights" if product and not set(_PLAIN).intersection(block.weights[weight]) else "plain"
+    if not product or set(_PLAIN).intersection(block.weights[weight]):
+        return "plain"
+    return "attention" if weight in block.attention else "weights"
 
 
 def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
     """The kernel that runs one operator on a rank; sizes may be amounts."""
+    if op.kind == "gemm" and not op.packed and base(op.outputs[0].dims[-1]) == "pairs":
+        return _scored(op, layout, numbers)
     if op.kind == "gemm":
         return _packed(op, block, layout, numbers) if op.packed else _product(op, block, layout, numbers)
     if op.kind in ("attention", "attention_backward"):
         return _attention(op, block, layout, numbers)
+    if op.kind == "scan" and op.costs is not None and op.costs.shape is not None:
+        return Sketch("scan", numbers.vector, op.costs.shape(op, layout))
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
     return Sketch(kind, numbers.vector)
 
@@ -54,6 +61,8 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     roles = {role_of(name, block) for name in names & block.weights.keys()}     # `batch`: absorbed matrices, unpacked
     if "experts" in roles:
         precision, held = numbers.experts, numbers.expert_weights
+    elif "attention" in roles and not batch:
+        precision, held = numbers.attention or (numbers.product, numbers.weights)
     elif "weights" in roles and not batch and "stats" not in map(block.widths.get, names):
         precision, held = numbers.product, numbers.weights
     operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
@@ -66,9 +75,19 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     return Sketch("gemm", precision, (groups, m, n, k), op.work * count, operands=operands, held=held)
 
 
+def _scored(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
+    """Scores of queries' heads with one key each, summed over the heads: attention without values."""
+    q, k, count = op.inputs[0], op.inputs[1], op.sequences
+    batch, queries, heads, size = (layout.local(dim) for dim in q.dims)
+    shape = batch * count, heads, 1, queries / count, layout.local(k.dims[1]) / count, size, 0
+    return Sketch("attention", numbers.vector, shape, op.work * count)
+
+
 def _cached(use: Use, block: Block, numbers: Numbers) -> tuple[str, str]:
-    """(format in which a kernel computes, format that memory holds) of scores with keys, or of values."""
-    return (numbers.cached, numbers.keys) if use.tensor in block.states else (numbers.vector, "")
+    """(format in which a kernel computes, format that memory holds) of scores with keys, or of values. Those of a new
+    prompt are written to the cache first, and read there; latents are expanded."""
+    cached = use.tensor in block.states or (block.states and any(base(dim) == "kv_heads" for dim in use.dims))
+    return (numbers.cached, numbers.keys) if cached else (numbers.vector, "")
 
 
 def _packed(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, Knob, Problem
+from astrarium.config import Config, ConfigError, Knob, Problem
 from astrarium.config.named import Named
 from astrarium.errors import InputError
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides
-from astrarium.workload.inference.formats import Compression, Formats
+from astrarium.workload.inference.formats import Compression, Formats, resolved
 from astrarium.workload.inference.spread import Exchange, expert_parts, routing_rules, spread_rules
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
@@ -44,6 +44,14 @@ def _layouts(model: Model, split: Split, *, draft: bool = False) -> Iterator[Pro
 def _experts(work: Inference) -> Iterator[Problem]:
     yield from spread_rules(work.tp, work.dp, work.ep, work.moe_tp, work.exchange)
     yield from routing_rules(work.model, work.routing, work.redundant_experts)
+
+
+def _formats(work: Inference) -> Iterator[Problem]:
+    try:
+        resolved(work.formats, work.model.checkpoint)
+    except ConfigError as error:
+        yield from (Problem(f"formats.{each.path.rpartition('.')[2]}", each.message, each.expected) for each in
+                    error.problems)
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -168,7 +176,7 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 
 RULES: Rules = (
-    _model, _experts, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
+    _model, _experts, _formats, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
 
 WHOLE = "workload.uneven != 'refuse' or"
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium import config
-from astrarium.errors import InputError, UnsupportedError
+from astrarium.errors import InputError
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of
 
-__all__ = ["StageFootprint", "cache_blocks", "cache_bytes", "footprint", "max_batch"]
+__all__ = ["CacheBlocks", "StageFootprint", "cache_blocks", "cache_bytes", "footprint", "max_batch"]
+
+FAR = 4096      # tokens, a multiple of those of a compressed entry
 
 
 class StageFootprint(Struct, frozen=True):
@@ -65,28 +69,96 @@ def max_batch(workload: Inference, capacity: float) -> int:
     return low * unit
 
 
-def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens: int) -> int:
-    """Cache blocks of `block` tokens of all models in `room` bytes beside weights and working memory, on the fullest
-    stage.
+class CacheBlocks(Struct, frozen=True):
+    """The cache of a server in blocks: `total` of them fit; a block has `size` tokens in all layers.
 
-    A window saves nothing here: blocks are counted as if every layer kept all tokens. Raises InputError where no block
-    fits, UnsupportedError for a model without a cache.
+    `grows`: whether a sequence takes more the longer it is. `fixed`: blocks' worth of states (delta nets, Mamba) that a
+    sequence holds from its first token on. `windows`: (blocks that the layers of a window keep of a sequence, their
+    share of a block).
     """
-    caches = [cache_of(each.model) for each in models]
-    if any(cache is None or cache.states for cache in caches):
-        raise UnsupportedError("workload.model", "has states beside or in place of a cache, of which serving counts "
-                               "blocks", expected="a decoder without delta nets")
-    found, spread = [], models[0].mesh.size(("sp",))
-    some, step = Packed((Sequences(spread, 1, block - 1),)), Packed((Sequences(1, max_tokens, 0, 1),))
+
+    total: int
+    size: int
+    grows: bool = True
+    fixed: float = 0.0
+    windows: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def even(self) -> bool:
+        """Whether a sequence holds blocks in proportion to its tokens."""
+        return self.grows and not self.fixed and not self.windows
+
+    def of(self, tokens: int) -> int:
+        """Blocks that a sequence of `tokens` tokens holds."""
+        return int(self.of_each(np.array([tokens]))[0])
+
+    def of_each(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Blocks that sequences of so many tokens hold."""
+        blocks = -(-tokens // self.size) if self.grows else np.zeros_like(tokens)
+        saved = sum((share * np.maximum(0, blocks - most) for most, share in self.windows), np.zeros(len(tokens)))
+        held: npt.NDArray[np.int64] = blocks + np.ceil(np.round(self.fixed - saved, 9)).astype(np.int64)
+        return held
+
+
+def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens: int) -> CacheBlocks:
+    """The cache of all models in `room` bytes beside weights and working memory, in blocks of `block` tokens, on the
+    stage with the fewest.
+
+    Layers with a window keep its tokens and a block more, as they free whole blocks. Raises InputError where no block
+    fits.
+    """
+    step = Packed((Sequences(1, max_tokens, 0, 1),))
+    found = []
     for stage in range(models[0].stages):
-        one = sum(each.cache_bytes(stage, some) for each in models) / spread
         held = sum(each.weight_bytes(stage) for each in models)
         free = room - held - max(each.working(stage, step) for each in models)
-        found.append(int(free // one) if one else 2**40)
-    if min(found) < 1:
+        found.append(_blocks(models, stage, free, block))
+    least = min(found, key=lambda each: each.total)
+    if least.total < 1:
         raise InputError("memory.capacity", "has no room for a cache beside weights and working memory",
                          expected="more memory, more ranks, or fewer policy.max_tokens")
-    return min(found)
+    return least
+
+
+def _blocks(models: Sequence[Replica], stage: int, free: float, block: int) -> CacheBlocks:
+    """The blocks of one stage in `free` bytes."""
+    sights: dict[int | None, float] = {}        # tokens that a layer looks back -> bytes of a block of them
+    fixed = 0.0
+    for each in models:
+        for sight, size, state in _layers(each, stage, block):
+            sights[sight] = sights.get(sight, 0.0) + size
+            fixed += state
+    unit = sum(sights.values())
+    if not unit:
+        return CacheBlocks(int(free // fixed) if fixed else 2**40, block, False, 1.0 if fixed else 0.0)
+    windows = tuple((-(-sight // block) + 1, size / unit) for sight, size in sights.items() if sight and size)
+    return CacheBlocks(int(free // unit), block, True, max(0.0, fixed / unit), windows)
+
+
+def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | None, float, float]]:
+    """Of every layer of a stage: tokens that it looks back, bytes of a block of those, bytes that do not grow; and
+    (None, bytes of a block, 0) of what grows beyond them (compressed tokens)."""
+    cache, spread = cache_of(replica.model), replica.mesh.size(("sp",))
+
+    def bytes_of(tokens: int, place: int) -> float:
+        return replica.cache_of_layers(_of(tokens, spread), stage)[place] / spread
+
+    first = sum(replica.layers_of(len(replica.pieces(_of(1, spread)).layers))[:stage])
+    for place in range(len(replica.cache_of_layers(_of(1, spread), stage))):
+        sight, one = None if cache is None else cache.sight(first + place), bytes_of(1, place)
+        near = (bytes_of(1 + block, place) - one) / block
+        if sight is None:
+            yield None, block * near, one - near
+            continue
+        far = (bytes_of(sight + 2 * FAR, place) - bytes_of(sight + FAR, place)) / FAR
+        near = (bytes_of(sight, place) - one) / (sight - 1) if sight > 1 else far
+        yield sight, block * (near - far), one - near
+        yield None, block * far, 0.0
+
+
+def _of(tokens: int, count: int) -> Packed:
+    """A step after which `count` sequences have `tokens` tokens each."""
+    return Packed((Sequences(count, 1, tokens - 1),))
 
 
 def cache_bytes(models: Sequence[Replica], block: int) -> float:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, Knob, Problem
+from astrarium.config import Config, Knob, Problem, replace_all
+from astrarium.workload.model.checkpoint import Checkpoint
 from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "dispatch_width", "numbers_of", "widths_of"]
+__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "dispatch_width", "numbers_of", "resolved", "taken",
+           "widths_of"]
 
 Wide = Literal["fp32", "fp16", "bf16"]
 Format = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]
@@ -29,11 +31,13 @@ WIDE = ("fp32", "fp16", "bf16")
 
 def _operands(formats: Formats) -> Iterator[Problem]:
     """Narrow activations are operands of products of narrow weights."""
-    kind, weights = formats.activations, {formats.weights, formats.experts or formats.weights}
+    kind, weights = formats.activations, {formats.held, formats.experts or formats.held}
+    if formats.weights is None and formats.experts is None:     # the checkpoint says; then these are looked at again
+        return
     narrow = sorted(weights.difference(WIDE))
     if kind is not None and kind != formats.messages and not narrow:
         yield Problem("activations", f"{kind} is what products of quantised weights take; these weights are in "
-                      f"{formats.weights}", f"weights: {kind}, or messages of the format" if kind in WIDE else
+                      f"{formats.held}", f"weights: {kind}, or messages of the format" if kind in WIDE else
                       f"weights: {kind}, or no activations")
     for each in narrow:
         if kind is not None and BYTES[kind] < BYTES[each] - 0.01:
@@ -45,20 +49,33 @@ class Formats(Config, frozen=True, kw_only=True):
     that time kernels take those of the formats."""
 
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_operands,)
-    weights: Annotated[Format, Knob(
+    weights: Annotated[Format | None, Knob(
         "Weights of the layers' products; fp8_block: a scale for 128 x 128 weights. Embeddings, head, norms, routers "
-        "are in the format of messages, as checkpoints have them.")] = "bf16"
+        "are in the format of messages, as checkpoints have them. Left out, with experts: the checkpoint's, or bf16.")
+                       ] = None
     experts: Annotated[Format | None, Knob("Weights of routed experts (gpt-oss: mxfp4); left out: as weights.")] = None
+    attention: Annotated[Format | None, Knob("Weights of attention, or of what stands in its place (NVFP4 checkpoints: "
+                                             "bf16); left out: as weights.")] = None
     activations: Annotated[Operand | None, Knob(
         "What products of quantised weights take (the A8 of W8A8); left out: as engines do (fp8 with fp8, fp8_block; "
         "nvfp4 with nvfp4; else the format of messages).")] = None
     messages: Annotated[Wide, Knob("The residual stream, what lies between kernels, and messages.")] = "bf16"
-    cache: Annotated[Cache, Knob("Keys and values in the cache.")] = "bf16"
+    cache: Annotated[Cache | None, Knob("Keys and values in the cache; left out: the checkpoint's, or bf16.")] = None
     scale_group: Annotated[int | None, Knob("Weights that share one 16-bit scale (GPTQ and AWQ: 128); left out: no "
                                             "scales are counted but those of fp8_block, nvfp4 and mxfp4.", ge=1)] = None
     sparse: Annotated[Literal["none", "2:4"],
                       Knob("2:4: of four weights two are kept, with 2 bits of position each; half of the FLOPs.")
                       ] = "none"
+
+    @property
+    def held(self) -> Format:
+        """Format of the layers' weights where no checkpoint says more."""
+        return self.weights or "bf16"
+
+    @property
+    def cached(self) -> Cache:
+        """Format of the cache where no checkpoint says more."""
+        return self.cache or "bf16"
 
 
 class Compression(Config, frozen=True, kw_only=True):
@@ -70,6 +87,31 @@ class Compression(Config, frozen=True, kw_only=True):
                                ge=1)] = 1
 
 
+def resolved(formats: Formats, checkpoint: Checkpoint | None) -> Formats:
+    """The formats with what they leave out as the checkpoint has it (None: bf16). Raises ConfigError where the two do
+    not fit."""
+    published = checkpoint or Checkpoint()
+    more: dict[str, Any] = {"cache": formats.cache or published.cache or "bf16", "weights": formats.held}
+    if formats.weights is None and formats.experts is None:
+        more |= {"weights": published.weights, "experts": published.experts,
+                 "attention": formats.attention or published.attention,
+                 "scale_group": formats.scale_group or published.scale_group}
+        if published.weight_only and formats.activations is None:
+            more["activations"] = formats.messages
+    return replace_all(formats, more)
+
+
+def taken(formats: Formats, checkpoint: Checkpoint | None) -> Iterator[str]:
+    """A sentence about what comes from the checkpoint."""
+    if checkpoint is None:
+        return
+    used, formats = resolved(formats, checkpoint), replace_all(formats, {"cache": formats.cached})
+    names = ("weights", "attention", "experts", "cache", "scale_group", "activations")
+    stated = [f"{name} {getattr(used, name)}" for name in names if getattr(used, name) != getattr(formats, name)]
+    if stated:
+        yield f"left out, so as the published checkpoint has them: {', '.join(stated)}"
+
+
 def density(formats: Formats) -> float:
     """Share of the weights that products compute."""
     return 1.0 if formats.sparse == "none" else 0.5
@@ -78,9 +120,10 @@ def density(formats: Formats) -> float:
 def numbers_of(formats: Formats) -> Numbers:
     """Formats in which kernels compute and memory holds weights and the cache."""
     (product, weights), (experts, expert_weights) = (
-        _product(kind, formats) for kind in (formats.weights, formats.experts or formats.weights))
-    cached, keys = _unpacked(formats.cache, formats.messages)
-    return Numbers(product, experts, formats.messages, cached, weights, expert_weights, keys)
+        _product(kind or formats.held, formats) for kind in (formats.weights, formats.experts))
+    attention = None if formats.attention is None else _product(formats.attention, formats)
+    cached, keys = _unpacked(formats.cached, formats.messages)
+    return Numbers(product, experts, formats.messages, cached, weights, expert_weights, keys, attention)
 
 
 def assumed(formats: Formats) -> Iterator[str]:
@@ -91,6 +134,8 @@ def assumed(formats: Formats) -> Iterator[str]:
     pairs = {"products": (numbers.weights, numbers.product)}
     if formats.experts is not None:
         pairs["products of experts"] = numbers.expert_weights, numbers.experts
+    if numbers.attention is not None:
+        pairs["products of attention"] = numbers.attention[1], numbers.attention[0]
     for what, (held, computed) in pairs.items():
         if held and held != computed:
             yield f"{what} unpack {held} weights to {computed}"
@@ -125,10 +170,11 @@ def _kernels(name: str) -> str:
 
 def widths_of(formats: Formats) -> Mapping[str, float]:
     """Bytes per element, of weights per element of the dense matrix."""
-    weights, plain = _stored(formats, formats.weights), BYTES[formats.messages]
-    experts = {} if formats.experts is None else {"experts": _stored(formats, formats.experts)}
-    return MappingProxyType({"weights": weights, **experts, "plain": plain, "activations": plain, "gradients": 0.0,
-                             "state": BYTES[formats.cache], "stats": 4.0, "mask": 1.0, "index": 8.0})
+    weights, plain = _stored(formats, formats.held), BYTES[formats.messages]
+    own = {role: _stored(formats, kind) for role, kind in (
+        ("experts", formats.experts), ("attention", formats.attention)) if kind is not None}
+    return MappingProxyType({"weights": weights, **own, "plain": plain, "activations": plain, "gradients": 0.0,
+                             "state": BYTES[formats.cached], "stats": 4.0, "mask": 1.0, "index": 8.0})
 
 
 def dispatch_width(formats: Formats, exchange: str) -> float:
@@ -137,7 +183,7 @@ def dispatch_width(formats: Formats, exchange: str) -> float:
     Engines quantise them as experts' products take them, with a scale for 128 numbers beside fp8_block; DeepEP's
     high-throughput kernels send no nvfp4.
     """
-    weights = formats.experts or formats.weights
+    weights = formats.experts or formats.held
     taken = formats.messages if weights in WIDE else formats.activations or CAST.get(weights, formats.messages)
     if taken == "nvfp4":
         return BYTES[formats.messages if exchange == "deepep" else "nvfp4"]
@@ -148,6 +194,6 @@ def dispatch_width(formats: Formats, exchange: str) -> float:
 
 def _stored(formats: Formats, kind: Format) -> float:
     """Bytes of a weight in a format, with its share of a scale (where the format has none of its own) and positions."""
-    own = kind in ("fp8_block", "nvfp4", "mxfp4")
+    own = kind in ("fp8_block", "nvfp4", "mxfp4", *WIDE)
     size = BYTES[kind] + (2 / formats.scale_group if formats.scale_group and not own else 0.0)
     return size if formats.sparse == "none" else (size + 2 / 8) * density(formats)

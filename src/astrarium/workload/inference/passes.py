@@ -10,6 +10,7 @@ from fractions import Fraction
 from astrarium.trace.work import Generated
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.formats import resolved
 from astrarium.workload.inference.program import Pass, Program, assemble
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import expected_tokens, guessing
@@ -41,9 +42,9 @@ def _generated(workload: Inference) -> float:
 
 def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
-    found = Replica(workload.model, workload.mesh, workload.formats, workload.compression, workload.attention,
-                    workload.mask, workload.fusion, workload.uneven, tuple(workload.stage_layers or ()),
-                    workload.exchange, workload.routing, workload.redundant_experts)
+    found = Replica(workload.model, workload.mesh, resolved(workload.formats, workload.model.checkpoint),
+                    workload.compression, workload.attention, workload.mask, workload.fusion, workload.uneven,
+                    tuple(workload.stage_layers or ()), workload.exchange, workload.routing, workload.redundant_experts)
     return found.drafting(workload.speculation.draft) if draft and workload.speculation else found
 
 

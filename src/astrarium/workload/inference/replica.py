@@ -33,10 +33,11 @@ class _Made(Struct, frozen=True):
     cache: tuple[float, ...]
 
 
-def _own_cache(block: Block, layout: Layout) -> float:
-    """Elements of the caches to which a block appends, on one rank; a cache that is only read is another layer's."""
+def _own_cache(block: Block, layout: Layout, widths: Mapping[str, float]) -> float:
+    """Bytes of the caches to which a block appends, on one rank; a cache that is only read is another layer's."""
     own = {out.tensor for op in block.ops if op.kind == "append" for out in op.outputs}
-    return sum(layout.elements(dims) for state, dims in block.states.items() if state in own)
+    return sum(layout.elements(dims) * widths[block.widths.get(state, "state")]
+               for state, dims in block.states.items() if state in own)
 
 
 class Replica(Struct, frozen=True, dict=True):
@@ -90,7 +91,7 @@ class Replica(Struct, frozen=True, dict=True):
             options = self.options(self.packed(step))
             stack = stack_of(self._padded(), options)
             layout = layout_of(options, stack.sizes, stack.axes)
-            cache = tuple(_own_cache(block, layout) * self.widths["state"] for block in stack.blocks)
+            cache = tuple(_own_cache(block, layout, self.widths) for block in stack.blocks)
             self._made[step] = _Made(lower_stack(stack, options), cache)
         return self._made[step]
 
@@ -99,10 +100,11 @@ class Replica(Struct, frozen=True, dict=True):
         made = self._step(step)
         return sum(made.cache[block] for block in self.blocks_of(stage, made.pieces))
 
-    def cache_of_layers(self, step: Packed) -> tuple[float, ...]:
-        """Bytes of the same, layer by layer."""
+    def cache_of_layers(self, step: Packed, stage: int | None = None) -> tuple[float, ...]:
+        """Bytes of the same, layer by layer; None: of all stages."""
         made = self._step(step)
-        return tuple(made.cache[block] for block in made.pieces.layers)
+        blocks = made.pieces.layers if stage is None else self.blocks_of(stage, made.pieces)
+        return tuple(made.cache[block] for block in blocks if block in made.pieces.layers)
 
     def working(self, stage: int, step: Packed) -> float:
         """Most bytes that a block of the stage needs besides, and what goes on to the next one."""

@@ -18,6 +18,7 @@ from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import Kind, load
+from astrarium.workload.model.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -71,12 +72,11 @@ class Cache(Struct, frozen=True):
     """The key-value cache of a model.
 
     `heads` are cached apart, so that tp can divide them. `sight(layer)` is how many tokens a layer looks back (None:
-    all); only layers of equal sight can share a cache. `states`: some layers keep a state of fixed size instead.
+    all; 1: it has a state of fixed size, or nothing); only layers of equal sight can share a cache.
     """
 
     heads: int
     sight: Callable[[int], int | None]
-    states: bool = False
 
 
 class Generation(Struct, frozen=True):
@@ -105,6 +105,8 @@ class Model(Config, frozen=True, kw_only=True):
     unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     notes: Annotated[Sequence[str], Knob("What the import of a Hugging Face config.json assumed, and what it left out."
                                          )] = ()
+    checkpoint: Annotated[Checkpoint | None, Knob("Number formats of the published weights; left out: 16 bits, or not "
+                                                  "known.")] = None
 
     def stack(self, options: Options) -> Stack:
         """The model as blocks of operators, for training or (`options.packed`) a step of inference."""

@@ -11,9 +11,9 @@ are several, end in `.i`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, append, attention, gemm, point
@@ -21,19 +21,48 @@ from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.model.parts import fused
 
-__all__ = ["LayerKind", "Part", "cache_axes", "cache_sizes", "cached_core", "joined", "kv_heads", "packed_scores",
-           "parts_of", "sampler_ops", "sparse", "states_of"]
+__all__ = ["HeadDims", "LayerKind", "Part", "StateFormat", "cache_axes", "cache_sizes", "cached_core", "joined",
+           "kv_heads", "packed_scores", "parts_of", "sampler_ops", "sparse", "state_widths", "states_of"]
 
 KEYS, VALUES = "key_cache", "value_cache"
 
 
+StateFormat = Literal["activations", "fp32"]
+
+
 class LayerKind(NamedTuple):
-    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all), and
-    whether a gated delta net stands in the place of attention."""
+    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all),
+    whether a gated delta net or a Mamba mixer stands in the place of attention, and whether sparse attention has an
+    indexer here or takes the choice of the layer before. `sparse` False: attention to all tokens beside layers of
+    sparse attention. `mixes`, `feeds`: whether there is attention (or what stands in its place), and an FFN or experts;
+    `inner`: size of the FFN (None: the model's). `ratio`: tokens of a compressed entry, where attention is to those."""
 
     moe: bool
     window: int | None
     delta: bool = False
+    indexes: bool = True
+    mamba: bool = False
+    sparse: bool = True
+    mixes: bool = True
+    feeds: bool = True
+    inner: int | None = None
+    ratio: int | None = None
+
+    @property
+    def attends(self) -> bool:
+        """Whether there is attention, with a cache."""
+        return self.mixes and not self.delta and not self.mamba
+
+
+class HeadDims(NamedTuple):
+    """Dims of a layer's key and value heads, and of their keys and values."""
+
+    kv: str = "kv_heads"
+    key: str = "head"
+    value: str = "head"
+
+
+HEADS = HeadDims()
 
 
 def _suffix(kind: LayerKind) -> str:
@@ -74,6 +103,16 @@ def parts_of(options: Options) -> tuple[Part, ...]:
     ends = [(f".{number}", f"_{number}") for number in range(len(steps))] if len(steps) > 1 else [("", "")]
     return tuple(Part(step, *end, packed.fresh if spread else step.fresh)
                  for step, end in zip(steps, ends, strict=True))
+
+
+def state_widths(state_format: StateFormat, convolved: Iterable[str], options: Options) -> Mapping[str, str]:
+    """Roles of the state of a recurrence, and of the last tokens of its convolutions: never the cache's."""
+    if options.packed is None:
+        return MappingProxyType({})
+    role = "stats" if state_format == "fp32" else "activations"
+    tails = {f"{kind}_{name}": "activations" for name in convolved for kind in ("tail", "end")}
+    ends = {f"end{part.name}": role for part in parts_of(options)}
+    return MappingProxyType({"state": role, "end": role, **ends, **tails})
 
 
 def cache_sizes(sight: int | None, options: Options) -> Mapping[str, Size]:
@@ -118,27 +157,34 @@ def cache_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType(found)
 
 
-def states_of(kind: LayerKind) -> Mapping[str, str]:
+def states_of(kind: LayerKind, heads: HeadDims = HEADS) -> Mapping[str, str]:
     """The caches of a layer and their dims."""
-    dims = f"batch ctx{_suffix(kind)} kv_heads head"
-    return MappingProxyType({KEYS: dims, VALUES: dims})
+    dims = f"batch ctx{_suffix(kind)} {heads.kv}"
+    return MappingProxyType({KEYS: f"{dims} {heads.key}", VALUES: f"{dims} {heads.value}"})
 
 
-def cached_core(kind: LayerKind, options: Options, q: str, k: str, *, owner: bool) -> list[Op]:
-    """From queries, and in the layer that owns the cache keys and values, to the heads' outputs `o`."""
-    rows, cache = "[batch,seq.all,kv_heads,head]", f"[batch,ctx{_suffix(kind)},kv_heads,head]"
-    ops = fused("rope", [append(name, f"{source}{rows} -> {state}{cache}") for name, source, state in (
-        ("cache_k", k, KEYS), ("cache_v", "v", VALUES))] if owner else [])
+def cached_core(kind: LayerKind, options: Options, q: str, k: str, heads: HeadDims = HEADS, *,
+                owner: bool, read: int | None = None) -> list[Op]:
+    """From queries, and in the layer that owns the cache keys and values, to the heads' outputs `o`. `read`: of all
+    that is cached, the tokens that a query sees, where an indexer chooses them."""
+    context, kv = f"ctx{_suffix(kind)}", heads.kv
+    ops = fused("rope", [
+        append(name, f"{source}[batch,seq.all,{kv},{size}] -> {state}[batch,{context},{kv},{size}]")
+        for name, source, state, size in (("cache_k", k, KEYS, heads.key), ("cache_v", "v", VALUES, heads.value))
+        ] if owner else [])
+    if read is not None:
+        kind = kind._replace(window=read)
+        context = f"ctx{_suffix(kind)}"
     for each in parts_of(options):
         part = each._replace(fresh=each.fresh and owner)
         if part.fresh:
-            query, seen = "seq", f"[batch,seq.all{part.dim},kv_heads,head]"
-            keys, values = f"{k}{seen}", f"v{seen}"
+            query, seen, keys, values = "seq", "seq.all", k, "v"
         else:
-            query, seen = "seq.all", f"[batch,ctx{_suffix(kind)}{part.dim},kv_heads,head]"
-            keys, values = f"{KEYS}{seen}", f"{VALUES}{seen}"
-        made = f"[batch,{query}{part.dim},heads,head]"
-        ops += joined(part, packed_scores(kind, options, part, f"{q}{made}", keys, values, f"o{made}"))
+            query, seen, keys, values = "seq.all", context, KEYS, VALUES
+        made, seen = f"[batch,{query}{part.dim},heads", f"[batch,{seen}{part.dim},{kv}"
+        ops += joined(part, packed_scores(
+            kind, options, part, f"{q}{made},{heads.key}]", f"{keys}{seen},{heads.key}]",
+            f"{values}{seen},{heads.value}]", f"o{made},{heads.value}]", kv=kv))
     return ops
 
 

@@ -7,7 +7,7 @@ decoders are read in `hugging_face_decoders` and `hugging_face_experts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,108 +15,59 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from astrarium.config import Knob, Problem
-from astrarium.workload.divisors import divides
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, gather, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.base import Cache, Count, Counts, Generation, Model, Split
-from astrarium.workload.model.cached import (
-    LayerKind,
-    cache_axes,
-    cache_sizes,
-    kv_heads,
-    sparse,
-    states_of,
-)
-from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes
+from astrarium.workload.model.base import Cache, Counts, Generation, Model
+from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, sparse, states_of
+from astrarium.workload.model.compressed import Compressed, compressed_axes, compressed_ops, compressed_sizes
+from astrarium.workload.model.decoder_counts import decoder_counts
+from astrarium.workload.model.decoder_rules import FEEDS, MIXERS, decoder_rules, layout_rules
+from astrarium.workload.model.decoder_shape import FullHeads
+from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_ops, delta_sizes, delta_widths
 from astrarium.workload.model.experts import (
     Experts,
     expert_axes,
     expert_ops,
-    expert_rules,
     expert_sizes,
     expert_weights,
     expert_widths,
 )
+from astrarium.workload.model.head_sizes import head_axes, head_dims, head_sizes
 from astrarium.workload.model.heads import head_ops
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Readers
-from astrarium.workload.model.indexer import INDEX_LOSS, Indexer, index_counts, index_sizes
+from astrarium.workload.model.hugging_face_patterns import PATTERNS
+from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_LOSS, INDEX_STATE, Indexer, index_sizes
 from astrarium.workload.model.language_head import language_head
-from astrarium.workload.model.latent import Latent, latent_counts, latent_sizes, latent_states
-from astrarium.workload.model.parameters import ffn_count, linear_count
+from astrarium.workload.model.latent import Latent, latent_sizes, latent_states
+from astrarium.workload.model.mamba_mixer import MambaMixer, mamba_axes, mamba_ops, mamba_sizes, mamba_widths
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, STREAM, block, dropped, ffn, linear, norm
-from astrarium.workload.model.prediction import module_stack, prediction_block
+from astrarium.workload.model.prediction import module_stack, prediction_block, renamed
+from astrarium.workload.model.streams import STREAMS, collapsed, expanded, stream_sizes, with_streams
 
 __all__ = ["Decoder"]
 
-RESIDUAL = f"res{STREAM}"
 STATISTICS = ("index_loss", "q_squares", "k_squares", "d.q_squares", "d.k_squares")
-
-
-def _decoder_rules(model: Decoder) -> Iterator[Problem]:
-    if model.groups > model.heads:
-        yield Problem("kv_heads", f"{model.groups} is more than {model.heads} heads", f"1 to {model.heads}")
-    elif model.heads % model.groups:
-        legal = ", ".join(str(n) for n in range(1, model.heads + 1) if model.heads % n == 0)
-        yield Problem("kv_heads", f"{model.groups} does not divide {model.heads} heads", f"one of {legal}")
-    if model.mla is not None and model.kv_heads is not None:
-        yield Problem("kv_heads", "means nothing with mla", "no kv_heads")
-    if model.mla is not None and model.head_size is not None:
-        yield Problem("head_size", "means nothing with mla", "no head_size")
-    if model.mla is not None and "qkv" in model.biases:
-        yield Problem("biases", "qkv means nothing with mla", "out, mlp or neither")
-    if model.positions == "learned" and model.max_positions is None:
-        yield Problem("max_positions", "is missing", "the length of the learned position table")
-    if model.window is None and model.delta is None and model.full_every:
-        yield Problem("full_every", "means nothing without window or delta", "one of them, or 0")
-    if model.window is not None and model.delta is not None:
-        yield Problem("window", "means nothing with delta", "no window")
-    if model.sparse is not None and (model.mla is None or model.mla.q_rank is None):
-        yield Problem("sparse", "needs mla with q_rank, from which the indexer makes its queries", "both, or neither")
-    if model.sparse is not None and model.window is not None:
-        yield Problem("sparse", "means nothing with window", "one of the two")
-    if model.gated_heads and model.mla is not None:
-        yield Problem("gated_heads", "means nothing with mla", "false")
-    if model.moe is not None and model.moe.dense_layers > model.layers:
-        yield Problem("moe.dense_layers", f"{model.moe.dense_layers} is more than {model.layers} layers",
-                      f"0 to {model.layers}")
-
-
-def _layouts(model: Decoder, split: Split) -> Iterator[Problem]:
-    """What forbids a layout of inference."""
-    if split.pp > model.layers:
-        yield Problem("pp", f"{split.pp} stages of {model.layers} layers", f"at most {model.layers}")
-    if split.ep > 1 and model.moe is None:
-        yield Problem("ep", f"{split.ep}, but the model has no experts", "1")
-    if split.even:
-        yield from _even(model, split)
-
-
-def _even(model: Decoder, split: Split) -> Iterator[Problem]:
-    tp = split.tp
-    yield from divides("tp", tp, model.heads, "heads")
-    if model.mla is None and model.groups % tp and tp % model.groups:
-        yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
-                      f"a divisor or a multiple of {model.groups}")
-    yield from divides("tp", tp, model.ffn, "(ffn)")
-    if model.moe is not None:
-        yield from expert_rules(model.moe.experts, split)
-        yield from divides("moe_tp", split.moe_tp, model.moe.expert_ffn or model.ffn, "(expert_ffn)")
+RESIDUAL = f"res{STREAM}"
 
 
 def _cache(model: Decoder) -> Cache:
-    return Cache(heads=1 if model.mla is not None else model.groups, sight=lambda index: model.layer(index).window,
-                 states=model.delta is not None)
+    def sight(index: int) -> int | None:
+        kind = model.layer(index)
+        window = model.compressed.window if model.compressed else kind.window
+        return window if kind.attends else 1        # a state, or nothing, does not grow
+
+    return Cache(heads=1 if model.mla is not None else model.groups, sight=sight)
 
 
 class Decoder(Model, frozen=True, kw_only=True):
     """A decoder-only transformer. The defaults are LLaMA's; GPT's differ in six fields."""
 
     tag: ClassVar[str] = "decoder"
-    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_decoder_rules,)
-    generation: ClassVar[Generation | None] = Generation(_layouts, _cache, predicts=True)
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (decoder_rules,)
+    generation: ClassVar[Generation | None] = Generation(layout_rules, _cache, predicts=True)
     unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({"seq": None})
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
     d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
@@ -126,7 +77,7 @@ class Decoder(Model, frozen=True, kw_only=True):
     head_size: Annotated[int | None, Knob("Length of a head's vectors; left out: d_model / heads.", ge=1)] = None
     ffn: Annotated[int, Knob("Inner size of the FFN.", ge=1)]
     gated: Annotated[bool, Knob("The FFN has a gate (SwiGLU): three matrices instead of two.")] = True
-    activation: Annotated[Literal["silu", "gelu", "relu"], Knob("Activation of the FFN.")] = "silu"
+    activation: Annotated[Literal["silu", "gelu", "relu", "relu2"], Knob("Activation of the FFN.")] = "silu"
     vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1)]
     tied_embeddings: Annotated[bool, Knob("The head is the embedding, transposed.")] = False
     embedding_norm: Annotated[bool, Knob("A norm behind the embedding (BLOOM).")] = False
@@ -154,6 +105,19 @@ class Decoder(Model, frozen=True, kw_only=True):
     mla: Annotated[Latent | None, Knob("Latent attention; left out: ordinary heads.")] = None
     sparse: Annotated[Indexer | None, Knob("Sparse attention by an indexer; left out: queries see all.")] = None
     moe: Annotated[Experts | None, Knob("Mixture of experts; left out: FFNs.")] = None
+    pattern: Annotated[Sequence[str] | None, Knob(
+        "Kinds of the layers, in order, in place of what other fields say of it: full, window, sparse, delta or mamba; "
+        "ffn or experts; or one of each joined by + (window+experts).")] = None
+    ffns: Annotated[Sequence[int] | None, Knob("Inner size of every layer's FFN; left out: ffn.", ge=1)] = None
+    mamba: Annotated[MambaMixer | None, Knob("Mamba-2 mixer of the layers that pattern says.")] = None
+    full_heads: Annotated[FullHeads | None, Knob("Heads of layers that look at all tokens; left out: as the others."
+                                                 )] = None
+    value_size: Annotated[int | None, Knob("Length of a head's value; left out: head_size.", ge=1)] = None
+    post_norms: Annotated[bool, Knob("Norms also over what attention and FFN give (Gemma).")] = False
+    compressed: Annotated[Compressed | None, Knob("Attention to a window and to compressed tokens; left out: none."
+                                                     )] = None
+    streams: Annotated[int, Knob("Copies of the residual stream, which layers mix (hyper-connections, DeepSeek-V4).",
+                                 ge=1, lt=65)] = 1
     mtp: Annotated[int, Knob("Modules for multi-token prediction (DeepSeek-V3), trained beside the head; inference "
                              "runs one as a draft (speculation.draft: mtp).", ge=0, lt=65)] = 0
 
@@ -177,9 +141,17 @@ class Decoder(Model, frozen=True, kw_only=True):
     def layer(self, index: int) -> LayerKind:
         """What layer `index` (from 0) is."""
         moe = self.moe
+        indexers = None if self.sparse is None else self.sparse.layers
+        indexes, inner = indexers is None or index in indexers, self.ffns[index] if self.ffns else None
+        if self.pattern is not None:
+            words = self.pattern[index].split("+")
+            return LayerKind("experts" in words, self.window if "window" in words else None, "delta" in words, indexes,
+                             "mamba" in words, "sparse" in words, any(word in MIXERS for word in words),
+                             any(word in FEEDS for word in words), inner)
         routed = moe is not None and index >= moe.dense_layers and (index - moe.dense_layers + 1) % moe.every == 0
         full = self.full_every > 0 and (index + 1) % self.full_every == 0
-        return LayerKind(routed, None if full else self.window, self.delta is not None and not full)
+        return LayerKind(routed, None if full else self.window, self.delta is not None and not full, indexes,
+                         inner=inner, ratio=self.compressed.ratios[index] if self.compressed else None)
 
     def ep_units(self) -> int | None:
         """Experts of a layer, which ep divides; None: the model has none."""
@@ -192,9 +164,12 @@ class Decoder(Model, frozen=True, kw_only=True):
         distinct = list(dict.fromkeys(kinds))
         number = {kind: 1 + place for place, kind in enumerate(distinct)}
         head = language_head(options, norm_kind=self.norm, tied=self.tied_embeddings, bias="head" in self.biases,
-                             residual=RESIDUAL if options.engine else "")
+                             residual=RESIDUAL if _engine(self, options) else "")
         layers = tuple(_layer(self, kind, options, owner=owner) for kind, owner in distinct)
-        blocks = (_embedding(self, options), *layers, head)
+        first = _embedding(self, options)
+        if self.streams > 1:
+            first, head = with_streams(first, head)
+        blocks = (first, *layers, head)
         if options.packed is not None:
             blocks = tuple(sparse(block, options.packed.density) for block in blocks)
         last: tuple[int, ...] = (len(blocks) - 1,) if options.packed is None or options.packed.sampled else ()
@@ -204,114 +179,137 @@ class Decoder(Model, frozen=True, kw_only=True):
             last = (*range(len(blocks), len(blocks) + self.mtp), *last)
             blocks += tuple(replace(module, name=f"{module.name}{depth}") for depth in range(1, self.mtp + 1))
         sizes: dict[str, Size] = {
-            "d": self.d_model, "heads": self.heads, "kv_heads": kv_heads(self.groups, options), "head": self.head,
-            "ffn": self.ffn, "vocab": self.vocab, "positions": self.max_positions or 1,
+            "d": self.d_model, "heads": self.heads, **head_sizes(self, options), "ffn": self.ffn,
+            **{f"ffn.{inner}": inner for inner in {*(self.ffns or ())}}, "vocab": self.vocab,
+            "positions": self.max_positions or 1, **mamba_sizes(self.mamba, options),
             **latent_sizes(self.mla, self.d_model), **expert_sizes(self.moe, self.ffn, options),
             **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
-            **delta_sizes(self.delta, options), **index_sizes(self.sparse)}
+            **delta_sizes(self.delta, options), **index_sizes(self.sparse, options), **stream_sizes(self.streams),
+            **compressed_sizes(self.compressed, int(self.head), options)}
         found = Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
-                      {**expert_axes(options), **cache_axes(options), **delta_axes()},
-                      tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+                     {**expert_axes(options), **cache_axes(options), **delta_axes(), **head_axes(options),
+                      **mamba_axes(self.mamba, options), "index_kv": ("tp",), **compressed_axes(),
+                      **{f"ffn.{inner}": ("tp",) for inner in self.ffns or ()}},
+                     tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
         return module_stack(found, self.norm, options) if options.module else found
 
     def counts(self) -> Counts:
         """Parameters by part; a token uses top_k of the routed experts, and no module for prediction."""
-        moe, norm = self.moe, self.d_model * (2 if self.norm == "layer" else 1)
-        kinds = [self.layer(index) for index in range(self.layers)]
-        routed = sum(kind.moe for kind in kinds)
-        mixed = [delta_counts(self.delta, self.d_model) if kind.delta and self.delta else _attention_counts(self)
-                 for kind in kinds]
-        ffn = ffn_count(self.d_model, self.ffn, gated=self.gated, bias="mlp" in self.biases)
-        parts: dict[str, Count] = {
-            "embedding": self.vocab * self.d_model,
-            "positions": (self.max_positions or 0) * self.d_model if self.positions == "learned" else 0,
-            "attention": sum(matrices for matrices, _ in mixed),
-            "ffn": (self.layers - routed) * ffn,
-            "norms": sum(2 * norm + inner for _, inner in mixed) + norm * (2 if self.embedding_norm else 1),
-            "head": linear_count(0 if self.tied_embeddings else self.d_model, self.vocab, "head" in self.biases),
-        }
-        last = kinds[-1]
-        module = sum(mixed[-1]) + 2 * norm + 3 * norm + 2 * self.d_model**2 + (0 if last.moe else ffn)
-        if moe is None:
-            parts["mtp"] = self.mtp * module
-            return parts, parts["mtp"]
-        expert = ffn_count(self.d_model, moe.expert_ffn or self.ffn, gated=self.gated, bias="mlp" in self.biases)
-        experts = (moe.experts + moe.shared_experts) * expert
-        router = moe.experts * (self.d_model + moe.router_bias) + (self.d_model if moe.shared_gate else 0)
-        parts |= {"experts": routed * experts, "router": routed * router,
-                  "mtp": self.mtp * (module + (experts + router if last.moe else 0))}
-        return parts, routed * (moe.experts - moe.top_k) * expert + parts["mtp"]
+        return decoder_counts(self)
 
     @staticmethod
     def readers() -> Readers:
         """Values of `model_type` in a Hugging Face config.json."""
-        return {**DECODERS, **EXPERTS}
+        return {**DECODERS, **EXPERTS, **PATTERNS}
 
 
-def _attention_counts(model: Decoder) -> tuple[Count, Count]:
-    """Parameters of (matrices, norms) of one layer's attention."""
-    if model.mla is not None:
-        matrices, norms = latent_counts(model.mla, model.d_model, model.heads, bias="out" in model.biases)
-        more = (0, 0) if model.sparse is None else index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
-        return matrices + more[0], norms + more[1]
-    query, keys = model.heads * model.head, model.groups * model.head
-    made = query * (2 if model.gated_heads else 1)
-    matrices = linear_count(model.d_model, made + 2 * keys, "qkv" in model.biases) + (model.heads if model.sinks else 0)
-    every: Mapping[str, Count] = {"head": 2 * model.head, "all": query + keys, "none": 0}
-    scales = every[model.qk_norm_scale] if model.qk_norm else 0
-    return matrices + linear_count(query, model.d_model, "out" in model.biases), scales
+def _engine(model: Decoder, options: Options) -> bool:
+    """Whether the stream and what a layer adds to it go on side by side, as in engines."""
+    return options.engine and model.streams == 1
 
 
 def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) -> Block:
-    """Norm, attention, residual; norm, FFN, residual. Engines add a layer's last residual with the next one's norm: the
-    stream and what is added to it go on side by side. `owner`: of layers that share a cache, the one that makes it."""
+    """Norm, attention, residual; norm, FFN, residual; or one of the two. Engines add a layer's last residual with the
+    next one's norm: the stream and what is added to it go on side by side. `owner`: of layers that share a cache, the
+    one that makes it."""
     ops: list[Op] = []
     weights: dict[str, str] = {}
     states: dict[str, str] = {}
-    stream, summed, beside = ("sum", "res", RESIDUAL) if options.engine else ("x", "r", "")
-    if options.engine:
-        ops.append(add("residual", f"x{STREAM} + {RESIDUAL} -> sum{STREAM}"))
-    ops.append(norm(model.norm, "norm1", stream, "h", weights))
-    ops += _mixer(model, kind, options, weights, states, owner=owner)
-    kept = dropped(options, ops, "a", "dropout1")
-    source = stream if model.parallel else summed
-    ops.append(add("residual1", f"{stream}{STREAM} + {kept}{STREAM} -> {summed}{STREAM}"))
-    ops.append(norm(model.norm, "norm2", source, "g", weights))
-    inner: dict[str, Any] = {"gated": model.gated, "activation": model.activation, "bias": "mlp" in model.biases}
-    ops += expert_ops(model.moe, options, weights, **inner) if kind.moe and model.moe else ffn(weights, **inner)
-    kept = dropped(options, ops, "f", "dropout2")
-    if not options.engine:
-        ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
-    found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
-                  end=f"{kept if options.engine else 'y'}{STREAM}", memory=beside, takes=options.engine,
-                  gives=options.engine, widths={"choice": "index", "chosen": "index",
-                                                **dict.fromkeys(STATISTICS, "stats"), **expert_widths(options)})
-    learns = model.sparse is not None and options.packed is None and not kind.delta
+    engine, several, both = _engine(model, options), model.streams > 1, kind.mixes and kind.feeds
+    stream, middle, end = ("sum" if both else "res", "res", "") if engine else ("x", "r" if kind.mixes else "x", "y")
+    if engine:
+        ops.append(add("residual", f"x{STREAM} + {RESIDUAL} -> {stream}{STREAM}"))
+    if kind.mixes:
+        ops += collapsed("streams1", stream, "x1", weights) if several else []
+        ops.append(norm(model.norm, "norm1", "x1" if several else stream, "h", weights))
+        ops += _mixer(model, kind, options, weights, states, owner=owner)
+    mixer = frozenset(weights)
+    if kind.mixes:
+        kept = dropped(options, ops, _post_norm(model, ops, "a", "post_norm1", weights), "dropout1")
+        ops += [_joined(model, "1", stream, kept, middle if kind.feeds else end)] if kind.feeds or end else []
+    if kind.feeds:
+        ops += collapsed("streams2", middle, "r1", weights) if several else []
+        ops.append(norm(model.norm, "norm2", "r1" if several else stream if model.parallel else middle, "g", weights))
+        ops += _feed(model, kind, options, weights, middle)
+        kept = dropped(options, ops, _post_norm(model, ops, "f", "post_norm2", weights), "dropout2")
+        ops += [_joined(model, "2", middle, kept, end)] if end else []
+    found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights), attention=mixer,
+                  start=f"x{STREAMS if several else STREAM}", end=f"{end or kept}{STREAMS if several else STREAM}",
+                  memory=RESIDUAL if engine else "", takes=engine, gives=engine, widths=_widths(model, kind, options))
+    learns = model.sparse is not None and options.packed is None and kind.attends and kind.sparse and kind.indexes
     return replace(found, losses=(INDEX_LOSS,)) if learns else found
+
+
+def _widths(model: Decoder, kind: LayerKind, options: Options) -> Mapping[str, str]:
+    """Roles of tensors that are not those of their kinds."""
+    return {"choice": "index", "chosen": "index", **dict.fromkeys(STATISTICS, "stats"), **expert_widths(options),
+            **(delta_widths(model.delta, options) if kind.delta and model.delta else {}),
+            **(mamba_widths(model.mamba, options) if kind.mamba and model.mamba else {})}
+
+
+def _joined(model: Decoder, number: str, stream: str, kept: str, target: str) -> Op:
+    """The stream with what a part of the layer adds to it."""
+    if model.streams > 1:
+        return expanded(f"streams{number}", kept, stream, target, model.streams)
+    return add(f"residual{number}", f"{stream}{STREAM} + {kept}{STREAM} -> {target}{STREAM}")
+
+
+def _post_norm(model: Decoder, ops: list[Op], tensor: str, name: str, weights: dict[str, str]) -> str:
+    """The tensor behind a norm, where the model has it there."""
+    if not model.post_norms:
+        return tensor
+    ops.append(norm(model.norm, name, tensor, f"{tensor}n", weights))
+    return f"{tensor}n"
+
+
+def _feed(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str], source: str) -> list[Op]:
+    """From the norm's output g to f: an FFN, experts, or both side by side, experts from a norm of the stream."""
+    inner: dict[str, Any] = {"gated": model.gated, "activation": model.activation, "bias": "mlp" in model.biases}
+    size = "ffn" if kind.inner is None else f"ffn.{kind.inner}"
+    if not (kind.moe and model.moe):
+        return ffn(weights, **inner, inner=f"[batch,seq,{size}]", matrix=f"d,{size}")
+    if not model.moe.beside_ffn:
+        return expert_ops(model.moe, options, weights, **inner)
+    ops = ffn(weights, **inner, result=f"fd{INSIDE}", inner=f"[batch,seq,{size}]", matrix=f"d,{size}")
+    ops += [norm(model.norm, "post_norm_ffn", "fd", "fdn", weights),
+            norm(model.norm, "norm_experts", source, "ge", weights)]
+    weights |= {"router_scale": "d", "expert_scale": "experts.router"}
+    ops += [renamed(op, {"g": "ge", "f": "fe"}) for op in expert_ops(model.moe, options, weights, **inner)]
+    ops.append(norm(model.norm, "post_norm_experts", "fe", "fen", weights))
+    return [*ops, add("side_by_side", f"fdn{STREAM} + fen{STREAM} -> f{STREAM}")]
 
 
 def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str], states: dict[str, str], *,
            owner: bool) -> list[Op]:
-    """From h to what the layer adds to the stream, a: a delta net, or attention."""
+    """From h to what the layer adds to the stream, a: attention, a delta net or a Mamba mixer."""
     if kind.delta and model.delta:
         ops, heads, size, result = delta_ops(model.delta, options, weights, states), "v_heads", "v_size", "o"
+    elif kind.mamba and model.mamba:
+        ops, heads, size, result = mamba_ops(model.mamba, options, weights, states), "m_heads", "p", "w"
+    elif model.compressed is not None:
+        ops = compressed_ops(model.compressed, kind.ratio or 0, model.rotary_share, options, weights, states)
+        heads, size, result = "out_groups", "out_rank", "low"
     else:
-        ops, heads, size, result = head_ops(model, kind, options, weights, owner=owner), "heads", "head", "o"
-        size = size if model.mla is None else "v_size"
+        ops, heads, result = head_ops(model, kind, options, weights, owner=owner), "heads", "o"
+        size = head_dims(model, kind).value if model.mla is None else "v_size"
         if model.gated_heads:
             dims, result = f"[batch,seq,{heads},{size}]", "og"
             ops.insert(0, linear("head_gate", f"h{INSIDE}", f"d,{heads},{size}", f"hg{dims}", weights,
                                  bias="qkv" in model.biases))
             ops.append(point("gated", f"o{dims} + hg{dims} -> og{dims}", ACTIVATION["silu"]))
         if options.packed is not None:
-            states |= latent_states(kind, model.sparse) if model.mla else states_of(kind)
+            states |= latent_states(kind, model.sparse) if model.mla else states_of(kind, head_dims(model, kind))
+            if model.sparse is not None and kind.sparse and not model.mla:
+                states[INDEX_CACHE] = INDEX_STATE
     return [*ops, linear("out", f"{result}[batch,seq,{heads},{size}]", f"{heads},{size},d", f"a{INSIDE}", weights,
-                         bias="out" in model.biases and not kind.delta)]
+                         bias="out" in model.biases and kind.attends)]
 
 
 def _name(kind: LayerKind, owner: bool) -> str:
+    ratio = [] if kind.ratio is None else [f"compressed{kind.ratio}"]
     return "_".join([*([] if owner else ["sharing"]), *(["window"] if kind.window is not None else []),
-                     *(["delta"] if kind.delta else []),
+                     *(["delta"] if kind.delta else []), *(["mamba"] if kind.mamba else []), *ratio,
+                     *([] if kind.mixes else ["feed"]), *([] if kind.indexes else ["choice_sharing"]),
                      *(["expert"] if kind.moe else []), "layer"])
 
 

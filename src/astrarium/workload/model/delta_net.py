@@ -16,10 +16,10 @@ from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Cost, Costs, Measures, Op, append, point, scan
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.cached import Part, joined, parts_of
+from astrarium.workload.model.cached import Part, StateFormat, joined, parts_of, state_widths
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
 
-__all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes"]
+__all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes", "delta_widths"]
 
 UPDATE = 7.0        # FLOPs per number of a state and token: decay, S k, its difference from v by k^T added, S q
 UNIT = 3.0          # FLOPs per number: a vector divided by its length
@@ -42,6 +42,7 @@ class DeltaNet(Config, frozen=True, kw_only=True):
     value_size: Annotated[int, Knob("Length of a value.", ge=1)]
     convolution: Annotated[int, Knob("Width of the causal convolution over queries, keys and values.", ge=1)] = 4
     chunk: Annotated[int, Knob("Tokens of a chunk: inside, all pairs; between, the state.", ge=1)] = 64
+    state_format: Annotated[StateFormat, Knob("Format of the state in inference.")] = "activations"
 
 
 def delta_counts(delta_net: DeltaNet, d_model: int) -> tuple[int, int]:
@@ -49,6 +50,11 @@ def delta_counts(delta_net: DeltaNet, d_model: int) -> tuple[int, int]:
     keys, values = delta_net.key_heads * delta_net.key_size, delta_net.value_heads * delta_net.value_size
     matrices = d_model * (2 * keys + 2 * values + 2 * delta_net.value_heads) + values * d_model
     return matrices + delta_net.convolution * (2 * keys + values) + 2 * delta_net.value_heads, delta_net.value_size
+
+
+def delta_widths(delta_net: DeltaNet, options: Options) -> Mapping[str, str]:
+    """Roles of what a sequence keeps: its state, and the last tokens of the convolution."""
+    return state_widths(delta_net.state_format, "qkv", options)
 
 
 def delta_sizes(delta_net: DeltaNet | None, options: Options) -> Mapping[str, Size]:
@@ -126,10 +132,10 @@ def _advanced(chunk: int, part: Part) -> list[Op]:
     dims = f"[batch,sequences{part.dim},v_heads,k_size,v_size]"
     state, end = f"state{dims}", f"end{part.name}{dims}"
     if not part.fresh and all(each.new == 1 for each in part.step.parts):
-        made = point(f"update{part.name}", f"{' + '.join([*inputs, state])} -> {result} + {end}", UPDATE)
+        made = scan(f"update{part.name}", f"{' * '.join([*inputs, state])} -> {result} * {end}", UPDATES)
     else:
         before = [] if part.fresh else [state]
-        made = scan(f"delta{part.name}", f"{' * '.join([*inputs, *before])} -> {result} * {end}", DELTA, chunk)
+        made = scan(f"delta{part.name}", f"{' * '.join([*inputs, *before])} -> {result} * {end}", CHUNKS, chunk)
     return [*joined(part, [made]), append(f"keep_state{part.name}", f"{end} -> {state}")]
 
 
@@ -155,4 +161,17 @@ def _delta_backward_cost(op: Op, layout: Measures) -> Cost:
     return Cost(product + 2 * rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
 
 
+def _update_cost(op: Op, layout: Measures) -> Cost:
+    """Of single tokens."""
+    return Cost(UPDATE * layout.elements(op.outputs[1].dims))
+
+
+def _delta_shape(op: Op, layout: Measures) -> tuple[float, ...]:
+    """(sequences, value heads, tokens of a sequence, length of a key, of a value) of a step of inference."""
+    _, sequences, heads, key, value = (layout.local(dim) for dim in op.outputs[1].dims)
+    return sequences, heads, layout.local(op.inputs[2].dims[1]) / sequences, key, value
+
+
 DELTA = Costs(_delta_cost, _delta_backward_cost)
+CHUNKS = Costs(_delta_cost, _delta_backward_cost, _delta_shape)
+UPDATES = Costs(_update_cost, _delta_backward_cost, _delta_shape)

@@ -30,7 +30,7 @@ __all__ = ["Experts", "expert_axes", "expert_ops", "expert_rules", "expert_sizes
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
-SENT = "[batch.moe,seq.moe,d]"
+SENT = "[batch.moe,seq.moe"
 
 
 def _top_k(moe: Experts) -> Iterator[Problem]:
@@ -51,6 +51,12 @@ class Experts(Config, frozen=True, kw_only=True):
     shared_experts: Annotated[int, Knob("Experts of the same size that every token goes to.", ge=0)] = 0
     dense_layers: Annotated[int, Knob("Layers at the start that keep the FFN.", ge=0)] = 0
     every: Annotated[int, Knob("After those, every k-th layer has experts (2: the 2nd, 4th, ...).", ge=1)] = 1
+    shared_ffn: Annotated[int | None, Knob("Inner size of one shared expert; left out: expert_ffn.", ge=1)] = None
+    latent: Annotated[int | None, Knob("Routed experts take and give vectors of this length, which two matrices make "
+                                       "of a token's and back (Nemotron-3's latent experts); left out: d_model.",
+                                       ge=1)] = None
+    beside_ffn: Annotated[bool, Knob("Layers with experts have the FFN, too, each with its own norms (Gemma 4).")
+                          ] = False
     shared_gate: Annotated[bool, Knob("A learned gate, one number per token, over what shared experts give.")] = False
     router: Annotated[Literal["softmax", "sigmoid"], Knob("What scores become weights.")] = "softmax"
     router_bias: Annotated[bool, Knob("A learned offset per expert in the choice of experts.")] = False
@@ -110,7 +116,7 @@ def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mappin
     return MappingProxyType({
         "rows": rows, "rows.src": rows * sent, "rows.ep": rows * sent, "experts": experts,
         "experts.router": moe.experts, "experts.hit": hit, "top_k": moe.top_k, "expert_ffn": inner,
-        "shared_ffn": moe.shared_experts * inner, "gate": 1})
+        "shared_ffn": moe.shared_experts * (moe.shared_ffn or inner), "gate": 1, "expert_d": moe.latent or 1})
 
 
 def _destinations(moe: Experts, ranks: int) -> float:
@@ -158,24 +164,34 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
         weights["router_bias"] = "experts.router"
         chosen += " + router_bias[experts.router]"
     ops.append(point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False))
-    sent, picked, shares = "g", "choice[batch,seq.moe,top_k]", "probs[batch,seq.moe,experts.router]"
+    wide, sent, picked = "d", "g", "choice[batch,seq.moe,top_k]"
+    shares = "probs[batch,seq.moe,experts.router]"
+    if moe.latent:
+        wide, sent = "expert_d", "gl"
+        ops.append(linear("latent_down", f"g{STREAM}", "d,expert_d", "gl[batch,seq.res,expert_d]", weights, bias=False))
     if options.gathers_tokens:      # choices and their weights travel with the tokens
+        made = f"[batch,seq.res,{wide}]"
+        ops.append(point("send", f"choice[batch,seq.res,top_k] + {sent}{made} -> gs{made}", 0))
         sent, picked, shares = "gs", "picked[batch.moe,seq.moe,top_k]", "shares[batch.moe,seq.moe,top_k]"
-        ops.append(point("send", f"choice[batch,seq.res,top_k] + g{STREAM} -> gs{STREAM}", 0))
     sent_apart = options.experts > 1 and not options.gathers_tokens     # by kernels that permute and add up, too
-    permute = point("permute", f"{picked} + {sent}{SENT} -> b[experts.src,rows.src,d]", 0, saves="index", linear=True)
-    sort = point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing", linear=True)
+    permute = point("permute", f"{picked} + {sent}{SENT},{wide}] -> b[experts.src,rows.src,{wide}]", 0, saves="index",
+                    linear=True)
+    sort = point("sort", f"b[experts,rows.ep,{wide}] -> e[experts,rows.ep,{wide}]", 0, saves="nothing", linear=True)
     inner = ffn(weights, gated=gated, activation=activation, bias=bias,
-                source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
-                matrix="experts,d,expert_ffn", prefix=_PREFIX)
+                source=f"e[experts,rows,{wide}]", result=f"be[experts,rows,{wide}]", inner="[experts,rows,expert_ffn]",
+                matrix=f"experts,{wide},expert_ffn", prefix=_PREFIX)
     layer = [sort, *(inner if options.packed is None else [_of_the_hit(op, weights) for op in inner])]
     if options.sends_once:
-        layer.append(point("collect", "be[experts,rows,d] -> bc[experts,rows.ep,d]", 1, saves="nothing", linear=True))
-    back = "bc" if options.sends_once else "be"
-    combine = point("combine", f"{back}[experts.src,rows.src,d] + {shares} -> {result}{SENT}", 2, saves="nothing",
-                    linear=True)
+        layer.append(point("collect", f"be[experts,rows,{wide}] -> bc[experts,rows.ep,{wide}]", 1, saves="nothing",
+                           linear=True))
+    back, made = "bc" if options.sends_once else "be", "fl" if moe.latent else result
+    combine = point("combine", f"{back}[experts.src,rows.src,{wide}] + {shares} -> {made}{SENT},{wide}]", 2,
+                    saves="nothing", linear=True)
     layer = [permute._replace(view=sent_apart), *layer, combine._replace(view=sent_apart)]
     ops += [op._replace(fused=EXPERTS, spread=_spread(moe, options)) for op in layer]
+    if moe.latent:      # of partial sums over tp: one all_reduce behind it and the shared experts
+        ops.append(linear("latent_up", "fl[batch,seq.res,expert_d]", "expert_d,d", f"{result}{STREAM}", weights,
+                          bias=False)._replace(linear=options.packed is not None))
     return ops + _shared(moe, options, weights, gated=gated, activation=activation, bias=bias)
 
 

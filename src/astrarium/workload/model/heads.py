@@ -2,79 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
 from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, point
 from astrarium.workload.model.cached import LayerKind, cached_core
-from astrarium.workload.model.indexer import Indexer
-from astrarium.workload.model.latent import Latent, latent_heads
+from astrarium.workload.model.decoder_shape import Shape
+from astrarium.workload.model.head_sizes import head_dims, sizes_of
+from astrarium.workload.model.indexer import block_ops
+from astrarium.workload.model.latent import latent_heads
 from astrarium.workload.model.parts import INSIDE, NORM, core, fused, linear
 
-__all__ = ["Attending", "head_ops"]
+__all__ = ["head_ops"]
 
 
-class Attending(Protocol):
-    """What attention asks of a decoder: fields of Decoder."""
-
-    @property
-    def mla(self) -> Latent | None: ...
-    @property
-    def sparse(self) -> Indexer | None: ...
-    @property
-    def biases(self) -> Sequence[str]: ...
-    @property
-    def qk_norm(self) -> bool: ...
-    @property
-    def qk_norm_scale(self) -> str: ...
-    @property
-    def positions(self) -> str: ...
-    @property
-    def rotary_share(self) -> float: ...
-    @property
-    def sinks(self) -> bool: ...
-    @property
-    def window_kind(self) -> str: ...
-
-
-def head_ops(model: Attending, kind: LayerKind, options: Options, weights: dict[str, str], *, owner: bool) -> list[Op]:
+def head_ops(model: Shape, kind: LayerKind, options: Options, weights: dict[str, str], *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o."""
     if model.mla is not None:
         return latent_heads(model.mla, model.sparse, kind, options, weights, _work(model, kind, options), owner=owner)
-    bias = "qkv" in model.biases
-    made = (("q", "heads"), ("k", "kv_heads"), ("v", "kv_heads")) if owner else (("q", "heads"),)
-    ops = [linear(name, f"h{INSIDE}", f"d,{heads},head", f"{name}[batch,seq,{heads},head]", weights, bias=bias)
-           for name, heads in made]
+    bias, heads, sizes = "qkv" in model.biases, head_dims(model, kind), sizes_of(model, kind)
+    made = (("q", "heads", heads.key), ("k", heads.kv, heads.key), ("v", heads.kv, heads.value))
+    ops = [linear(name, f"h{INSIDE}", f"d,{count},{size}", f"{name}[batch,seq,{count},{size}]", weights, bias=bias)
+           for name, count, size in made[:1 if not owner else 3 if sizes.projected else 2]]
     names = {"q": "q", "k": "k"}
     turned: list[Op] = []
-    for name, heads in made[:2]:
-        dims = f"[batch,seq,{heads},head]"
+    if owner and not sizes.projected:
+        dims = f"[batch,seq,{heads.kv},{heads.key}]"
+        turned.append(point("values", f"k{dims} -> v{dims}", NORM["rms"] - 1))
+    for name, count, size in made[:2 if owner else 1]:
+        dims = f"[batch,seq,{count},{size}]"
         if model.qk_norm:
-            *squares, normed = _head_norm(model, options, name, heads, weights)
+            *squares, normed = _head_norm(model, options, name, (count, size), weights)
             ops, turned, names[name] = ops + squares, [*turned, normed], f"{name}n"
         if model.positions == "rotary":     # two products and a sum; nothing but angles is needed for backward
             turned.append(point(f"rope_{name}", f"{names[name]}{dims} -> {name}r{dims}", 3 * model.rotary_share,
                                 saves="nothing"))
             names[name] = f"{name}r"
     ops += fused("rope", turned)
-    q, k = names["q"], names["k"]
-    if model.sinks:
+    if sizes.sinks:
         weights["sinks"] = "heads"
+    blocks = model.sparse if kind.sparse else None
+    if blocks is not None and owner:
+        ops += block_ops(options, weights)
     if options.packed is not None:
         _one_chunk(model, kind, options)
-        return ops + cached_core(kind, options, q, k, owner=owner)
-    return ops + core(options, _work(model, kind, options), q=q, k=k, sinks="sinks" if model.sinks else "")
+        return ops + cached_core(kind, options, names["q"], names["k"], heads, owner=owner,
+                                 read=None if blocks is None else blocks.top_k)
+    return ops + core(options, _work(model, kind, options), q=names["q"], k=names["k"], kv=heads.kv,
+                      sizes=(heads.key, heads.value), sinks="sinks" if sizes.sinks else "")
 
 
-def _head_norm(model: Attending, options: Options, name: str, heads: str, weights: dict[str, str]) -> list[Op]:
+def _head_norm(model: Shape, options: Options, name: str, dim: tuple[str, str],
+               weights: dict[str, str]) -> list[Op]:
     """A norm over each head's vector, or over all heads' (`all`: ranks of tp then sum up its squares, a number of fp32
     a token: vLLM, SGLang), with the scale that the model has."""
-    dims, scale = f"[batch,seq,{heads},head]", f"{name}_scale"
+    dims, scale = f"[batch,seq,{','.join(dim)}]", f"{name}_scale"
     if model.qk_norm_scale == "none":
         return [point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)]
-    own = "head" if model.qk_norm_scale == "head" else f"{heads},head"
+    own = dim[1] if model.qk_norm_scale == "head" else ",".join(dim)
     weights[scale] = own.replace(",", " ")
     if model.qk_norm_scale == "head" or options.degrees.get("tp", 1) == 1:
         return [point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])]
@@ -83,7 +67,7 @@ def _head_norm(model: Attending, options: Options, name: str, heads: str, weight
             point(f"{name}_norm", f"{name}{dims} + {squares} + {scale}[{own}] -> {name}n{dims}", NORM["rms"] - 2)]
 
 
-def _one_chunk(model: Attending, kind: LayerKind, options: Options) -> None:
+def _one_chunk(model: Shape, kind: LayerKind, options: Options) -> None:
     """Refuse chunked attention over more than one chunk: how much of the last one is cached would depend on the place.
     """
     packed = options.packed
@@ -93,10 +77,10 @@ def _one_chunk(model: Attending, kind: LayerKind, options: Options) -> None:
                                "not modelled", expected=f"at most {kind.window} tokens (one chunk)")
 
 
-def _work(model: Attending, kind: LayerKind, options: Options) -> float:
+def _work(model: Shape, kind: LayerKind, options: Options) -> float:
     """Share of all scores that is computed: all (`full`), or what the mask leaves (`skip`)."""
     seq = options.seq
-    sight = kind.window or (seq if model.sparse is None else model.sparse.top_k)
+    sight = kind.window or (model.sparse.top_k if model.sparse is not None and kind.sparse else seq)
     window = min(sight, seq)
     if options.mask == "full":
         return window / seq

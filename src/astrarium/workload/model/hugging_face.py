@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from astrarium.config import ConfigError
@@ -18,13 +19,18 @@ from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import load, names
 from astrarium.workload.model.hugging_face_keys import Keys, Reader
 from astrarium.workload.model.hugging_face_notes import notes_of
+from astrarium.workload.model.hugging_face_quantised import quantised
 
 if TYPE_CHECKING:
     from astrarium.workload.model.base import Model
 
 __all__ = ["LARGEST", "from_mapping", "read_config", "readers"]
 
-LARGEST = 1 << 20  # bytes of a config.json: published ones have a few thousand
+UNMODELLED: Mapping[str, str] = MappingProxyType({
+    "kimi_k3": "a residual that attends to earlier layers (attn_res_block_size), and Kimi delta attention "
+               "(linear_attn_config)"})
+"""Values of `model_type` that are known, and what their models have that no family here has."""
+LARGEST = 1 << 24  # bytes of a config.json: one that lists the format of every module has 4 MB
 
 
 def readers() -> Mapping[str, tuple[type[Model], Reader]]:
@@ -45,6 +51,22 @@ def readers() -> Mapping[str, tuple[type[Model], Reader]]:
 def read_config(path: str | os.PathLike[str]) -> Model:
     """The model that a config.json describes. Raises InputError with the file and the key."""
     name = os.fspath(path)
+    plain, beside = _decoded(name), _beside(name)
+    if isinstance(plain, dict) and "quantization_config" not in plain and os.path.isfile(beside):
+        found = _decoded(beside)
+        config = found.get("quantization") if isinstance(found, dict) else None
+        plain = {**plain, "quantization_config": config}
+    return from_mapping(plain, name)
+
+
+def _beside(name: str) -> str:
+    """The file in which NVIDIA's ModelOpt says the formats of a checkpoint."""
+    folder, file = os.path.split(name)
+    return os.path.join(folder, file.removesuffix("config.json") + "hf_quant_config.json")
+
+
+def _decoded(name: str) -> object:
+    """The content of a file of JSON. Raises InputError."""
     try:
         with open(name, "rb") as stream:
             data = stream.read(LARGEST + 1)
@@ -54,25 +76,33 @@ def read_config(path: str | os.PathLike[str]) -> Model:
     if len(data) > LARGEST:
         raise InputError(name, f"is larger than {LARGEST} bytes", expected="a config.json")
     try:
-        plain = json.loads(data.decode("utf-8-sig"))
+        found: object = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
         raise InputError(name, f"is not JSON ({reason})", expected="a config.json") from None
-    return from_mapping(plain, name)
+    return found
 
 
 def from_mapping(plain: object, name: str = "config.json") -> Model:
     """The model that the decoded content of a config.json describes; `name` stands in messages. Raises InputError."""
     if not isinstance(plain, dict):
         raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
+    if "peft_type" in plain:
+        raise UnsupportedError(f"{name}: peft_type", f"adapters ({shown(plain['peft_type'])}) have no model here",
+                               expected="the config.json of the model that they adapt")
     keys = Keys(plain, name)
     kind, known = keys.text("model_type"), readers()
+    if kind in UNMODELLED:
+        raise UnsupportedError(f"{name}: model_type", f"{kind!r} has no model here: {UNMODELLED[kind]}",
+                               expected="a family without them: " + ", ".join(known))
     if kind not in known:
         raise UnsupportedError(f"{name}: model_type", f"{kind[:60]!r} has no family here",
                                expected="one of " + ", ".join(known), did_you_mean=nearest(kind, known))
     family, reader = known[kind]
     try:
-        return family(**reader(keys), notes=notes_of(keys))
+        fields = reader(keys)
+        checkpoint, said = quantised(plain, fields.get("layers", 0))
+        return family(**fields, notes=(*notes_of(keys), *said), checkpoint=checkpoint)
     except ConfigError as error:
         first = error.problems[0]
         raise InputError(f"{name}: {first.path.partition('.')[2]}", first.message, expected=first.expected) from None

@@ -64,6 +64,12 @@ def _qwen2(keys: Keys) -> Fields:
     return {**grouped(keys), "head_size": None, "biases": ("qkv",)}
 
 
+def _mimo(keys: Keys) -> Fields:
+    """Qwen2 with a size of heads and a module for prediction."""
+    keys.only("attention_bias", True)
+    return {**_qwen2(keys), "head_size": keys.maybe("head_dim"), "mtp": prediction(keys)}
+
+
 def _qwen3(keys: Keys) -> Fields:
     keys.only("use_sliding_window", False)
     keys.unused("sliding_window", "layer_types")
@@ -158,6 +164,7 @@ def _bloom(keys: Keys) -> Fields:
 
 DECODERS: Readers = MappingProxyType({
     "llama": _llama, "mistral": _mistral, "mixtral": _mixtral, "phi3": _phi3, "gemma": _gemma, "qwen2": _qwen2,
-    "qwen3": _qwen3, "qwen3_moe": _qwen3_moe, "deepseek_v2": _deepseek_v2, "deepseek_v3": _deepseek_v3, "gpt2": _gpt2,
+    "qwen3": _qwen3, "qwen3_moe": _qwen3_moe, "qwen3_vl_text": _qwen3, "qwen3_vl_moe_text": _qwen3_moe, "mimo": _mimo,
+    "deepseek_v2": _deepseek_v2, "deepseek_v3": _deepseek_v3, "gpt2": _gpt2,
     "gpt_neox": _gpt_neox, "opt": _opt, "bloom": _bloom,
 })

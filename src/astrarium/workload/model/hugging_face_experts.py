@@ -8,15 +8,16 @@ from typing import Any
 
 from astrarium.config.coerce import shown
 from astrarium.errors import UnsupportedError
+from astrarium.workload.model.cached import StateFormat
 from astrarium.workload.model.delta_net import DeltaNet
 from astrarium.workload.model.experts import Experts
-from astrarium.workload.model.hugging_face_decoders import common, deepseek, grouped, prediction
+from astrarium.workload.model.hugging_face_decoders import DECODERS, common, deepseek, grouped, prediction
 from astrarium.workload.model.hugging_face_keys import Fields, Keys, Reader, Readers
 from astrarium.workload.model.hugging_face_notes import unread
 from astrarium.workload.model.indexer import Indexer
 from astrarium.workload.model.latent import Latent
 
-__all__ = ["EXPERTS"]
+__all__ = ["EXPERTS", "state_format", "within"]
 
 
 def _refuse(keys: Keys, key: str, what: str, expected: str) -> UnsupportedError:
@@ -79,7 +80,7 @@ def _no_rope(keys: Keys, layers: int) -> int:
     return _every(keys, layers, "full_attention", "chunked_attention", every)
 
 
-def _within(read: Reader) -> Reader:
+def within(read: Reader) -> Reader:
     """A file with a vision tower around the language model, which is behind text_config."""
     def reader(keys: Keys) -> Fields:
         inner = keys.inner("text_config")
@@ -93,11 +94,20 @@ def _within(read: Reader) -> Reader:
     return reader
 
 
+def state_format(keys: Keys) -> StateFormat:
+    """Of the state of a recurrence; where the file says nothing, engines keep it as activations."""
+    for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
+        keys.only(key, None, "float32", "bfloat16")
+        if keys.plain.get(key) == "float32":
+            return "fp32"
+    return "activations"
+
+
 def _delta(keys: Keys) -> DeltaNet:
     return DeltaNet(key_heads=keys.whole("linear_num_key_heads", 16), key_size=keys.whole("linear_key_head_dim", 128),
                     value_heads=keys.whole("linear_num_value_heads", 32),
                     value_size=keys.whole("linear_value_head_dim", 128),
-                    convolution=keys.whole("linear_conv_kernel_dim", 4))
+                    convolution=keys.whole("linear_conv_kernel_dim", 4), state_format=state_format(keys))
 
 
 def _hybrid(keys: Keys) -> Fields:
@@ -169,15 +179,11 @@ def _kimi_k2(keys: Keys) -> Fields:
 def _sparse(keys: Keys) -> Fields:
     """DeepSeek-V3.2 and GLM-5: latent attention, of which an indexer chooses the tokens."""
     keys.only("attention_bias", False)
-    for key in ("index_topk_freq", "index_topk_pattern"):
-        keys.only(key, None, 1)
-    if any(kind != "full" for kind in keys.listed("indexer_types")):
-        raise _refuse(keys, "indexer_types", "layers that share an indexer", "full in every layer")
     mla = Latent(q_rank=keys.whole("q_lora_rank"), kv_rank=keys.whole("kv_lora_rank"),
                  nope_size=keys.whole("qk_nope_head_dim"), rope_size=keys.whole("qk_rope_head_dim"),
                  v_size=keys.whole("v_head_dim"))
     sparse = Indexer(heads=keys.whole("index_n_heads"), head_size=keys.whole("index_head_dim"),
-                     top_k=keys.whole("index_topk"))
+                     top_k=keys.whole("index_topk"), layers=_indexers(keys))
     dense = keys.whole("first_k_dense_replace")
     if keys.has("mlp_layer_types") and list(keys.listed("mlp_layer_types")) != [
             "sparse" if index >= dense else "dense" for index in range(keys.whole("num_hidden_layers"))]:
@@ -188,10 +194,25 @@ def _sparse(keys: Keys) -> Fields:
     return {**common(keys), "mla": mla, "sparse": sparse, "moe": _routed(keys), "mtp": prediction(keys)}
 
 
+def _indexers(keys: Keys) -> tuple[int, ...] | None:
+    """Layers with an indexer where some take the choice of one before them; None: every layer has one."""
+    kinds = keys.listed("indexer_types")
+    keys.unused("index_skip_topk_offset", "index_share_for_mtp_iteration", "indexer_rope_interleave")
+    if not kinds:
+        for key in ("index_topk_freq", "index_topk_pattern"):
+            keys.only(key, None, 1)
+    keys.unused("index_topk_freq", "index_topk_pattern")
+    odd = any(kind not in ("full", "shared") for kind in kinds)
+    if odd or len(kinds) not in (0, keys.whole("num_hidden_layers")):
+        raise _refuse(keys, "indexer_types", shown(list(kinds)[:6]), "full or shared, of every layer")
+    return tuple(index for index, kind in enumerate(kinds) if kind == "full") if "shared" in kinds else None
+
+
 EXPERTS: Readers = MappingProxyType({
-    "gpt_oss": _gpt_oss, "llama4_text": _llama4_text, "llama4": _within(_llama4_text), "qwen3_next": _qwen3_hybrid_moe,
-    "qwen3_5_text": _qwen3_5, "qwen3_5": _within(_qwen3_5), "qwen3_5_moe_text": _qwen3_hybrid_moe,
-    "qwen3_5_moe": _within(_qwen3_hybrid_moe), "minimax_m2": _minimax_m2, "glm4_moe": _glm4_moe, "kimi_k2": _kimi_k2,
-    "kimi_k25": _within(_kimi_k2),
-    "deepseek_v32": _sparse, "glm_moe_dsa": _sparse,
+    "gpt_oss": _gpt_oss, "llama4_text": _llama4_text, "llama4": within(_llama4_text), "qwen3_next": _qwen3_hybrid_moe,
+    "qwen3_5_text": _qwen3_5, "qwen3_5": within(_qwen3_5), "qwen3_5_moe_text": _qwen3_hybrid_moe,
+    "qwen3_5_moe": within(_qwen3_hybrid_moe), "minimax_m2": _minimax_m2, "glm4_moe": _glm4_moe, "kimi_k2": _kimi_k2,
+    "kimi_k25": within(_kimi_k2),
+    "deepseek_v32": _sparse, "glm_moe_dsa": _sparse, "qwen3_vl": within(DECODERS["qwen3"]),
+    "qwen3_vl_moe": within(DECODERS["qwen3_moe"]),
 })

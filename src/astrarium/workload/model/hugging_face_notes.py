@@ -13,14 +13,13 @@ __all__ = ["notes_of", "unread"]
 
 # Keys that change no size and no count of operations: names, tokens, rates, initialisation, angles, routing's details.
 SILENT = re.compile(
-    r"_.*|architectures|auto_map|model_type|(torch_)?dtype|transformers_version|.*_token_ids?|.*_token(_id)?|.*dropout.*|"
+    r"_.*|architectures|auto_map|model_type|(torch_)?dtype|transformers_version|.*_token_ids?|.*_token(_id|_index)?|.*_tokens_per_image|.*dropout.*|"
     r".*_pdrop|.*eps(ilon)?|.*theta|rope_.*|.*initializer.*|init.*|.*_std|.*_coef|aux_loss.*|seq_aux|output_.*|"
     r"return_dict.*|use_cache|is_encoder_decoder|norm_topk_prob|routed_scaling_factor|n_group|topk_group|topk_method|"
     r"scoring_func|router_jitter_noise|ep_size|pretraining_tp|summary_.*|task_specific_params|id2label|label2id|"
     r"finetuning_task|problem_type|chunk_size_feed_forward|tokenizer_class|max_window_layers|initial_context_length|"
     r"attn_.*|floor_scale|swiglu_.*|experts_per_token|qk_head_dim|head_dim|num_key_value_heads|"
     r"for_llm_compressor|.*layernorm_(alpha|beta)_value|.*_softcap(ping)?|query_pre_attn_scalar|use_routing_bias|"
-    r"mamba_ssm_dtype|"
     r"tie_word_embeddings|quantization_config|partial_rotary_factor|rotary_dim|"
     r"slow_but_exact|apply_residual_connection_post_layernorm|"
     r"unk_index|hidden_bias|offset_alibi|masked_softmax_fusion|attention_softmax_in_fp32|scale_attn_.*|reorder_and.*|"
@@ -54,13 +53,6 @@ def _on(value: Any) -> bool:
     return value is not None and value is not False and value != 0 and value not in ([], {}, "")
 
 
-def _quantised(value: Any) -> Iterator[str]:
-    method = str(value.get("quant_method", "unnamed"))[:40] if isinstance(value, Mapping) else "unnamed"
-    more = "; here formats.experts: mxfp4" if method == "mxfp4" else ""
-    yield (f"quantization_config ({method}) is not read: number formats belong to the run (workload.precision in "
-           f"training, workload.formats in inference{more})")
-
-
 def _towers(what: str) -> Callable[[Any], Iterator[str]]:
     def say(value: Any) -> Iterator[str]:
         del value
@@ -70,5 +62,5 @@ def _towers(what: str) -> Callable[[Any], Iterator[str]]:
 
 
 _FEATURES: Mapping[str, Callable[[Any], Iterator[str]]] = MappingProxyType({
-    "quantization_config": _quantised, "vision_config": _towers("vision tower (vision_config)"),
+    "vision_config": _towers("vision tower (vision_config)"),
     "audio_config": _towers("audio tower (audio_config)")})

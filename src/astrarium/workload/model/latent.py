@@ -60,27 +60,29 @@ def latent_states(kind: LayerKind, sparse: Indexer | None) -> Mapping[str, str]:
     """The caches of a layer and their dims."""
     suffix = "" if kind.window is None else ".window"
     found = {CACHE: f"batch ctx{suffix} one latent"}
-    return MappingProxyType(found if sparse is None else {**found, INDEX_CACHE: INDEX_STATE})
+    return MappingProxyType({**found, INDEX_CACHE: INDEX_STATE} if sparse is not None and kind.indexes else found)
 
 
 def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: Options, weights: dict[str, str],
                  work: float, *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o[batch,seq,heads,v_size]."""
+    indexes = owner and kind.indexes
     if options.packed is None:
-        ops = [*_query(mla, weights), *(index_ops(sparse, options, weights) if sparse is not None and owner else []),
+        ops = [*_query(mla, weights), *(index_ops(sparse, options, weights) if sparse and indexes else []),
                *(_latents(weights) if owner else []), *_expanded(weights)]
         return [*ops, *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
     if sparse is not None:      # of the cache, the rows that the indexer chose
         kind = kind._replace(window=sparse.top_k)
     down, norms, ups, turned = _stages([*_query(mla, weights), *(_latents(weights) if owner else [])])
     ops = [*down, *fused("latent_norm", norms), *ups]
-    if sparse is not None and owner:
+    if sparse is not None and indexes:
         ops += index_ops(sparse, options, weights)
     absorbed: list[Op] = []
     joins: list[Op] = []
     scores: list[Op] = []
     for part in parts_of(options):
-        if owner and (part.fresh or (sparse is None and not part.decoding)):
+        short = sparse is None or all(each.past + each.new <= sparse.top_k for each in part.step.parts)
+        if owner and short and (part.fresh or (sparse is None and not part.decoding)):
             scores += joined(part, _every_head(kind, options, weights, part))
             continue
         *made, join = _absorbed_query(weights, part.name, f"[batch,seq{part.dim},heads,")

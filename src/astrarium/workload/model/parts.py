@@ -15,7 +15,8 @@ __all__ = ["ACTIVATION", "INSIDE", "LOSS_WIDTHS", "NORM", "STREAM", "attended", 
 STREAM = "[batch,seq.res,d]"
 INSIDE = "[batch,seq,d]"
 NORM: Mapping[str, float] = MappingProxyType({"rms": 4.0, "layer": 7.0})     # sums, squares, scaling, gain (and offset)
-ACTIVATION: Mapping[str, float] = MappingProxyType({"silu": 5.0, "gelu": 8.0, "relu": 1.0})    # gelu: the tanh form
+# FLOPs of an activation; gelu: the tanh form
+ACTIVATION: Mapping[str, float] = MappingProxyType({"silu": 5.0, "gelu": 8.0, "relu": 1.0, "relu2": 2.0})
 
 
 def uses(text: str) -> Use:
@@ -26,12 +27,14 @@ def uses(text: str) -> Use:
 
 def block(name: str, ops: list[Op], weights: Mapping[str, str], *, start: str = f"x{STREAM}", end: str = f"y{STREAM}",
           widths: Mapping[str, str] | None = None, states: Mapping[str, str] | None = None,
-          experts: Collection[str] = (), memory: str = "", takes: bool = False, gives: bool = False) -> Block:
+          experts: Collection[str] = (), attention: Collection[str] = (), memory: str = "", takes: bool = False,
+          gives: bool = False) -> Block:
     """A block whose `weights` and `states` list dims as `d heads head`; `start`, `end` and `memory` are tensors."""
     dims = {weight: tuple(text.split()) for weight, text in weights.items()}
     kept = {state: tuple(text.split()) for state, text in (states or {}).items()}
     return Block(name, uses(start), uses(end), tuple(ops), MappingProxyType(dims), MappingProxyType(kept),
-                 MappingProxyType(dict(widths or {})), frozenset(experts), uses(memory), takes, gives)
+                 MappingProxyType(dict(widths or {})), frozenset(experts), frozenset(attention), uses(memory),
+                 takes, gives)
 
 
 def norm(kind: str, name: str, source: str, result: str, weights: dict[str, str], dims: str = STREAM) -> Op:

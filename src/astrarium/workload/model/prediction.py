@@ -18,7 +18,7 @@ from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, Use, add, gather, point
 from astrarium.workload.model.parts import INSIDE, STREAM, block, linear, norm
 
-__all__ = ["module_stack", "prediction_block"]
+__all__ = ["module_stack", "prediction_block", "renamed"]
 
 FINAL_NORM = frozenset({"final_norm_scale", "final_norm_offset"})
 HEAD_NAMES = {"x": "y", "h": "last", "m": "most", "z": "sums", "t": "aims"}     # the layer has tensors of these names
@@ -35,7 +35,7 @@ def prediction_block(norm_kind: str, layer: Block, head: Block) -> Block:
         ops.append(linear(name, f"{source}{STREAM}", "d,d.joined", f"{name}[batch,seq.res,d.joined]", weights,
                           bias=False))
     ops.append(add("join", f"join_stream{STREAM} + join_next{STREAM} -> x{STREAM}"))
-    tail = [_renamed(op, HEAD_NAMES) for op in head.ops]
+    tail = [renamed(op, HEAD_NAMES) for op in head.ops]
     widths = {**layer.widths, "next_index": "index",
               **{HEAD_NAMES.get(name, name): role for name, role in head.widths.items()}}
     made = block("prediction", [*ops, *layer.ops, *tail], weights, start=f"stream{STREAM}", end=f"stream{STREAM}",
@@ -62,7 +62,8 @@ def module_stack(model: Stack, norm_kind: str, options: Options) -> Stack:
                  {**model.sizes, "d.both": 2 * model.sizes["d"]}, model.axes)
 
 
-def _renamed(op: Op, names: Mapping[str, str]) -> Op:
+def renamed(op: Op, names: Mapping[str, str]) -> Op:
+    """The operator on tensors of other names."""
     def new(uses: tuple[Use, ...]) -> tuple[Use, ...]:
         return tuple(Use(names.get(use.tensor, use.tensor), use.dims) for use in uses)
 
