@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from astrarium.compute.kernels.backward import slowdown
+from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
 from astrarium.compute.kernels.rows import FEW
@@ -158,8 +159,9 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
                clock: float = 1.0) -> F64:
     """Predicted time of each kernel, all of its launches together, ns [kernels].
 
-    Kinds with a shape take the time of that shape times the flops that the kernel has of it; groups have equal rows;
-    the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
+    Kinds with a shape take the time of that shape times the flops that the kernel has of it; rows fall on groups at
+    random, or by the power law of the shape; the backward pass of attention follows `backward.slowdown`. Other kinds
+    move their bytes.
     """
     out = np.empty(len(kernels))
     streams = [number for number, kernel in enumerate(kernels) if _streams(model, kernel)]
@@ -183,6 +185,8 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         repeats = np.array([asked.times for _, asked in members])
         times = _rising_ns if family == "experts" else DeviceModel.fastest_ns
         out[at] = times(model, family, precision, shape, variants, clock) * repeats
+        if family == "experts":
+            out[at] *= at_random(shape, precision, model.machine)
     for number, kernel in enumerate(kernels):
         if (more := extra_bytes(kernel)) > 0:
             out[number] += more / model.machine.bandwidth
