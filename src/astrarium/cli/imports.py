@@ -64,7 +64,7 @@ def _formats(design: Any) -> Iterator[tuple[str, str]]:
 
 def _experts(design: Any) -> Iterator[tuple[str, str]]:
     """What inference assumes of experts that are on several ranks."""
-    work = getattr(design, "workload", None)
+    work: Any = getattr(design, "workload", None)
     moe = getattr(getattr(work, "model", None), "moe", None)
     if moe is None or work.tag not in ("inference", "disaggregated"):
         return
