@@ -127,18 +127,13 @@ class Batch(Struct):
         self.clock += steps
         return given
 
-    @property
-    def even(self) -> bool:
-        """Whether sequences hold blocks in proportion to their tokens."""
-        return self.held is None or self.held.even
-
     def _first(self, job: Job) -> int:
         """Steps from the one at which a job joined to the first that needs a block."""
         return max(0, job.held.blocks * self.block - job.done)
 
     def _blocks(self, job: Job, steps: int) -> int:
         """Blocks that a job took in its first `steps` steps."""
-        if job.given is None and self.even:
+        if job.given is None and self.held is None:
             return len(range(self._first(job), steps, self.block))
         return int(self._taken(job)[:steps].sum())
 
@@ -153,7 +148,7 @@ class Batch(Struct):
     def _count(self, job: Job, skip: int, sign: int) -> None:
         """Count what a job needs from its step `skip` on, or no more."""
         at, end = job.joined - self.base, job.ends - self.base
-        if job.given is None and self.even:
+        if job.given is None and self.held is None:
             first = self._first(job)
             if first < skip:
                 first += -(-(skip - first) // self.block) * self.block

@@ -82,7 +82,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     draft = replica.drafting(speculation.draft) if speculation else None
     models = (replica, draft) if draft else (replica,)
     held = cache_blocks(models, room, policy.block, policy.max_tokens)
-    blocks = held.total * ranks // stages
+    blocks, uneven = held.total * ranks // stages, None if held.even else held
     size = cache_bytes(models, policy.block)
     shared = [_store(tier, size) for tier in policy.tiers]
     draw = _drawn(speculation, policy.seed) if speculation else None
@@ -91,9 +91,8 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         stores = [common if tier.shared else _store(tier, size)
                   for tier, common in zip(policy.tiers, shared, strict=True)]
         swap = stores[0].per_block if stores else 0.0
-        scheduler = Scheduler(_of_all(policy, ranks, stages), Blocks(
-            blocks, policy.block, stores, policy.prefix_cache and held.even, held=held),
-                              Batch(policy.block, guesses, draw, held=held), swap)
+        cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and uneven is None, uneven)
+        scheduler = Scheduler(_of_all(policy, ranks, stages), cache, Batch(policy.block, guesses, draw, uneven), swap)
         times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
 

@@ -175,6 +175,14 @@ def test_kernels_name_the_formats_of_weights_and_cache(formats: dict[str, str], 
     assert {(each.precision, each.held) for each in kernels if each.kind == "attention"} == {attention}
 
 
+@pytest.mark.parametrize(("model", "held"), [("llama3-8b", "fp8"), ("deepseek-v3", "")])
+def test_new_prompts_attend_to_what_they_wrote_to_the_cache(model: str, held: str) -> None:
+    """Engines append keys and values first; of latents, prompts make keys and values in 16 bits again."""
+    made = generated(inference(model=model, phase="prefill", prompt=64, formats={"cache": "fp8"}))
+    kernels = {kernel for trace in made.classes for kernel in trace.kernels}
+    assert {(each.precision, each.held) for each in kernels if each.kind == "attention"} == {("bf16", held)}
+
+
 def test_what_checkpoints_leave_in_16_bits() -> None:
     """DeepSeek-V3's fp8 checkpoint: embeddings, head, routers and norms are in bf16 (two bytes of 1.96e9 parameters);
     routers and absorbed matrices compute in it, too."""

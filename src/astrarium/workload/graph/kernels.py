@@ -84,8 +84,10 @@ def _scored(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
 
 
 def _cached(use: Use, block: Block, numbers: Numbers) -> tuple[str, str]:
-    """(format in which a kernel computes, format that memory holds) of scores with keys, or of values."""
-    return (numbers.cached, numbers.keys) if use.tensor in block.states else (numbers.vector, "")
+    """(format in which a kernel computes, format that memory holds) of scores with keys, or of values. Those of a new
+    prompt are written to the cache first, and read there; latents are expanded."""
+    cached = use.tensor in block.states or (block.states and any(base(dim) == "kv_heads" for dim in use.dims))
+    return (numbers.cached, numbers.keys) if cached else (numbers.vector, "")
 
 
 def _packed(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:

@@ -194,6 +194,6 @@ def dispatch_width(formats: Formats, exchange: str) -> float:
 
 def _stored(formats: Formats, kind: Format) -> float:
     """Bytes of a weight in a format, with its share of a scale (where the format has none of its own) and positions."""
-    own = kind in ("fp8_block", "nvfp4", "mxfp4")
+    own = kind in ("fp8_block", "nvfp4", "mxfp4", *WIDE)
     size = BYTES[kind] + (2 / formats.scale_group if formats.scale_group and not own else 0.0)
     return size if formats.sparse == "none" else (size + 2 / 8) * density(formats)

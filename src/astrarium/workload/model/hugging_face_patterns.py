@@ -36,16 +36,10 @@ def _kinds(keys: Keys, key: str, found: Sequence[Any], known: Mapping[Any, str],
     return tuple(known[each] for each in found)
 
 
-def _with(keys: Keys, more: Mapping[str, Any]) -> Keys:
-    """The file with values for keys that it lacks."""
+def _with(keys: Keys, more: Mapping[str, Any], **instead: Any) -> Keys:
+    """The file with values for keys that it lacks, and others instead of its own."""
     given = {key: value for key, value in keys.plain.items() if value is not None}
-    return Keys({**more, **given}, keys.name, keys.seen, keys.notes, keys.assumed)
-
-
-def _without(keys: Keys, key: str) -> Keys:
-    """The file without a key."""
-    return Keys({name: value for name, value in keys.plain.items() if name != key}, keys.name, keys.seen, keys.notes,
-                keys.assumed)
+    return Keys({**more, **given, **instead}, keys.name, keys.seen, keys.notes, keys.assumed)
 
 
 def _nemotron_h(keys: Keys) -> Fields:
@@ -186,8 +180,8 @@ def _gemma4(keys: Keys) -> Fields:
 
 def _minimax_m3(keys: Keys) -> Fields:
     """Dense layers that see all, then experts and attention to blocks of tokens that an indexer chooses."""
-    found = grouped(_with(_without(keys, "hidden_act"), {"hidden_act": "silu"}))
-    keys.only("hidden_act", "swigluoai", "silu")
+    keys.only("hidden_act", "swigluoai")        # a SiLU that is clipped
+    found = grouped(_with(keys, {}, hidden_act="silu"))
     keys.only("qk_norm_type", "per_head")
     keys.only("attention_output_gate", False)
     keys.only("scoring_func", "sigmoid")

@@ -97,18 +97,18 @@ def mamba_axes(mixer: MambaMixer | None, options: Options) -> Mapping[str, tuple
 
 def mamba_widths(mixer: MambaMixer, options: Options) -> Mapping[str, str]:
     """Roles of what a sequence keeps: its state, and the last tokens of the convolution."""
-    return state_widths(mixer.state_format, ("xu", "xb", "xc"), options)
+    return state_widths(mixer.state_format, "ubc", options)
 
 
 def mamba_ops(mixer: MambaMixer, options: Options, weights: dict[str, str], states: dict[str, str]) -> list[Op]:
     """From the norm's output h to the heads' outputs w[batch,seq,m_heads,p]."""
-    parts = (("xz", "m_heads,p"), ("xu", "m_heads,p"), ("xb", "groups,n"), ("xc", "groups,n"), ("dt", "m_heads"))
-    ops = [linear(name, f"h{INSIDE}", f"d,{dims}", f"{name}[batch,seq,{dims}]", weights, bias=False)
+    parts = (("z", "m_heads,p"), ("u", "m_heads,p"), ("b", "groups,n"), ("c", "groups,n"), ("dt", "m_heads"))
+    ops = [linear(name, f"h{INSIDE}", f"d,{dims}", f"x{name}[batch,seq,{dims}]", weights, bias=False)
            for name, dims in parts]
     for name, dims in parts[1:4]:
         ops += _convolved(mixer, options, weights, states, name, dims)
     weights |= {"dt_offset": "m_heads", "decay": "m_heads", "skip": "m_heads"}
-    ops.append(point("step", "dt[batch,seq,m_heads] + dt_offset[m_heads] + decay[m_heads] -> "
+    ops.append(point("step", "xdt[batch,seq,m_heads] + dt_offset[m_heads] + decay[m_heads] -> "
                              f"decays{POSITION},m_heads]", 6))
     ops += _mixed(options, states)
     weights["gate_scale"] = "m_heads p"
@@ -122,8 +122,8 @@ def _convolved(mixer: MambaMixer, options: Options, weights: dict[str, str], sta
     """Causal convolution and activation of one projection, cut into chunks; in inference the last tokens are kept."""
     weights[f"convolution_{name}"] = f"convolution {dims.replace(',', ' ')}"
     weights[f"offset_{name}"] = dims.replace(",", " ")
-    taken = f"{name}[batch,seq,{dims}] + convolution_{name}[convolution,{dims}] + offset_{name}[{dims}]"
-    result, flops = f"{name}c{POSITION},{dims}]", 2 * mixer.convolution + ACTIVATION["silu"]
+    taken = f"x{name}[batch,seq,{dims}] + convolution_{name}[convolution,{dims}] + offset_{name}[{dims}]"
+    result, flops = f"x{name}c{POSITION},{dims}]", 2 * mixer.convolution + ACTIVATION["silu"]
     if options.packed is None:
         return [point(f"convolution_{name}", f"{taken} -> {result}", flops)]
     tail, kept = f"tail_{name}[batch,sequences,tail,{dims}]", f"end_{name}[batch,sequences,tail,{dims}]"
