@@ -1,7 +1,7 @@
 """Measured serving rows beside what Astrarium predicts: TPOT, throughput and TTFT, per half, layout and group.
 
 usage: serving_rows.py [--half even|odd] [--models WORDS] [--stack NAME] [--by COLUMNS] [--worst N] [--limit N]
-                       [--csv FILE]
+                       [--csv FILE] [--set path=value]
 
 Rows are those of aiconfigurator-core's silicon table. The odd half (sha256 of the id) judges: nothing is fitted on it.
 Repeats of a measurement between dumps count once.
@@ -117,8 +117,11 @@ def main() -> None:
     parser.add_argument("--reasons", type=int, default=12)
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--csv", default="")
+    parser.add_argument("--set", action="append", default=[], metavar="path=value", dest="changes",
+                        help="a field of every design, or policy.X")
     options = parser.parse_args()
-    start, predictor = time.process_time(), Predictor()
+    changes = dict(each.split("=", 1) for each in options.changes)
+    start, predictor = time.process_time(), Predictor(changes)
     found = [judged(row, predictor) for row in chosen(read_rows(TABLE), options)]
     told(found, options)
     if options.csv:

@@ -34,6 +34,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--link", metavar="RATE", help="with --fabric: bandwidth out of one NPU (of several hosts: of "
                         "its NIC) of the data sheet")
     parser.add_argument("--host", metavar="FABRIC", help="with logs of several hosts: the fabric inside them")
+    parser.add_argument("--serving", metavar="FILE.yaml", help="FILE is a log of one engine, a request a line: print "
+                        "the policy's overhead and stream_offset with which this serving file gives its mean times")
     parser.add_argument("--measure", metavar="DESIGN", help="run the distinct kernels of a design's workload here, "
                         "with PyTorch (on a GPU with CUDA events), and write their timings to -o instead")
     json_flag(parser)
@@ -45,11 +47,15 @@ def run(options: argparse.Namespace) -> int:
     place("--rows", options.rows)
     if options.measure is not None:
         idle("FILE", options.file, "one of FILE and --measure")
-        for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host", "json"):
+        for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host", "serving", "json"):
             idle(f"--{name}", getattr(options, name), "no --measure beside it")
         return _measure(options)
     if not options.file:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure DESIGN")
+    if options.serving is not None:
+        for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host"):
+            idle(f"--{name}", getattr(options, name), "no --serving beside it")
+        return _engine(options)
     if options.fabric is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units"):
             idle(f"--{name}", getattr(options, name), "no --fabric beside it")
@@ -141,6 +147,29 @@ def _fabric(options: argparse.Namespace) -> int:
     if options.json and options.out is not None:
         sys.stdout.write(said)
     _write(options.out, said if options.json and options.out is None else text)
+    return 0
+
+
+def _engine(options: argparse.Namespace) -> int:
+    """Constants of an engine's host from its log, as a policy section."""
+    from astrarium.design import load_design
+    from astrarium.serving.serve import load_serving
+    from astrarium.validate.serving.calibrate import fitted
+    from astrarium.validate.serving.log import read_log
+
+    if len(options.file) != 1:
+        raise InputError("FILE", f"{len(options.file)} logs", expected="one log of one engine")
+    serving = load_serving(options.serving)
+    found = fitted(read_log(options.file[0]), load_design(serving.design), serving.policy)
+    for name, measured, before, after in (
+            (name, getattr(found.measured, name), getattr(found.before, name), getattr(found.after, name))
+            for name in ("tpot", "ttft")):
+        note(f"mean {name}: measured {measured:.4g} ms, predicted {before:.4g} ms, with these constants {after:.4g} ms")
+    if options.json:
+        figures = {"overhead_us": found.overhead, "stream_offset_ms": found.offset}
+        _write(options.out, json.dumps(figures, indent=1) + "\n")
+        return 0
+    _write(options.out, f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n")
     return 0
 
 

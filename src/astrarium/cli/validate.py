@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, json_flag, place
+from astrarium.cli.arguments import Parser, idle, json_flag, place
 
 if TYPE_CHECKING:
     from astrarium.validate.rows import Row
@@ -21,6 +21,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE.csv",
                         help="measured rows: training steps (source, case, gpu, n_gpus, model, tp, pp, dp, gbs, "
                              "step_s...), collectives or serving figures")
+    parser.add_argument("--serving", metavar="FILE.yaml", help="FILEs are logs of one engine, a request a line "
+                        "(arrival, prompt, output, ttft, tpot or latency): compare them with this serving file, whose "
+                        "requests are those of the log")
     json_flag(parser)
     parser.add_argument("--html", metavar="FILE", help="write one page: measured against predicted, and the tables")
 
@@ -33,6 +36,9 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.validate.verdict import verdict
 
     place("--html", options.html)
+    if options.serving is not None:
+        idle("--html", options.html, "without --serving")
+        return _logs(options)
     rows = [row for file in options.files for row in read_rows(file)]
     made = verdict(rows, _progress(rows))
     if options.html:
@@ -45,6 +51,33 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(validation_plain(made), indent=1))
         return 0
     print_tables(validation_tables(made), sys.stdout)
+    return 0
+
+
+def _logs(options: argparse.Namespace) -> int:
+    """Means of logs beside those of a serving file."""
+    from astrarium.design import load_design
+    from astrarium.report.tables import Table, print_tables
+    from astrarium.serving.serve import load_serving
+    from astrarium.validate.serving.calibrate import means_of, replayed
+    from astrarium.validate.serving.log import read_log
+
+    serving = load_serving(options.serving)
+    design, known, plain = load_design(serving.design), dict[tuple[object, ...], object](), []
+    for path in options.files:
+        log = read_log(path)
+        real, made = means_of(log), replayed(log, design, serving.policy, known)
+        plain += [{"file": path, "metric": f"{name}_mean_ms", "requests": len(log.prompt),
+                   "measured": getattr(real, name), "predicted": getattr(made, name),
+                   "error": getattr(made, name) / getattr(real, name) - 1} for name in ("ttft", "tpot")
+                  if getattr(real, name)]
+    if options.json:
+        print(json.dumps({"logs": plain}, indent=1))
+        return 0
+    rows = [[str(row["file"]), str(row["metric"]), str(row["requests"]), f"{row['measured']:.4g}",
+             f"{row['predicted']:.4g}", f"{100 * float(row['error']):+.1f} %"] for row in plain]
+    print_tables([Table("logs beside predictions", "<<>>>>", rows,
+                        ("file", "metric", "requests", "measured", "predicted", "error"))], sys.stdout)
     return 0
 
 

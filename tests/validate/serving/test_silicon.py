@@ -28,7 +28,8 @@ def row(**values: str | int | float) -> Row:
     ("8", "1", "8", "1", Layout(8)), ("8", "1", "1", "8", Layout(8, ep=8)), ("1", "8", "1", "8", Layout(1, 8, ep=8)),
     ("64", "1", "8", "8", Layout(8, ep=8)), ("16", "1", "4", "4", Layout(4, ep=4)),
     ("1", "64", "8", "8", Layout(1, 8, ep=8)), ("4", "4", "1", "16", Layout(4, ep=4)),
-    ("72", "1", "72", "1", Layout(1, 72, ep=72)), ("1", "4", "4", "1", Layout(1, 4))])
+    ("72", "1", "72", "1", Layout(1, 72, ep=72)), ("1", "4", "4", "1", Layout(4)),
+    ("1", "32", "32", "1", Layout(1, 32, ep=32))])
 def test_layouts_of_dumps(tp: str, dp: str, moe: str, ep: str, layout: Layout) -> None:
     found = deployment_of(row(tp_size=tp, attention_dp_size=dp, moe_tp_size=moe, moe_ep_size=ep))
     assert found.layout == layout

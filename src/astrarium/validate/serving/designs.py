@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from astrarium import catalog, config
@@ -21,19 +22,22 @@ def design_of(meant: Deployment) -> Design:
     work: dict[str, Any] = {"model": meant.model, "batch": meant.layout.dp * meant.engines,
                             "formats": dict(meant.formats)}
     experts = experts_of(meant.model)
-    if experts:
+    if experts and meant.layout.dp == 1:
         work["routing"] = {"skew": SKEW}
+    exchange = _exchange(meant, system)
+    back = _pool(experts, meant.layout, exchange)
     if meant.prefill is None:
-        work |= {"source": "inference", "phase": "decode", "context": 1, **_pool(experts, meant.layout, meant.engines)}
+        work |= {"source": "inference", "phase": "decode", "context": 1, **back, "dp": meant.layout.dp * meant.engines}
     else:
-        work |= {"source": "disaggregated", "prompt": 1, "generated": 1, "prefill": _pool(experts, *meant.prefill),
-                 "decode": _pool(experts, meant.layout, meant.engines)}
+        front = {**_pool(experts, meant.prefill[0], exchange), "workers": meant.prefill[1]}
+        work |= {"source": "disaggregated", "prompt": 1, "generated": 1, "prefill": front,
+                 "decode": {**back, "workers": meant.engines}}
         work["batch"] = meant.layout.dp * meant.engines * meant.prefill[0].dp * meant.prefill[1]
     return config.decode(Design, {
         "stack": meant.stack, "workload": work, "network": {"dims": _dims(system, meant.npus)},
         "memory": {"like": system.device},
         "compute": {"model": "measured", "device": system.kernels or system.device},
-        "collective": {"model": "measured", "library": _library(meant)}})
+        "collective": {"model": "measured", "library": _library(meant, system)}})
 
 
 def policy_of(meant: Deployment, design: Design) -> Policy:
@@ -58,11 +62,13 @@ def experts_of(model: str) -> int:
     return int(found["experts"]) if found else 0
 
 
-def _pool(experts: int, layout: Layout, engines: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"tp": layout.tp, "dp": layout.dp * engines, "pp": layout.pp, "ep": layout.ep}
+def _pool(experts: int, layout: Layout, exchange: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"tp": layout.tp, "dp": layout.dp, "pp": layout.pp, "ep": layout.ep}
     if experts:
         found["moe_tp"] = layout.tp * layout.dp // layout.ep
         found["redundant_experts"] = -experts % layout.ep
+        if layout.dp > 1:       # parts of an expert are always gathered
+            found["exchange"] = exchange if found["moe_tp"] == 1 else "all_gather"
     return found
 
 
@@ -77,7 +83,25 @@ def _dims(system: System, npus: int) -> list[dict[str, Any]]:
     return dims
 
 
-def _library(meant: Deployment) -> str:
-    """The engine's collectives, by its version where that is a number."""
-    name = catalog.load("stacks")[meant.stack]["collective"]["library"]
-    return f"{name}/{meant.version}" if meant.version[:1].isdigit() else str(name)
+def _library(meant: Deployment, system: System) -> str:
+    """The engine's collectives, by its version where that is its own (below 1.0, TensorRT-LLM's is that of Dynamo). On
+    Blackwell vLLM fuses them with norms (on B300 from 0.19 on)."""
+    name = str(catalog.load("stacks")[meant.stack]["collective"]["library"])
+    if name == "vllm" and "b200" in system.device:
+        return "vllm_fused"
+    if not re.match(r"\d", meant.version) or (name == "trtllm" and meant.version.startswith("0.")):
+        return "vllm_fused" if name == "vllm" and "b300" in system.device else name
+    if name == "vllm" and "b300" in system.device and _numbers(meant.version) >= (0, 19):
+        return "vllm_fused"
+    return f"{name}/{meant.version}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+
+
+def _exchange(meant: Deployment, system: System) -> str:
+    """How the engine gets tokens of several dp ranks to their experts."""
+    if meant.stack == "trt-llm" and system.inner.endswith(f"nvl{RACK}"):
+        return "nvlink_one_sided"
+    return "deepep_low_latency" if meant.stack == "sglang" else "all_gather"

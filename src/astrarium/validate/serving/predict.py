@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, field
@@ -21,6 +21,7 @@ __all__ = ["Figures", "Predictor"]
 
 WAVES, FEWEST = 10, 32      # requests asked for: for each in flight, at least
 MANY, FEW_WAVES = 1024, 4       # from so many in flight, so many for each
+POLICY = "policy."
 OPEN = 2000     # requests of a stage of an open loop
 
 
@@ -40,8 +41,10 @@ class Figures(Struct, frozen=True):
 
 
 class Predictor(Struct, frozen=True):
-    """Predicts deployments. Equal engines share the times of their steps, equal deployments their figures."""
+    """Predicts deployments, with `changes` (path -> value) made to all designs, and to policies (paths policy.X). Equal
+    engines share the times of their steps, equal deployments their figures."""
 
+    changes: Mapping[str, object] = field(default_factory=dict)
     known: dict[object, Known] = field(default_factory=dict)
     made: dict[object, Figures] = field(default_factory=dict)
 
@@ -57,7 +60,11 @@ class Predictor(Struct, frozen=True):
         design = design_of(meant)
         engine = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())),
                   meant.layout, meant.prefill, meant.engines)
-        return fleet_of(design, policy_of(meant, design), Buckets(), self.known.setdefault(engine, {}))
+        split: tuple[dict[str, object], dict[str, object]] = ({}, {})
+        for path, value in self.changes.items():
+            split[path.startswith(POLICY)][path.removeprefix(POLICY)] = value
+        policy = config.replace_all(policy_of(meant, design), split[1])
+        return fleet_of(config.replace_all(design, split[0]), policy, Buckets(), self.known.setdefault(engine, {}))
 
     def _closed(self, meant: Deployment) -> Figures:
         waves = WAVES if meant.concurrency < MANY else FEW_WAVES

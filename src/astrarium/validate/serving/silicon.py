@@ -34,7 +34,7 @@ HIDES_MTP = ("DeepSeek-R1", "GLM-5", "Qwen3.5")
 """Models whose rows mix multi-token prediction on and off without a column."""
 
 STACKS: Mapping[str, str] = MappingProxyType({"trtllm": "trt-llm", "vllm": "vllm", "sglang": "sglang"})
-RATIO = 0.8
+RATIO, HOST_OF_FOUR = 0.8, 4
 
 
 def measured(row: Row) -> Mapping[str, float]:
@@ -147,6 +147,10 @@ def _layout(row: Row, side: str, model: str, assumed: list[str]) -> Layout:
             return Layout(1, ep, pp, ep)
         if tp == dp > 1 and moe == 1 and ep == tp * dp:
             return Layout(tp, 1, pp, tp)
+    if row.text("backend") == "sglang" and _public(row) and tp == 1 and moe == dp > 1 and ep == 1:
+        wide = dp > HOST_OF_FOUR        # DeepEP sets ep; without it a small engine is tp
+        assumed.append(f"attention_dp {dp} with moe_tp {dp} is " + (f"ep {dp}" if wide else f"tp {dp}"))
+        return Layout(1, dp, pp, dp) if wide else Layout(dp, 1, pp)
     if dp == 1 and tp & (tp - 1):
         assumed.append(f"tp {tp} is attention-DP over {tp} NPUs")
         return Layout(1, tp, pp, tp)
