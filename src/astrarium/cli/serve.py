@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         if not served.closed and not served.saturated:
             slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
                                   progress=progress)
-    notes = list(serving_notes(served, slower, serving.policy))
+    notes = list(serving_notes(served, slower, serving.policy, design.stack))
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())

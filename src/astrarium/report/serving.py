@@ -81,8 +81,10 @@ def _slices(served: Served) -> Iterator[tuple[str, ...]]:
                    f"{100 * means[3] / max(1, served.blocks):.1f} %")
 
 
-def serving_notes(served: Served, slower: Served | None, policy: Policy) -> Iterator[str]:
+def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: str | None) -> Iterator[str]:
     """What a reader has to know of the figures: saturation, and what was assumed."""
+    if stack is not None:
+        yield f"policy: what the serving file leaves out is that of stack {stack}"
     if served.saturated:
         yield ("saturated: requests come faster than they are answered; latencies grow with the length of the stream, "
                "and say nothing beside it")

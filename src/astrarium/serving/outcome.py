@@ -85,6 +85,11 @@ class Served(Struct, frozen=True, eq=False, dict=True):
         """Share of the span in which a server was at a step, on average."""
         return self.busy / PS / self.span / self.servers
 
+    @property
+    def throughput(self) -> float:
+        """Generated tokens per second of the whole run."""
+        return float(self.output.sum()) / self.span
+
     def good(self, objective: Objective) -> Bool:
         """[requests] whether everything that was promised was kept."""
         found = np.ones(len(self.finish), np.bool_)

@@ -1,7 +1,7 @@
-"""Measured rows that no server's kernels take: they are neither a default nor among the fastest.
+"""Measured rows that time something else than the kernel that a server runs. Predictions leave them out, and fits.
 
-Each is at least 1.5 times slower than other frameworks' rows of the same shapes at the median of small products (up to
-64 rows), where a server decodes; what is known of the cause is the reason.
+At the median of small shapes (up to 64 rows, as in decoding) each takes at least 1.5 times as long as another
+framework's rows of the same shapes.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ ALL: tuple[str, ...] = ()
 
 
 class Artefact(NamedTuple):
-    """Rows of a class, precision and framework (its name, or with a version) on `devices` (none: on all)."""
+    """Rows of a class, precision and framework (its name, or with a version) on `devices` (none: on all). `kept`: fits
+    have them all the same, for large products are as fast as others', and training takes them."""
 
     family: str
     precision: str
     framework: str
     devices: tuple[str, ...]
     reason: str
+    kept: bool = False
 
 
 ARTEFACTS = (
     Artefact("gemm", "fp8_block", "vllm", ALL, "55 us (Hopper) to 280 us (L40S) for products of any size up to 1,024 "
              "rows, where SGLang and TensorRT-LLM take 4: they time the host"),
-    Artefact("gemm", "fp8", "trtllm", ALL, "7 us more than others: a kernel of its own finds scales of activations, "
-             "which checkpoints with static scales do not run"),
-    Artefact("gemm", "fp4", "trtllm", BLACKWELL, "1.7 times SGLang's: activations are cast by a kernel of their own"),
+    Artefact("gemm", "fp8", "trtllm", ALL, "7 us more than others: a separate kernel finds the scales of activations, "
+             "which checkpoints with static scales have", kept=True),
+    Artefact("gemm", "fp4", "trtllm", BLACKWELL, "1.7 times SGLang's: a separate kernel casts the activations",
+             kept=True),
     Artefact("gemm", "w8a16", "sglang/0.5.6.post2", ALL, "19 us for the smallest product: a chain of kernels"),
     Artefact("latent prompt", "bf16", "sglang", (*HOPPER, "l40s", "rtx_pro_6000_server"), "1.5 to 8 times "
              "TensorRT-LLM's: with absorbed matrices, though prompts have keys and values for every head"),
@@ -41,8 +44,8 @@ ARTEFACTS = (
 )
 
 
-def artefact(device: str, family: str, precision: str, variant: str) -> str:
-    """Why rows of a variant ("framework/version") are none of a server's kernels; "": they are."""
+def artefact(device: str, family: str, precision: str, variant: str) -> Artefact | None:
+    """Why the rows of a variant ("framework/version") are left out; None: they are not."""
     framework = variant.split("/", maxsplit=1)[0]
-    return next((each.reason for each in ARTEFACTS if (each.family, each.precision) == (family, precision)
-                 and each.framework in (variant, framework) and (not each.devices or device in each.devices)), "")
+    return next((each for each in ARTEFACTS if (each.family, each.precision) == (family, precision)
+                 and each.framework in (variant, framework) and (not each.devices or device in each.devices)), None)

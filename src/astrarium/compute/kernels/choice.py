@@ -1,4 +1,4 @@
-"""Whose kernels answer: a framework's newest version, or the fastest of several frameworks'."""
+"""Which measured variants ("framework/version") answer for a kernel."""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.model import DeviceModel
 from astrarium.compute.kernels.predict import STREAMS, latency_ns, normalised
 from astrarium.compute.kernels.rows import read
@@ -44,4 +47,6 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
         measured = [row for row in found if row is not None]
         if measured:
             out[number] = min(measured) * times
+            if family == "experts":
+                out[number] *= at_random(np.array([shape]).T, precision, model.machine)[0]
     return out

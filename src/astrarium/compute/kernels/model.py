@@ -93,14 +93,14 @@ class DeviceModel(Struct, frozen=True, eq=False):
                    site: Site | None = None) -> tuple[str, ...]:
         """The variants of which the fastest answers for kernels of a class.
 
-        `framework`: a framework (its newest version), a version ("trtllm/1.3.0rc20"), `fastest`, or None: the default,
-        of quantised weights the fastest. Of a framework without rows that a server's kernels take, the others answer.
+        A framework without rows of the class, artefacts left out, takes the fastest of the others.
 
         Args:
             family: The class.
             precision: The precision of its rows.
             held: The format in which memory holds weights or a cache, where it is narrower than the rest; else "".
-            framework: Whose kernels.
+            framework: A framework (its newest version), a version ("trtllm/1.3.0rc20"), `fastest`, or None: the
+                default, with quantised weights the fastest.
             site: The model (see Part.sites); variants that measured it answer, if there are any.
         """
         self.check_framework(framework)
@@ -129,11 +129,11 @@ class DeviceModel(Struct, frozen=True, eq=False):
             return f"{where} has no rows of {family} at {precision}: the efficiency of {own} stands in"
         if framework in (None, FASTEST) or framework in part.variants:
             return ""
-        names = [name for name in part.variants if framework_of(name) == framework]
-        reasons = [artefact(where, family, precision, name) for name in names]
-        if names and not all(reasons):
+        if any(framework_of(name) == framework and not artefact(where, family, precision, name)
+               for name in part.variants):
             return ""
-        why = f" that are a server's ({reasons[0]})" if names else ""
+        found = artefact(where, family, precision, framework)
+        why = f" but artefacts ({found.reason})" if found is not None else ""
         return f"{framework} has no rows of {family} at {precision} on {where}{why}: the fastest others stand in"
 
     def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None,

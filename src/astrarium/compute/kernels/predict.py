@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from astrarium.compute.kernels.backward import slowdown
+from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
 from astrarium.compute.kernels.rows import FEW
@@ -65,8 +66,6 @@ class Asked(NamedTuple):
 
 def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
-    if kernel.kind == "scan":
-        return "delta", tuple(map(float, kernel.shape)), kernel.flops / max(1, kernel.launches)
     wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
     if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < (kernel.kind == "gemm"):
         raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
@@ -100,12 +99,12 @@ def extra_bytes(kernel: Kernel) -> float:
 def normalised(kernel: Kernel) -> Asked:
     """What a kernel with a shape asks of a model. Decoding is measured with queries of 16 bits, whatever the cache's
     format: narrower queries take those rows."""
+    if kernel.kind == "scan":
+        return Asked("delta", SCANS, "", tuple(map(float, kernel.shape)), float(max(1, kernel.launches)))
     family, shape, flops = _product(kernel)
     times = kernel.flops / flops
     if kernel.kind == "attention_backward":
         times *= _slowdown(kernel)
-    if family == "delta":
-        return Asked(family, SCANS, "", shape, float(max(1, kernel.launches)))
     if family in ("gemm", "experts"):
         return Asked(family, _weight_only(kernel), kernel.held, shape, times)
     if family in ("indexer", "sparse"):
@@ -160,8 +159,9 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
                clock: float = 1.0) -> F64:
     """Predicted time of each kernel, all of its launches together, ns [kernels].
 
-    Kinds with a shape take the time of that shape times the flops that the kernel has of it; groups have equal rows;
-    the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
+    Kinds with a shape take the time of that shape times the flops that the kernel has of it; rows fall on groups at
+    random, or by the power law of the shape; the backward pass of attention follows `backward.slowdown`. Other kinds
+    move their bytes.
     """
     out = np.empty(len(kernels))
     streams = [number for number, kernel in enumerate(kernels) if _streams(model, kernel)]
@@ -185,6 +185,8 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         repeats = np.array([asked.times for _, asked in members])
         times = _rising_ns if family == "experts" else DeviceModel.fastest_ns
         out[at] = times(model, family, precision, shape, variants, clock) * repeats
+        if family == "experts":
+            out[at] *= at_random(shape, precision, model.machine)
     for number, kernel in enumerate(kernels):
         if (more := extra_bytes(kernel)) > 0:
             out[number] += more / model.machine.bandwidth

@@ -201,7 +201,8 @@ def _rows(device: str, family: str, folder: str, variant: str, path: Path, shape
     source = table["kernel_source"].astype(str)
     fast = np.array([not any(slow in s for slow in SLOW) for s in source])
     table_of = {"mla": "latent prompt"}.get(folder, family) if family == "attention" else family
-    real = {each for each in PRECISIONS.values() if not artefact(device, table_of, each, variant)}
+    found = {each: artefact(device, table_of, each, variant) for each in PRECISIONS.values()}
+    real = {each for each, reason in found.items() if reason is None or reason.kept}
     keep = np.isin(named, list(real)) & (table["latency"] > 0)
     keep &= fast if folder == "attention" and fast.any() else True
     rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -96,18 +95,25 @@ class Requests(Struct, frozen=True, eq=False):
 
 
 class Arrivals(Config, frozen=True):
-    """A stream of requests."""
+    """A stream of requests: a concrete class has a method `requests` (`Stream`)."""
 
     variants: ClassVar[Variants | None] = Kind("arrivals")
     tag_key: ClassVar[str] = "kind"
 
-    @abstractmethod
+
+@runtime_checkable
+class Stream(Protocol):
+    """Whatever gives requests."""
+
     def requests(self) -> Requests:
         """The requests. Raises InputError for a file that cannot be read."""
+        ...
 
 
 def requests_of(arrivals: Arrivals) -> Requests:
     """The stream. Raises InputError for a file that cannot be read, and for more than MOST_TOKENS to generate."""
+    if not isinstance(arrivals, Stream):
+        raise InputError("requests", f"{type(arrivals).__name__} has no method `requests`", expected="a stream")
     found = arrivals.requests()
     total = int(found.output.sum())
     if total > MOST_TOKENS:
