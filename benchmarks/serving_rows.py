@@ -20,7 +20,7 @@ import aiconfigurator_core
 
 from astrarium.errors import AstrariumError
 from astrarium.validate.rows import Row, read_rows
-from astrarium.validate.serving.errors import METRICS, Judged, correlation, errors, quantiles, values
+from astrarium.validate.serving.errors import METRICS, Judged, correlation, covered, errors, quantiles, values
 from astrarium.validate.serving.predict import Predictor
 from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, judges
 
@@ -74,6 +74,10 @@ def told(found: Sequence[Judged], options: argparse.Namespace) -> None:
     print(line("disaggregated", apart))
     ranks, groups = correlation(together, lambda each: tuple(each.row.text(name) for name in GROUP))
     print(f"rank correlation of throughput: {ranks:.3f} (median of {groups} groups)")
+    for stack in dict.fromkeys(each.row.text("backend") for each in clear):
+        mine = [each for each in clear if each.row.text("backend") == stack]
+        inside, rows, fewest, most = covered(mine, lambda each: (each.row.text("model_path"), each.row.text("system")))
+        print(f"80 % interval of other cells, {stack}: {inside} of {rows} rows ({fewest} to {most} if right)")
     if options.by:
         names = options.by.split(",")
         groups_of: dict[str, list[Judged]] = {}

@@ -16,7 +16,7 @@ from astrarium.cost.support import Support, support_of, united
 if TYPE_CHECKING:
     from astrarium.validate.predict import NotPredictable, Prediction
 
-__all__ = ["Held", "Part", "conformal", "held", "interval_score", "intervals"]
+__all__ = ["Held", "Part", "conformal", "held", "interval_score", "intervals", "usual_counts"]
 
 Key = tuple[str, str]       # stack, device
 SURE = 0.95
@@ -148,13 +148,13 @@ def _left_out(rows: Sequence[_Judge], kind: Callable[[_Judge], object]) -> list[
 
 def _held(name: str, rows: Sequence[tuple[float, tuple[float, float], tuple[float, float]]]) -> Held:
     covered = sum(low <= ratio <= high for ratio, (low, high), _ in rows)
-    fewest, most = _counts(len(rows))
+    fewest, most = usual_counts(len(rows))
     return Held(name, len(rows), covered, fewest, most,
                 float(np.mean([interval_score(*mine, ratio) for ratio, mine, _ in rows])),
                 float(np.mean([interval_score(*whole, ratio) for ratio, _, whole in rows])))
 
 
-def _counts(rows: int) -> tuple[int, int]:
+def usual_counts(rows: int) -> tuple[int, int]:
     """The middle of the binomial distribution of `SHARE` that holds `SURE`."""
     chance = np.cumsum([comb(rows, each) * SHARE**each * (1 - SHARE)**(rows - each) for each in range(rows + 1)])
     outside = (1 - SURE) / 2

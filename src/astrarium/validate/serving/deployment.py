@@ -50,8 +50,8 @@ class Deployment(Struct, frozen=True):
     `prefix`: tokens that begin every prompt. `stack` and `version` of the engine; `formats` of the workload section.
     `prefill`: the layout and number of engines that prefill where the phases are apart, `engines` those that decode.
     `tokens` and `batch`: most of a step (None: the stack's default). `poll`: steps between looks for new requests.
-    `share` of memory that the engine fills. `assumed`: what the source leaves open, and what was taken; `stated`:
-    nothing of that changes times by much.
+    `share` of memory that the engine fills. `client`: ms that the source's client adds to a first token. `assumed`:
+    what the source leaves open, and what was taken; `stated`: nothing of that changes times by much.
     """
 
     model: str
@@ -72,6 +72,7 @@ class Deployment(Struct, frozen=True):
     rates: tuple[float, ...] = ()
     prefix: int = 0
     share: float | None = None
+    client: float = 0.0
     assumed: tuple[str, ...] = ()
     stated: bool = True
 

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.validate.intervals import conformal, usual_counts
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.predict import Figures
 from astrarium.validate.serving.silicon import measured
 
-__all__ = ["METRICS", "Judged", "correlation", "errors", "quantiles", "values"]
+__all__ = ["METRICS", "Judged", "correlation", "covered", "errors", "quantiles", "values"]
 
 METRICS = ("tpot", "rate", "ttft")
 FEWEST = 5      # rows of a group whose order is judged
@@ -64,6 +65,24 @@ def correlation(found: Iterable[Judged], key: Callable[[Judged], object]) -> tup
             groups.setdefault(key(each), []).append(pair)
     ranks = [_spearman(pairs) for pairs in groups.values() if len(pairs) >= FEWEST]
     return (float(np.median(ranks)) if ranks else float("nan")), len(ranks)
+
+
+def covered(found: Iterable[Judged], cell: Callable[[Judged], object]) -> tuple[int, int, int, int]:
+    """Of rows with a TPOT: (those within the 80 % interval of all rows of other cells, rows, and the range in which the
+    first lies in 95 of 100 such sets if the share is right). Rows are of one engine."""
+    ratios: dict[object, list[float]] = {}
+    for each in found:
+        if (pair := values(each, "tpot")) is not None:
+            ratios.setdefault(cell(each), []).append(pair[0] / pair[1])
+    inside = rows = 0
+    for name, mine in ratios.items():
+        others = [ratio for other, some in ratios.items() if other != name for ratio in some]
+        if len(others) < FEWEST:
+            continue
+        low, high = conformal(others)
+        inside += sum(low <= ratio <= high for ratio in mine)
+        rows += len(mine)
+    return (inside, rows, *usual_counts(rows))
 
 
 def _spearman(pairs: Sequence[tuple[float, float]]) -> float:

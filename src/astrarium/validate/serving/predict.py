@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium import config
 from astrarium.serving.loop import Fleet, run
@@ -22,6 +23,7 @@ __all__ = ["Figures", "Predictor"]
 WAVES, FEWEST = 10, 32      # requests asked for: for each in flight, at least
 MANY, FEW_WAVES = 1024, 4       # from so many in flight, so many for each
 POLICY = "policy."
+LATER = ("ttft", "latency", "ttft_p90", "ttft_p99", "latency_p90", "latency_p99")
 OPEN = 2000     # requests of a stage of an open loop
 
 
@@ -71,10 +73,10 @@ class Predictor(Struct, frozen=True):
         count = max(waves * meant.concurrency, FEWEST)
         stream = config.decode(ClosedLoop, {"concurrency": meant.concurrency, "count": count, **_lengths(meant)})
         made = _figures(run(requests_of(stream), self._fleet(meant)), meant)
+        later = {name: getattr(made, name) + meant.client for name in LATER}
         output = meant.output.mean
-        seconds = (made.ttft + made.tpot * (output - 1)) / 1e3
-        return Figures(**{name: getattr(made, name) for name in Figures.__struct_fields__ if name != "rate"},
-                       rate=meant.concurrency * output / seconds / meant.npus)
+        seconds = (later["ttft"] + made.tpot * (output - 1)) / 1e3
+        return replace(made, **later, rate=meant.concurrency * output / seconds / meant.npus)
 
     def _open(self, meant: Deployment, rate: float) -> Figures:
         stream = config.decode(Poisson, {"rate": rate, "count": OPEN, **_lengths(meant)})
