@@ -92,6 +92,10 @@ class CacheBlocks(Struct, frozen=True):
         """Blocks that a sequence of `tokens` tokens holds."""
         return int(self.of_each(np.array([tokens]))[0])
 
+    def shared(self, blocks: int) -> int:
+        """Of the first `blocks` blocks of a sequence, what layers that see all tokens hold of them."""
+        return int(round(blocks * (1 - sum(share for _, share in self.windows)), 9)) if self.grows else 0
+
     def of_each(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Blocks that sequences of so many tokens hold."""
         blocks = -(-tokens // self.size) if self.grows else np.zeros_like(tokens)
@@ -162,9 +166,8 @@ def _of(tokens: int, count: int) -> Packed:
 
 
 def cache_bytes(models: Sequence[Replica], block: int) -> float:
-    """Bytes of a cache block of `block` tokens of all models, over all ranks of one rank of dp."""
+    """Bytes of a cache block of `block` tokens of all models (of a state, where nothing grows), over all ranks of one
+    rank of dp."""
     mesh = models[0].mesh
-    spread = mesh.size(("sp",))
-    some = Packed((Sequences(spread, 1, block - 1),))
-    stages = sum(each.cache_bytes(stage, some) for each in models for stage in range(models[0].stages))
-    return stages / spread * mesh.size(("tp", "sp"))
+    layers = [layer for each in models for stage in range(each.stages) for layer in _layers(each, stage, block)]
+    return (sum(size for _, size, _ in layers) or sum(state for *_, state in layers)) * mesh.size(("tp", "sp"))
