@@ -25,8 +25,9 @@ NAMES: Mapping[str, Sequence[str]] = MappingProxyType({
     "prompt": ("prompt", "prompt_tokens", "input_tokens", "input_len", "prompt_len", "prompt_toks", "input_toks"),
     "output": ("output", "output_tokens", "output_len", "generated_tokens", "completion_tokens", "output_toks"),
     "ttft": ("ttft", "ttft_s"), "ttft_ms": ("ttft_ms",), "tpot": ("tpot", "tpot_s"), "tpot_ms": ("tpot_ms",),
+    "queued": ("queued_ts",), "first": ("first_token_ts",), "last": ("last_token_ts",),
     "latency": ("latency", "latency_s", "e2e", "e2e_latency", "e2el"), "latency_ms": ("latency_ms", "e2e_ms")})
-"""What a column is -> its names in logs, in seconds unless they say ms."""
+"""What a column is -> its names in logs, in seconds unless they say ms (queued, first, last: of the engine's clock)."""
 LISTS = {"start_times": "arrival", "input_lens": "prompt", "output_lens": "output", "ttfts": "ttft"}
 """Columns of the JSON that vLLM's and SGLang's bench_serving write with details; `itls` are their gaps."""
 LARGEST = 1 << 28
@@ -102,6 +103,8 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]]) -> Log:
         return found if found is not None else None if more is None else more / 1e3
 
     prompt, output, ttft, arrival = column("prompt"), column("output"), seconds("ttft"), column("arrival")
+    queued, first, last = column("queued"), column("first"), column("last")
+    ttft = first - queued if ttft is None and first is not None and queued is not None else ttft
     for field, values in (("prompt", prompt), ("output", output), ("ttft", ttft), ("arrival", arrival)):
         if values is None:
             raise InputError(f"{name}: {field}", "is not among the columns",
@@ -111,6 +114,7 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]]) -> Log:
     assert ttft is not None
     assert arrival is not None
     tpot, latency = seconds("tpot"), seconds("latency")
+    latency = last - queued if latency is None and last is not None and queued is not None else latency
     if tpot is None and latency is None:
         raise InputError(f"{name}: tpot", "is not among the columns", expected="tpot, or latency")
     if tpot is None:

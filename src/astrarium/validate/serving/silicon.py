@@ -34,9 +34,9 @@ HIDES_MTP = ("DeepSeek-R1", "GLM-5", "Qwen3.5")
 """Models whose rows mix multi-token prediction on and off without a column."""
 
 STACKS: Mapping[str, str] = MappingProxyType({"trtllm": "trt-llm", "vllm": "vllm", "sglang": "sglang"})
-CLIENT: Mapping[str, float] = MappingProxyType({"vllm": 65.0})
-"""ms that first tokens of InferenceX's rows come later than vLLM's own offset, fitted on the even half: its client
-tokenizes and streams in one process, and prompts of experts take longer than predicted."""
+CLIENT: Mapping[str, float] = MappingProxyType({"vllm": 65.0, "sglang": 150.0, "trt-llm": 50.0})
+"""ms by which mean first tokens of the table come later than predicted, fitted on its even half: clients that tokenize
+and stream in one process, SGLang's --scheduler-recv-interval, prompts that run without graphs."""
 RATIO, HOST_OF_FOUR = 0.8, 4
 
 
@@ -84,8 +84,7 @@ def deployment_of(row: Row) -> Deployment:
     if any(word in path for word in HIDES_MTP):
         assumed.append("multi-token prediction: none, as rows of this model do not say")
         named["stated"] = False
-    if _public(row):
-        named["client"] = CLIENT.get(STACKS[backend], 0.0)
+    named["client"] = CLIENT[STACKS[backend]]
     named |= launched(recipe, users, row.count("isl") or 1)
     return Deployment(**named, layout=layout, concurrency=users, engines=engines,       # type: ignore[arg-type]
                       assumed=tuple(assumed))
