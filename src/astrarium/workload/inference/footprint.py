@@ -154,7 +154,9 @@ def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | No
         if sight is None:
             yield None, block * near, one - near
             continue
-        far = (bytes_of(sight + 2 * FAR, place) - bytes_of(sight + FAR, place)) / FAR
+        far = 0.0
+        if cache is not None and cache.limit is None:
+            far = (bytes_of(sight + 2 * FAR, place) - bytes_of(sight + FAR, place)) / FAR
         near = (bytes_of(sight, place) - one) / (sight - 1) if sight > 1 else far
         yield sight, block * (near - far), one - near
         yield None, block * far, 0.0
