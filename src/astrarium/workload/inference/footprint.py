@@ -88,6 +88,11 @@ class CacheBlocks(Struct, frozen=True):
         """Whether a sequence holds blocks in proportion to its tokens."""
         return self.grows and not self.fixed and not self.windows
 
+    @property
+    def shares(self) -> bool:
+        """Whether sequences can share what they hold: there are no states, and some layers see all tokens."""
+        return not self.fixed and self.shared(1000) > 0
+
     def of(self, tokens: int) -> int:
         """Blocks that a sequence of `tokens` tokens holds."""
         return int(self.of_each(np.array([tokens]))[0])
@@ -136,7 +141,7 @@ def _blocks(models: Sequence[Replica], stage: int, free: float, block: int) -> C
     if not unit:
         return CacheBlocks(int(free // fixed) if fixed else 2**40, block, False, 1.0 if fixed else 0.0)
     windows = tuple((-(-sight // block) + 1, size / unit) for sight, size in sights.items() if sight and size)
-    return CacheBlocks(int(free // unit), block, True, max(0.0, fixed / unit), windows)
+    return CacheBlocks(int(free // unit), block, True, round(max(0.0, fixed / unit), 9), windows)
 
 
 def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | None, float, float]]:
