@@ -74,8 +74,13 @@ def predictions(rows: Iterable[Row], note: Callable[[int], None] | None = None) 
         yield predict(row, kept, engines)
 
 
+NO_LAYOUT = "it states no layout, and the load at which its objective just holds is not searched for"
+
+
 def predict(row: Row, kept: Kept | None = None, engines: Predictor | None = None) -> Found:
     """The prediction of one row; `kept` and `engines` keep what rows share. Never raises for what a row says."""
+    if row.kind == "mlperf":
+        return NotPredictable(row, NO_LAYOUT)
     if row.kind in READERS:
         return _serving(row, engines or Predictor())
     if row.kind == "collective":

@@ -25,13 +25,15 @@ NUMBERS = frozenset({"params_B", "step_s", "model_tflops_gpu", "tok_s_gpu", "mem
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "collective": ("source", "hw", "n_gpus", "op", "size_B"),
     "inference": ("source", "model", "gpu", "isl", "osl", "metric", "value"),
+    "mlperf": ("div", "org", "system", "acc", "n", "model", "scen", "tps"),
     "silicon": ("id", "silicon_data_source", "backend", "model_path", "system", "isl", "osl", "silicon_tpot_ms"),
     "training": ("source", "case", "gpu", "n_gpus", "model"),
     "vllm": ("experiment", "model", "hardware", "tp", "workload", "stage", "metric", "actual_ms_or_unit"),
 })
 """Kind of row -> columns without which a file is not one of it."""
-SOURCES: Mapping[str, str] = MappingProxyType({"silicon": "silicon table of aiconfigurator-core",
-                                               "vllm": "vLLM runs of sim-to-real-accuracy-validation"})
+SOURCES: Mapping[str, str] = MappingProxyType({
+    "mlperf": "MLPerf Inference", "silicon": "silicon table of aiconfigurator-core",
+    "vllm": "vLLM runs of sim-to-real-accuracy-validation"})
 """Sources of kinds whose rows do not name one."""
 LARGEST, WIDEST, LONGEST = 2**53, 256, 1 << 16
 

@@ -12,7 +12,7 @@ from astrarium.validate.intervals import conformal, usual_counts
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.predict import Figures
-from astrarium.validate.serving.silicon import measured
+from astrarium.validate.serving.silicon import measured, rate_of
 
 __all__ = ["METRICS", "Judged", "correlation", "covered", "errors", "quantiles", "values"]
 
@@ -36,11 +36,8 @@ def values(each: Judged, metric: str) -> tuple[float, float] | None:
     found = measured(each.row)
     if metric != "rate":
         return (found[metric], getattr(each.made, metric)) if metric in found else None
-    if "ttft" not in found or "tpot" not in found:
-        return None
-    output = each.meant.output.mean
-    seconds = (found["ttft"] + found["tpot"] * (output - 1)) / 1e3
-    return each.meant.concurrency * output / seconds / each.meant.npus, each.made.rate
+    rate = rate_of(each.row, each.meant)
+    return None if rate is None else (rate, each.made.rate)
 
 
 def errors(found: Iterable[Judged], metric: str) -> npt.NDArray[np.float64]:

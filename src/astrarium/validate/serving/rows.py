@@ -10,7 +10,7 @@ from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.predict import Figures
 from astrarium.validate.serving.published import published_of
 from astrarium.validate.serving.runs import METRICS, run_of
-from astrarium.validate.serving.silicon import deployment_of, measured
+from astrarium.validate.serving.silicon import deployment_of, measured, rate_of
 
 __all__ = ["READERS", "metrics_of"]
 
@@ -26,8 +26,9 @@ PUBLISHED: Mapping[str, str] = MappingProxyType({
 def metrics_of(row: Row, meant: Deployment, made: Figures) -> list[tuple[str, float, float]]:
     """(metric, measured, predicted) of a row, the one that it is scored by first."""
     if row.kind == "silicon":
-        found = sorted(measured(row).items(), reverse=True)
-        return [(f"{name}_ms", value, getattr(made, name)) for name, value in found]
+        found = [(f"{name}_ms", value, getattr(made, name)) for name, value in sorted(measured(row).items())]
+        rate = rate_of(row, meant)
+        return found if rate is None else [*found, ("tok_s_gpu", rate, made.rate)]
     if row.kind == "vllm":
         metric, value = row.text("metric"), row.number("actual_ms_or_unit")
         return [(metric, value, getattr(made, METRICS[metric]))] if value and metric in METRICS else []

@@ -17,7 +17,7 @@ from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
 from astrarium.validate.serving.recipes import Recipe, launched, recipe_of
 
-__all__ = ["HIDES_MTP", "deployment_of", "distinct", "judges", "measured"]
+__all__ = ["HIDES_MTP", "deployment_of", "distinct", "judges", "measured", "rate_of"]
 
 MODELS: Mapping[str, str] = MappingProxyType({
     "deepseek-ai/DeepSeek-R1": "deepseek-v3", "deepseek-ai/DeepSeek-V3": "deepseek-v3",
@@ -44,6 +44,16 @@ def measured(row: Row) -> Mapping[str, float]:
     """TTFT and TPOT in ms, as far as the row has them."""
     found = {name: row.number(f"silicon_{name}_ms") for name in ("ttft", "tpot")}
     return {name: value for name, value in found.items() if value}
+
+
+def rate_of(row: Row, meant: Deployment) -> float | None:
+    """Output tokens per second and NPU that a row's times mean, with all its requests in flight."""
+    found = measured(row)
+    if len(found) < 2:
+        return None
+    output = meant.output.mean
+    seconds = (found["ttft"] + found["tpot"] * (output - 1)) / 1e3
+    return meant.concurrency * output / seconds / meant.npus
 
 
 def distinct(rows: Iterable[Row]) -> list[Row]:
