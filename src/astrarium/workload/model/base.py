@@ -72,8 +72,8 @@ class Cache(Struct, frozen=True):
     """The key-value cache of a model.
 
     `heads` are cached apart, so that tp can divide them. `sight(layer)` is how many tokens a layer looks back (None:
-    all; 1: it has a state of fixed size, or nothing); only layers of equal sight can share a cache. `limit`: most tokens
-    of a sequence, where longer ones are not modelled.
+    all; 1: it has a state of fixed size, or nothing); only layers of equal sight can share a cache. `limit`: tokens
+    of the longest sequence that is modelled (None: any).
     """
 
     heads: int
