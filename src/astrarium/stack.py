@@ -4,7 +4,7 @@
     workload: {source: transformer, model: megatron-22b, tp: 8, global_batch: 4}
 
 A row holds, per section, fields of its class; `several_hosts` holds those that apply only where the network has more
-than one dim. What the design states itself stays.
+than one dim, and `devices` those of devices by name. What the design states itself stays.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ class Stacks:
         return name in catalog.load("stacks")
 
 
-def settings_of(name: str, several_hosts: bool) -> Plain:
-    """Section -> settings of a stack. Raises KeyError for a name that is none."""
+def settings_of(name: str, several_hosts: bool, device: str | None = None) -> Plain:
+    """Section -> settings of a stack, on a device of that name. Raises KeyError for a name that is none."""
     row = catalog.load("stacks")[name]
     found: dict[str, Plain] = {section: row.get(section, {}) for section in SECTIONS}
-    for section, more in (row.get("several_hosts", {}) if several_hosts else {}).items():
-        found[section] = merged(found[section], more)
+    own = [each for each in row.get("devices", ()) if device in each["names"]]
+    for table in ([row.get("several_hosts", {})] if several_hosts else []) + own:
+        for section in SECTIONS:
+            found[section] = merged(found[section], table.get(section, {}))
     return found
 
 
@@ -49,7 +51,7 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
     if not isinstance(name, str) or name not in Stacks():
         return plain
     found = dict(plain)
-    for section, settings in settings_of(name, _several(plain.get("network"))).items():
+    for section, settings in settings_of(name, _several(plain.get("network")), _device(plain.get("compute"))).items():
         given = plain.get(section, {})
         kind = classes[section](given)
         if kind is None or not settings:
@@ -70,6 +72,12 @@ def settled(name: str, sections: Mapping[str, Config]) -> bool:
 
 def _several(network: Any) -> bool:
     return isinstance(network, Mapping) and len(network.get("dims") or ()) > 1
+
+
+def _device(compute: Any) -> str | None:
+    """The device that a design's compute names."""
+    found = (compute.get("device") or compute.get(LIKE)) if isinstance(compute, Mapping) else compute
+    return found if isinstance(found, str) else None
 
 
 def _under(settings: Plain, given: Any) -> Any:

@@ -33,6 +33,15 @@ def test_what_the_design_states_stays_even_where_it_is_the_default() -> None:
     assert changed(precision={"gradients": "bf16"}).workload.precision.gradients == "bf16"
 
 
+def test_a_stack_has_settings_of_devices() -> None:
+    """vLLM's FlashAttention 2 on A100 is that of prompts beside decoding sequences; Hopper has version 3."""
+    found = [config.decode(Design, {
+        "stack": "vllm", "compute": device, "memory": device, "network": PLAIN["network"],
+        "workload": {"source": "inference", "model": "llama3-8b", "tp": 8, "prompt": 64, "generated": 8}})
+        for device in ("a100_sxm_80gb", "h100_sxm")]
+    assert [each.workload.attention for each in found] == ["flash_2", "flash"]
+
+
 def test_a_design_with_a_stack_reads_back_equal() -> None:
     design = changed(attention="flash")
     assert config.loads(Design, config.dumps(design)) == design

@@ -56,6 +56,18 @@ def test_a_verification_is_not_a_prompt() -> None:
         ("attention", (4, 16, 16, 3, 1003, 192, 128))}
 
 
+def test_beside_prompts_a_decoding_sequence_fills_a_tile() -> None:
+    """flash_2: FlashAttention 2 with a paged cache takes 64 queries a block from one sequence, for every head."""
+    replica = replica_of(inference(model="llama3-8b", tp=2, prompt=64, phase="prefill", attention="flash_2"))
+    beside = {step.kernel.shape: step.flops for step in steps(replica, Sequences(4, 1, 1023), FIRST)
+              if step.kernel and step.kernel.kind == "attention"}
+    alone = {step.kernel.shape: step.flops for step in steps(replica, Sequences(4, 1, 1023))
+             if step.kernel and step.kernel.kind == "attention"}
+    assert set(beside) == {(4, 16, 4, 64, 1024, 128, 128), (1, 16, 4, 96, 96, 128, 128)}
+    assert set(alone) == {(4, 16, 4, 1, 1024, 128, 128)}
+    assert beside[4, 16, 4, 64, 1024, 128, 128] == 64 * alone[4, 16, 4, 1, 1024, 128, 128]
+
+
 def test_the_parts_make_one_output_before_it_is_used() -> None:
     """The product behind attention waits for the kernels of all parts, and memory has room for the rows of all."""
     replica = replica_of(inference(model="llama3-8b", tp=2, prompt=64, phase="prefill"))

@@ -112,10 +112,11 @@ def _attention(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sket
     q, k, v = op.inputs[:3]
     batch, queries, heads, size = (layout.local(dim) for dim in q.dims)
     count = op.sequences
-    shape = (batch * count, heads, layout.local(k.dims[2]), queries / count, layout.local(k.dims[1]) / count, size,
-             layout.local(v.dims[3]))
+    padded = max(1.0, op.work * count)      # rows of a tile without queries of their own
+    shape = (batch * count, heads, layout.local(k.dims[2]), queries / count * padded, layout.local(k.dims[1]) / count,
+             size, layout.local(v.dims[3]))
     precision, held = _cached(k, block, numbers)
-    return Sketch("mla" if k.tensor == v.tensor else op.kind, precision, shape, op.work * count, held=held)
+    return Sketch("mla" if k.tensor == v.tensor else op.kind, precision, shape, op.work * count / padded, held=held)
 
 
 def merged(one: Sketch, other: Sketch, *, layer: bool = False) -> Sketch:

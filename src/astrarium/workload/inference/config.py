@@ -253,7 +253,9 @@ class Inference(Workload, frozen=True):
                                "(dp-tp-sp-cp-ep-pp), or all six axes joined by -.")] = "megatron"
     stage_layers: Annotated[Sequence[int] | None, Knob("Layers of every stage; left out: as even as can be.", ge=1)
                             ] = None
-    attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
+    attention: Annotated[Literal["flash", "flash_2", "unfused"], Knob(
+        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: beside prompts, "
+        "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
     fusion: Annotated[bool | Literal["engine"], Knob(

@@ -25,6 +25,10 @@ __all__ = ["HeadDims", "LayerKind", "Part", "StateFormat", "cache_axes", "cache_
            "kv_heads", "packed_scores", "parts_of", "sampler_ops", "sparse", "state_widths", "states_of"]
 
 KEYS, VALUES = "key_cache", "value_cache"
+TILE = 64
+"""Queries that a block of FlashAttention 2 takes from one sequence where the cache is paged (kBlockM of
+flash_fwd_launch_template.h, run_mha_fwd_splitkv_dispatch). A step of vLLM with prompts is one such kernel, so a sequence
+with one query has a block to itself, for every head; a step without prompts has heads in the place of queries."""
 
 
 StateFormat = Literal["activations", "fp32"]
@@ -200,7 +204,9 @@ def packed_scores(kind: LayerKind, options: Options, part: Part, q: str, k: str,
     step = part.step
     work = step.pairs(kind.window, options.mask == "skip") / (step.tokens * part.seen(kind.window, options))
     count = sum(each.count for each in step.parts)
-    if options.attention == "flash":
+    if options.attention == "flash_2" and part.decoding and part.dim and kv != "heads":
+        work *= max(1.0, TILE * count / step.tokens)
+    if options.attention != "unfused":
         return [attention(f"attention{part.name}", f"{q} * {k} * {v} -> {out}", work=work, sequences=count)]
     score, s, p = f"[batch,heads,pairs{_suffix(kind)}{part.dim}]", f"s{part.name}", f"p{part.name}"
     row, along = k[k.index("[") + 1:].split(",")[1], () if kv == "heads" else (kv,)

@@ -98,7 +98,7 @@ def _step(options: Options) -> Packed:
     if options.packed is None or options.degrees.get("sp", 1) > 1:
         raise UnsupportedError("workload.model.compressed", "attention to compressed tokens is modelled neither in "
                                "training nor over ranks of sp", expected="inference with sp: 1")
-    if options.attention != "flash":
+    if options.attention == "unfused":
         raise UnsupportedError("workload.attention", "attention to compressed tokens is one kernel", expected="flash")
     return options.packed
 

@@ -89,7 +89,7 @@ def core(options: Options, work: float = 1.0, *, q: str = "q", k: str = "k", v: 
     left, right = f"{q}[batch,{rows}.q,heads.q,{size}]", f"{k}[batch,{keys}.kv,{kv}.q,{size}]"
     mixed, result = f"{v}[batch,{keys}.kv,{kv}.q,{value}]", f"{out}[batch,{rows}.q,heads.q,{value}]"
     table = f"{offsets}[buckets,heads.q]" if offsets else ""
-    if options.attention == "flash":
+    if options.attention != "unfused":
         more = f" * {table}" if table else f" * {sinks}[heads.q]" if sinks else ""
         return [attention(f"{prefix}attention", f"{left} * {right} * {mixed}{more} -> {result}", ring=options.ring,
                           work=work)]
