@@ -16,6 +16,7 @@ from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
 from astrarium.serving.requests import Prefixes, Requests, Turns
 from astrarium.serving.requests.stream import OPEN
+from astrarium.workload.inference.footprint import CacheBlocks
 
 BLOCK, TOTAL = 4, 12
 LENGTHS = {"a": 9, "b": 21, "ax": 25, "ay": 17, "bx": 37}      # tokens up to the end of each segment
@@ -138,6 +139,33 @@ def test_others_evict_what_was_used_longest_ago() -> None:
     served = answer(stream([401] * 5, [1] * 5, 5 * MS, prefixes), Fleet([server(Policy(), 60, fixed(MS))]))
     assert served.cached is not None
     assert served.cached.tolist() == [0, 0, 0, 400, 9 * 16]
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 30), st.integers(1, 200), st.integers(1, 90)), min_size=1,
+                max_size=12), st.integers(24, 40), st.sampled_from(["chunked", "prefill_first"]))
+def test_sequences_with_windows_share_the_blocks_of_layers_that_see_all(
+        rows: list[tuple[int, int, int, int]], blocks: int, schedule: str) -> None:
+    """Half of a block's bytes are of layers with a window of three blocks. Nobody holds anything in the end."""
+    held = CacheBlocks(blocks, 16, windows=((4, 0.5),))
+    one = server(Policy(schedule=schedule, max_tokens=400), blocks, fixed(MS))
+    one.scheduler.cache.held = one.scheduler.batch.held = held
+    cut = [[(group, 16 * (prompt // 20))] for group, _, prompt, _ in rows]
+    served = answer(stream([row[2] for row in rows], [row[3] for row in rows], rows[0][1] * MS // 4, cut), Fleet([one]))
+    cache = one.scheduler.cache
+    assert (served.finish >= served.first).all()
+    assert cache.free == cache.total
+    assert cache.idle == sum((node.start + node.length) // 2 - node.start // 2 for node in cache.left.values())
+    assert not one.scheduler.batch.needs[one.scheduler.batch.clock - one.scheduler.batch.base:].any()
+
+
+def test_a_shared_prefix_of_a_model_with_windows_is_computed_once() -> None:
+    """Of 50 blocks of a prefix 25 are shared; either request has its own window of 4 blocks' halves beside."""
+    one = server(Policy(max_tokens=4000), 100, fixed(MS))
+    one.scheduler.cache.held = one.scheduler.batch.held = CacheBlocks(100, 16, windows=((4, 0.5),))
+    served = answer(stream([801, 801], [1, 1], 5 * MS, [[(7, 800)]] * 2), Fleet([one]))
+    assert served.cached is not None
+    assert served.cached.tolist() == [0, 800]
+    assert one.scheduler.cache.idle == 25
 
 
 def tiered(capacity: int, blocks: int = 60) -> Fleet:

@@ -261,7 +261,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], root: Path) -> None:
     assert "requests.rate" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "mamba2-2.7b", "gpt-oss-20b"])
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "mamba2-2.7b", "gpt-oss-20b", "llama4-scout"])
 def test_hybrids_and_windows_are_served(model: str) -> None:
     """Sequences with states of a fixed size, or layers with a window, beside or in place of a growing cache."""
     base = design("h200_sxm", "450 GB/s", model=model, tp=4)

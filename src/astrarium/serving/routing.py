@@ -31,4 +31,4 @@ def _cost(server: Server, job: Job) -> int:
     scheduler = server.scheduler
     cache = scheduler.cache
     _, hit, _ = cache.match(job.segments, job.todo)
-    return cache.of(job.todo + scheduler.queued) - hit + cache.total - cache.free
+    return cache.of(job.todo + scheduler.queued) - cache.shared(hit) + cache.total - cache.free

@@ -204,15 +204,15 @@ class Scheduler(Struct):
         cache = self.cache
         nodes, hit, idle = cache.match(job.segments, job.todo)
         reach, store = cache.stored(job.segments, job.todo, hit) if cache.stores else (hit, None)
-        need, final = cache.of(job.todo) - hit, self._final(job)
+        need, final = cache.of(job.todo) - cache.shared(hit), self._final(job)
         if self.policy.whole and job.todo - reach * cache.block > left:
             return False
-        later = math.ceil(self.policy.reserve * (self.growth + final - need - hit))
+        later = math.ceil(self.policy.reserve * (self.growth + final - cache.of(job.todo)))
         if need + idle + later > cache.free:
             rest = cache.rest(nodes, hit)
             if not rest or need + idle - rest + later > cache.free:
                 return False
-            cache.trim(nodes[-1], rest)
+            cache.trim(nodes[-1], hit)
         cache.hold(job.held, nodes, hit, need)
         self.growth += final - job.held.blocks
         job.done = reach * cache.block

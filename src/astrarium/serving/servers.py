@@ -91,7 +91,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         stores = [common if tier.shared else _store(tier, size)
                   for tier, common in zip(policy.tiers, shared, strict=True)]
         swap = stores[0].per_block if stores else 0.0
-        cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and uneven is None, uneven)
+        cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and held.shares, uneven)
         scheduler = Scheduler(_of_all(policy, ranks, stages), cache, Batch(policy.block, guesses, draw, uneven), swap)
         times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))

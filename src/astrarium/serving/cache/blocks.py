@@ -8,6 +8,7 @@ tree evicts the same order leaf by leaf).
 
 from __future__ import annotations
 
+import bisect
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -22,9 +23,10 @@ Segments = Sequence[tuple[object, int]]     # (key, tokens up to its end) of eac
 
 
 class Node(Struct, eq=False):
-    """A segment in the cache: its first `length` blocks, and how many requests hold it."""
+    """A segment in the cache: its first `length` blocks, `start` others before them, and how many requests hold it."""
 
     key: object
+    start: int = 0
     length: int = 0
     users: int = 0
 
@@ -47,7 +49,8 @@ class Held(Struct, eq=False):
 
 class Blocks(Struct):
     """The cache of one server. `free` blocks are empty or idle (`idle` of them hold segments). `held`: what a sequence
-    holds, where that is not in proportion to its tokens."""
+    holds, where that is not in proportion to its tokens: then segments take the blocks of layers that see all tokens,
+    and the rest of every sequence is its own."""
 
     total: int
     block: int
@@ -66,8 +69,15 @@ class Blocks(Struct):
         """Blocks of a sequence of `tokens` tokens."""
         return -(-tokens // self.block) if self.held is None else self.held.of(tokens)
 
+    def shared(self, blocks: int) -> int:
+        """Blocks that segments take which hold the first `blocks` blocks of tokens."""
+        return blocks if self.held is None else self.held.shared(blocks)
+
+    def _size(self, node: Node) -> int:
+        return self.shared(node.start + node.length) - self.shared(node.start)
+
     def match(self, segments: Segments, tokens: int) -> tuple[list[Node], int, int]:
-        """Segments in the cache that begin a prompt of `tokens` tokens, their blocks, and how many of these are idle.
+        """Segments in the cache that begin a prompt of `tokens` tokens, blocks of it in them, and idle blocks.
 
         The last token is always computed (it gives the first logits), so its block is none of them.
         """
@@ -86,7 +96,7 @@ class Blocks(Struct):
                 break
             found.append(node)
             blocks += have
-            idle += 0 if node.users else node.length
+            idle += 0 if node.users else self._size(node)
             if have < length:
                 break
             start += length
@@ -114,17 +124,20 @@ class Blocks(Struct):
         """A request takes `nodes` with `blocks` blocks of a match, and `own` new ones."""
         for node in nodes:
             self._join(held, node)
-        held.shared += blocks
+        held.shared += self.shared(blocks)
         self.take(held, own)
 
     def rest(self, nodes: Sequence[Node], blocks: int) -> int:
         """Blocks of an idle segment beyond a match of `blocks` blocks, which has only its beginning."""
-        return 0 if not nodes or nodes[-1].users else sum(node.length for node in nodes) - blocks
+        if not nodes or nodes[-1].users:
+            return 0
+        return self.shared(nodes[-1].start + nodes[-1].length) - self.shared(blocks)
 
-    def trim(self, node: Node, rest: int) -> None:
-        """Evict the last `rest` blocks of an idle segment."""
-        node.length -= rest
-        self.idle -= rest
+    def trim(self, node: Node, blocks: int) -> None:
+        """Evict what an idle segment has beyond the first `blocks` blocks of a prompt."""
+        before = self._size(node)
+        node.length = blocks - node.start
+        self.idle -= before - self._size(node)
 
     def take(self, held: Held, own: int) -> None:
         """A request takes `own` more blocks, which are free."""
@@ -137,8 +150,11 @@ class Blocks(Struct):
         self.free -= number
         while excess > 0:
             key, node = next(iter(self.left.items()))
-            gone = min(node.length, excess)
-            node.length -= gone
+            before = self._size(node)
+            most = before + self.shared(node.start) - excess        # what may be left
+            node.length = bisect.bisect_right(range(node.length + 1), most, key=lambda each: self.shared(
+                node.start + each)) - 1 if excess < before else 0
+            gone = before - self._size(node)
             self.idle -= gone
             excess -= gone
             if not node.length:
@@ -163,25 +179,26 @@ class Blocks(Struct):
         """Own blocks become those of a segment that has fewer than `length`."""
         node = self.nodes.get(key)
         if node is None:
-            node = self.nodes[key] = Node(key)
+            node = self.nodes[key] = Node(key, held.reached)
         if node.length >= length:
             return
         if not held.nodes or held.nodes[-1] is not node:
-            copies = node.length        # which the request computed again: it uses those that were there
+            copies = self._size(node)   # which the request computed again: it uses those that were there
             self._join(held, node)
             held.own -= copies
             held.shared += copies
             self.free += copies
-        more = length - node.length
+        before = self._size(node)
         node.length = length
+        more = self._size(node) - before
         held.own -= more
         held.shared += more
 
     def _join(self, held: Held, node: Node) -> None:
         if not node.users and node.length:
             del self.left[node.key]
-            self.free -= node.length
-            self.idle -= node.length
+            self.free -= self._size(node)
+            self.idle -= self._size(node)
         node.users += 1
         held.nodes.append(node)
 
@@ -195,7 +212,7 @@ class Blocks(Struct):
             node.users -= 1
             if not node.users:
                 self.left[node.key] = node
-                self.free += node.length
-                self.idle += node.length
+                self.free += self._size(node)
+                self.idle += self._size(node)
         held.own, held.shared, held.known, held.reached = 0, 0, 0, 0
         held.nodes.clear()

@@ -88,9 +88,18 @@ class CacheBlocks(Struct, frozen=True):
         """Whether a sequence holds blocks in proportion to its tokens."""
         return self.grows and not self.fixed and not self.windows
 
+    @property
+    def shares(self) -> bool:
+        """Whether sequences can share what they hold: there are no states, and some layers see all tokens."""
+        return not self.fixed and self.shared(1000) > 0
+
     def of(self, tokens: int) -> int:
         """Blocks that a sequence of `tokens` tokens holds."""
         return int(self.of_each(np.array([tokens]))[0])
+
+    def shared(self, blocks: int) -> int:
+        """Of the first `blocks` blocks of a sequence, what layers that see all tokens hold of them."""
+        return int(round(blocks * (1 - sum(share for _, share in self.windows)), 9)) if self.grows else 0
 
     def of_each(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Blocks that sequences of so many tokens hold."""
@@ -132,7 +141,7 @@ def _blocks(models: Sequence[Replica], stage: int, free: float, block: int) -> C
     if not unit:
         return CacheBlocks(int(free // fixed) if fixed else 2**40, block, False, 1.0 if fixed else 0.0)
     windows = tuple((-(-sight // block) + 1, size / unit) for sight, size in sights.items() if sight and size)
-    return CacheBlocks(int(free // unit), block, True, max(0.0, fixed / unit), windows)
+    return CacheBlocks(int(free // unit), block, True, round(max(0.0, fixed / unit), 9), windows)
 
 
 def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | None, float, float]]:
@@ -150,7 +159,9 @@ def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | No
         if sight is None:
             yield None, block * near, one - near
             continue
-        far = (bytes_of(sight + 2 * FAR, place) - bytes_of(sight + FAR, place)) / FAR
+        far = 0.0
+        if cache is not None and cache.limit is None:
+            far = (bytes_of(sight + 2 * FAR, place) - bytes_of(sight + FAR, place)) / FAR
         near = (bytes_of(sight, place) - one) / (sight - 1) if sight > 1 else far
         yield sight, block * (near - far), one - near
         yield None, block * far, 0.0
@@ -162,9 +173,8 @@ def _of(tokens: int, count: int) -> Packed:
 
 
 def cache_bytes(models: Sequence[Replica], block: int) -> float:
-    """Bytes of a cache block of `block` tokens of all models, over all ranks of one rank of dp."""
+    """Bytes of a cache block of `block` tokens of all models (of a state, where nothing grows), over all ranks of one
+    rank of dp."""
     mesh = models[0].mesh
-    spread = mesh.size(("sp",))
-    some = Packed((Sequences(spread, 1, block - 1),))
-    stages = sum(each.cache_bytes(stage, some) for each in models for stage in range(models[0].stages))
-    return stages / spread * mesh.size(("tp", "sp"))
+    layers = [layer for each in models for stage in range(each.stages) for layer in _layers(each, stage, block)]
+    return (sum(size for _, size, _ in layers) or sum(state for *_, state in layers)) * mesh.size(("tp", "sp"))

@@ -72,11 +72,13 @@ class Cache(Struct, frozen=True):
     """The key-value cache of a model.
 
     `heads` are cached apart, so that tp can divide them. `sight(layer)` is how many tokens a layer looks back (None:
-    all; 1: it has a state of fixed size, or nothing); only layers of equal sight can share a cache.
+    all; 1: it has a state of fixed size, or nothing); only layers of equal sight can share a cache. `limit`: most tokens
+    of a sequence, where longer ones are not modelled.
     """
 
     heads: int
     sight: Callable[[int], int | None]
+    limit: int | None = None
 
 
 class Generation(Struct, frozen=True):

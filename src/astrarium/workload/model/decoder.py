@@ -59,7 +59,8 @@ def _cache(model: Decoder) -> Cache:
         window = model.compressed.window if model.compressed else kind.window
         return window if kind.attends else 1        # a state, or nothing, does not grow
 
-    return Cache(heads=1 if model.mla is not None else model.groups, sight=sight)
+    return Cache(heads=1 if model.mla is not None else model.groups, sight=sight,
+                 limit=model.window if model.window_kind == "chunked" else None)
 
 
 class Decoder(Model, frozen=True, kw_only=True):
