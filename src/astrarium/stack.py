@@ -57,6 +57,8 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
         if kind is None or not settings:
             continue
         known = {spec.name for spec in specs(kind)}
+        if "policy" in catalog.load("stacks")[name] and section == "workload" and not known.issuperset(settings):
+            continue        # fields of inference; training has other ones by some of their names
         found[section] = _under({key: value for key, value in settings.items() if key in known}, given)
     return found
 

@@ -34,6 +34,7 @@ HGX_H100 = System("h100_sxm", "dgx_h100_nvswitch", 8, "infiniband_ndr")
 SYSTEMS: tuple[tuple[str, System], ...] = (
     (r"a100.*40 ?gb?\b", System("a100_sxm_40gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")),
     (r"a100|ampere", HGX_A100),
+    (r"l40s", System("l40s", "l40s_pcie4", 8, "infiniband_hdr")),
     (r"h200", System("h200_sxm", "dgx_h200_nvswitch", 8, "infiniband_ndr")),
     (r"h100|hopper", HGX_H100),
     (r"gb300", System("gb300", "gb300_nvl72", 72, "infiniband_ndr")),
@@ -58,7 +59,7 @@ def system_named(name: str, path: str = "gpu") -> System:
         if re.search(pattern, name.lower()):
             return system
     raise InputError(path, f"{name[:60]!r} is no device with rows in the catalog",
-                     expected="one of A100, H100, H200, B200, B300, GB200, GB300, MI300X, MI325X")
+                     expected="one of A100, H100, H200, B200, B300, GB200, GB300, L40S, MI300X, MI325X")
 
 
 def network_of(row: Row, system: System, npus: int, assumed: list[str]) -> dict[str, Any]:

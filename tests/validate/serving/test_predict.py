@@ -15,6 +15,7 @@ def test_a_run_of_vllm_has_its_metric() -> None:
     assert [each.metric for each in found.values] == ["itl_mean"]
     assert abs(found.values[0].error) < 0.12
     assert "arrivals: Poisson" in found.meant.assumed
+    assert any("cached prompts" in each for each in found.meant.assumed)
 
 
 def test_a_published_figure_under_a_concurrency() -> None:
