@@ -27,8 +27,8 @@ __all__ = ["HeadDims", "LayerKind", "Part", "StateFormat", "cache_axes", "cache_
 KEYS, VALUES = "key_cache", "value_cache"
 TILE = 64
 """Queries that a block of FlashAttention 2 takes from one sequence where the cache is paged (kBlockM of
-flash_fwd_launch_template.h, run_mha_fwd_splitkv_dispatch). A step of vLLM with prompts is one such kernel, so a sequence
-with one query has a block to itself, for every head; a step without prompts has heads in the place of queries."""
+flash_fwd_launch_template.h, run_mha_fwd_splitkv_dispatch). A step of vLLM with prompts is one such kernel, so one
+query of a sequence has a block to itself, for every head; a step without prompts has heads in the place of queries."""
 
 
 StateFormat = Literal["activations", "fp32"]
