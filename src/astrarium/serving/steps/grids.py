@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Plane", "Row", "past_nodes", "prompt_nodes"]
+__all__ = ["MOST", "Plane", "Row", "past_nodes", "prompt_nodes"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
