@@ -23,12 +23,12 @@ def edge_of(replica: Replica) -> int | None:
 
 
 def windows_of(replica: Replica) -> tuple[int | None, ...]:
-    """How many tokens layers look at: all (None), those in a window, those that an indexer chooses."""
+    """How many tokens layers look at: all (None), those in a window, those that an indexer chooses; a state is none."""
     cache, layered = cache_of(replica.model), with_layers(replica.model)
     if cache is None or layered is None:
         return (None,)
     sights = {cache.sight(layer) for layer in range(layered.layers)}
-    return (None, *sorted(each for each in {*sights, edge_of(replica)} if each is not None))
+    return (None, *sorted(each for each in {*sights, edge_of(replica)} if each is not None and each > 1))
 
 
 def line(tokens: I64) -> F64:

@@ -23,9 +23,9 @@ from astrarium.workload.inference.replica import Replica
 __all__ = ["Formulas", "Point", "Split", "split_of"]
 
 I64 = npt.NDArray[np.int64]
-WIDEST, SURE = 10, 6    # points for the features of a window, and for others: some see less than the window
+WINDOW, SURE = 10, 15    # points for the features of a window, of which some see less, and for others
 PAIRS = 6       # steps of as many tokens that tell whether a size depends on these alone
-SMOOTH = 32     # points between a number of tokens and twice as many
+SMOOTH = 8     # points between a number of tokens and twice as many
 SEED = 1
 GROUPS = ("tokens", "heads", "decode", "prompts")
 
@@ -69,7 +69,8 @@ class Point(Struct, frozen=True):
     def packed(self) -> Packed:
         """As a step of the graph."""
         return Packed((*decoding(self.count, self.context, self.padding, self.new), *(
-            Sequences(each.count, each.size, each.past, each.sampled) for each in (self.prompts, self.others) if each.count)))
+            Sequences(each.count, each.size, each.past, each.sampled)
+            for each in (self.prompts, self.others) if each.count)))
 
 
 def decoding(count: int, context: int, padding: int, new: int) -> list[Sequences]:
@@ -183,7 +184,7 @@ def _points(sort: Sort, windows: Sequence[int | None], edge: int | None) -> list
         return Class(draw.randint(1, 3), up_to(*sizes), up_to(9000) if sort.cached else 0,
                      draw.randint(1, 2)) if there else NONE
 
-    for _ in range(WIDEST * len(windows) + SURE + CHECKS):
+    for _ in range(WINDOW * (len(windows) - 1) + SURE + CHECKS):
         many = up_to(256) if sort.new else 0
         padding = up_to(8 if many else 256) if sort.padded else 0
         found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),
