@@ -100,6 +100,14 @@ def test_what_overlaps_is_simulated(fields: dict[str, Any], why: str) -> None:
     assert times.of(Shape(2, 200)) == simulated.of(Shape(2, 200))
 
 
+def test_an_engine_does_one_thing_after_the_other() -> None:
+    """Experts that gather the tokens of all data-parallel ranks: the shared one does not run beside the exchange."""
+    simulated, tables = both(design({**SMALL, "moe": EXPERTS}, tp=1, dp=2, ep=2, batch=2, exchange="all_gather",
+                                    fusion="engine"))
+    assert tables.of(Shape(4, 800)) == pytest.approx(simulated.of(Shape(4, 800)), rel=0.005)
+    assert tables.how == "steps from tables"
+
+
 def test_what_changes_is_simulated() -> None:
     base = design(SMALL)
     slower = ar.replace(base, "network.changes", [{"at": "1 ms", "npu": 0, "speed": 0.5}])
