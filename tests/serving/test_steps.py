@@ -24,6 +24,8 @@ EXACT = Buckets(context=1)
 SMALL: dict[str, Any] = {"family": "decoder", "layers": 4, "d_model": 1024, "heads": 16, "kv_heads": 4, "ffn": 4096,
                          "vocab": 32_000, "gated": True}
 EXPERTS: dict[str, Any] = {"experts": 32, "top_k": 4, "expert_ffn": 512, "shared_experts": 1}
+INDEXER: dict[str, Any] = {"heads": 16, "head_size": 64, "top_k": 256}
+DELTA: dict[str, Any] = {"key_heads": 8, "key_size": 64, "value_heads": 16, "value_size": 64}
 LATENT: dict[str, Any] = {"q_rank": 384, "kv_rank": 256, "nope_size": 64, "rope_size": 32, "v_size": 64}
 
 
@@ -60,7 +62,9 @@ def steps(count: int, seed: int, *, padding: int = 8) -> list[Shape]:
 @pytest.mark.parametrize(("base", "count"), [
     pytest.param(design(SMALL, measured=False), 80, id="roofline"),
     pytest.param(design({**SMALL, "window": 512, "full_every": 2, "moe": EXPERTS}), 50, id="windows, experts"),
-    pytest.param(design({**SMALL, "kv_heads": None, "mla": LATENT}), 50, id="latent attention"),
+    pytest.param(design({**SMALL, "kv_heads": None, "mla": LATENT}), 30, id="latent attention"),
+    pytest.param(design({**SMALL, "kv_heads": None, "mla": LATENT, "sparse": INDEXER}), 20, id="indexer"),
+    pytest.param(design({**SMALL, "delta": DELTA, "full_every": 2}), 20, id="delta net"),
     pytest.param(design(SMALL, speculation={"draft": {**SMALL, "layers": 1}, "tokens": 3, "acceptance": 0.7}), 20,
                  id="speculation")])
 def test_tables_give_what_a_simulation_gives(base: ar.Design, count: int) -> None:
@@ -94,6 +98,14 @@ def test_what_overlaps_is_simulated(fields: dict[str, Any], why: str) -> None:
     simulated, times = both(design(SMALL, **fields))
     assert times.how.startswith(why)
     assert times.of(Shape(2, 200)) == simulated.of(Shape(2, 200))
+
+
+def test_an_engine_does_one_thing_after_the_other() -> None:
+    """Experts that gather the tokens of all data-parallel ranks: the shared one does not run beside the exchange."""
+    simulated, tables = both(design({**SMALL, "moe": EXPERTS}, tp=1, dp=2, ep=2, batch=2, exchange="all_gather",
+                                    fusion="engine"))
+    assert tables.of(Shape(4, 800)) == pytest.approx(simulated.of(Shape(4, 800)), rel=0.005)
+    assert tables.how == "steps from tables"
 
 
 def test_what_changes_is_simulated() -> None:

@@ -10,22 +10,25 @@ import numpy.typing as npt
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of, with_layers
 
-__all__ = ["decode_features", "line", "prompt_features", "windows_of"]
+__all__ = ["decode_features", "edge_of", "line", "prompt_features", "windows_of"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 
+def edge_of(replica: Replica) -> int | None:
+    """Tokens of a fresh prompt beyond which it runs other kernels: as many as an indexer chooses."""
+    sparse = getattr(replica.model, "sparse", None)
+    return None if sparse is None else int(sparse.top_k)
+
+
 def windows_of(replica: Replica) -> tuple[int | None, ...]:
-    """How many tokens layers look at: all (None), those in a window, those that an indexer chooses."""
+    """How many tokens layers look at: all (None), those in a window, those that an indexer chooses; a state is none."""
     cache, layered = cache_of(replica.model), with_layers(replica.model)
     if cache is None or layered is None:
         return (None,)
     sights = {cache.sight(layer) for layer in range(layered.layers)}
-    sparse = getattr(replica.model, "sparse", None)
-    if sparse is not None:
-        sights.add(sparse.top_k)
-    return (None, *sorted(each for each in sights if each is not None))
+    return (None, *sorted(each for each in {*sights, edge_of(replica)} if each is not None and each > 1))
 
 
 def line(tokens: I64) -> F64:

@@ -33,6 +33,7 @@ def kernels_of(step: Step, numbers: F64) -> list[Kernel]:
     """The kernel of a step with `numbers` [points, numbers] in the place of its own, at each point."""
     sketch = step.kernel
     assert sketch is not None
+    numbers = np.maximum(0, numbers)    # beyond what a sort of steps has, formulas mean nothing
     whole = np.rint(numbers)
     flops, sizes = whole[:, 0].tolist(), whole[:, 1].astype(np.int64).tolist()
     whole[:, 3:3 + SIZES] = np.maximum(1, whole[:, 3:3 + SIZES])

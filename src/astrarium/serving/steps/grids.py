@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Plane", "Row", "past_nodes", "prompt_nodes"]
+__all__ = ["MOST", "Plane", "Row", "past_nodes", "prompt_nodes"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 MOST = 1 << 22      # tokens of one sequence
-TILE, PARTS = 16, 8
+TILE, PARTS = 8, 8
 TOKENS = 128        # of a tile of a product
 ROUGH = 0.001       # of a step's time, beyond which a function is not linear between two points
 

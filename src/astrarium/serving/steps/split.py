@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.errors import InputError
-from astrarium.serving.steps.features import decode_features, line, prompt_features, windows_of
+from astrarium.serving.steps.features import decode_features, edge_of, line, prompt_features, windows_of
 from astrarium.serving.steps.formulas import CHECKS, F64, Formula, formula_of, numbers_of
 from astrarium.serving.steps.grids import Row
 from astrarium.serving.steps.nodes import InseparableError, Node, sized_nodes
@@ -23,19 +23,21 @@ from astrarium.workload.inference.replica import Replica
 __all__ = ["Formulas", "Point", "Split", "split_of"]
 
 I64 = npt.NDArray[np.int64]
-WIDEST, SURE = 5, 6     # features of a window, and others
+WINDOW, SURE = 10, 15    # points for the features of a window, of which some see less, and for others
 PAIRS = 6       # steps of as many tokens that tell whether a size depends on these alone
-SMOOTH = 32     # points between a number of tokens and twice as many
+SMOOTH = 8     # points between a number of tokens and twice as many
 SEED = 1
 GROUPS = ("tokens", "heads", "decode", "prompts")
 
 
 class Class(Struct, frozen=True):
-    """Equal prompts, or parts of prompts: `count` of `size` tokens with `past` tokens in their caches, which sample."""
+    """Equal prompts, or parts of prompts: `count` of `size` tokens with `past` tokens in their caches, which sample
+    `sampled` tokens each, so that what depends on these is told from what depends on their number."""
 
     count: int
     size: int
     past: int
+    sampled: int = 1
 
 
 NONE = Class(0, 1, 0)
@@ -61,13 +63,14 @@ class Point(Struct, frozen=True):
     @property
     def heads(self) -> int:
         """Tokens that are sampled."""
-        return self.count * self.new + self.prompts.count + self.others.count
+        return self.count * self.new + sum(each.count * each.sampled for each in (self.prompts, self.others))
 
     @property
     def packed(self) -> Packed:
         """As a step of the graph."""
         return Packed((*decoding(self.count, self.context, self.padding, self.new), *(
-            Sequences(each.count, each.size, each.past) for each in (self.prompts, self.others) if each.count)))
+            Sequences(each.count, each.size, each.past, each.sampled)
+            for each in (self.prompts, self.others) if each.count)))
 
 
 def decoding(count: int, context: int, padding: int, new: int) -> list[Sequences]:
@@ -115,13 +118,15 @@ class Split(Struct, frozen=True, eq=False):
 
 class Sort(NamedTuple):
     """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none that has a cache),
-    with padding, with prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes."""
+    with padding, with prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes, with
+    `long` fresh ones, which run other kernels than short ones."""
 
     new: int
     padded: bool = False
     fresh: bool = False
     cached: bool = False
     several: bool = False
+    long: bool = False
 
     @property
     def prompts(self) -> bool:
@@ -132,7 +137,7 @@ class Sort(NamedTuple):
 def split_of(replica: Replica, sort: Sort) -> Split:
     """The nodes of steps of a sort. Raises InseparableError where a node depends on more than one of these."""
     windows = windows_of(replica)
-    points = _points(sort, WIDEST * len(windows) + SURE + CHECKS)
+    points = _points(sort, windows, edge_of(replica))
     try:
         made = [sized_nodes(replica, point.packed) for point in points]
     except InputError as why:
@@ -165,17 +170,21 @@ def _add(known: list[tuple[Node, Formula]], node: Node, formula: Formula) -> Non
     known.append((node, formula))
 
 
-def _points(sort: Sort, count: int) -> list[Point]:
-    """Steps that differ in everything."""
+def _points(sort: Sort, windows: Sequence[int | None], edge: int | None) -> list[Point]:
+    """Steps that differ in everything, with prompts shorter and longer than the windows; all fresh ones shorter or all
+    longer than `edge`."""
     draw, found = random.Random(SEED), []
+    most = max(1000, *(4 * (window or 0) for window in windows))
+    sizes = (most, 3) if edge is None or not sort.fresh else (8 * edge, edge + 1) if sort.long else (edge, 3)
 
     def up_to(most: int, least: int = 1) -> int:
         return int(least * (most / least) ** draw.random())
 
     def prompts(there: bool) -> Class:
-        return Class(draw.randint(1, 3), up_to(1000, 2), up_to(9000) if sort.cached else 0) if there else NONE
+        return Class(draw.randint(1, 3), up_to(*sizes), up_to(9000) if sort.cached else 0,
+                     draw.randint(1, 2)) if there else NONE
 
-    for _ in range(count):
+    for _ in range(WINDOW * (len(windows) - 1) + SURE + CHECKS):
         many = up_to(256) if sort.new else 0
         padding = up_to(8 if many else 256) if sort.padded else 0
         found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),

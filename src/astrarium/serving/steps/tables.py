@@ -4,6 +4,7 @@ sequences and of each prompt, each made from the graph and the times that a run 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy.typing as npt
 
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.exact import Times
-from astrarium.serving.steps.features import decode_features, line, prompt_features, windows_of
+from astrarium.serving.steps.features import decode_features, edge_of, line, prompt_features, windows_of
 from astrarium.serving.steps.formulas import F64, Formula, kernels_of
-from astrarium.serving.steps.grids import Plane, Row, past_nodes, prompt_nodes
+from astrarium.serving.steps.grids import MOST, Plane, Row, past_nodes, prompt_nodes
 from astrarium.serving.steps.nodes import InseparableError, Node
 from astrarium.serving.steps.split import Formulas, Sort, split_of
 from astrarium.vocab import Kernel, NodeKind
@@ -77,6 +78,7 @@ class Tables:
 
     def __init__(self, times: Times, new: int = 1) -> None:
         self._times, self._new, self._windows = times, new, windows_of(times.replica)
+        self._edge = edge_of(times.replica) or MOST
         self._sorts: dict[tuple[bool, ...], _Sort | InseparableError] = {}
         self._made: list[tuple[Formulas, Any]] = []
 
@@ -84,42 +86,38 @@ class Tables:
         """Time of a step."""
         count, context, padding, new = shape.count, shape.context, shape.padding, self._new
         tokens, heads = count * new + padding, count * new
-        fresh = cached = False
         for size, past, samples in shape.prompts:
             tokens += size
             heads += samples
             if size == 1:       # with the decoding sequences
                 count, context = count + 1, context + past
-            elif past:
-                cached = True
-            else:
-                fresh = True
         if new > 1 and count != shape.count:
             raise InseparableError("prompts of one token beside drafts of several")
         if not context and count + padding:     # nobody who decodes has a cache
             count, padding = count + padding, 0
         decodes = context > 0, count > 0 and not context
         prompts = _counted(shape.prompts)
-        if fresh or cached:
-            several = not count and len(prompts) > 1
-            sort = self._sort((*decodes, not cached, cached, several))
+        several = not count and len(prompts) > 1
+        parts = [(size, past, number, self._sort((*decodes, past == 0, past > 0, several,
+                                                  past == 0 and size > self._edge)))
+                 for (size, past, _), number in prompts if size > 1]
+        if parts:
+            sort = max(parts, key=itemgetter(1))[3]     # one with a past, if there is any
         elif context:
-            sort = self._sort((True, tokens != heads, False, False, False))
+            sort = self._sort((True, tokens != heads, False, False, False, False))
         else:
             raise InseparableError("sequences of one token and nothing else")
         total = sort.tokens(tokens) + sort.heads(heads)
         if count:
             total += sort.row(count, padding)(context / count)
-        for (size, past, _), number in prompts:
-            if size > 1:
-                own = sort if past or not cached else self._sort((*decodes, True, False, not count))
-                total += own.plane(number)(size, past)
+        for size, past, number, own in parts:
+            total += own.plane(number)(size, past)
         return round(total)
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times of successive decode steps [steps]."""
         heads = count * self._new
-        sort = self._sort((True, padding > 0, False, False, False))
+        sort = self._sort((True, padding > 0, False, False, False, False))
         found = sort.row(count, padding).along(context / count, steps)
         found += sort.tokens(heads + padding) + sort.heads(heads)
         return np.rint(found).astype(np.int64)

@@ -81,7 +81,10 @@ class Drafts:
         return {name: number for number, draft in enumerate(self._steps) if draft.product for name in draft.writes}
 
     def piece(self, exit_step: int, kept: Collection[str]) -> Piece:
-        """The finished piece. What one step writes, nobody else reads and is not `kept` never reaches memory."""
+        """The finished piece. What one step writes, nobody else reads and is not `kept` never reaches memory. An engine
+        runs all on one stream: every step waits for the one before."""
+        for number in range(1, len(self._steps) if self._fuse.engine else 0):
+            self.wait(number, {number - 1})
         needed = {name for draft in self._steps for name in draft.reads} | set(kept)
         return Piece(tuple(_step(draft, needed) for draft in self._steps), exit_step)
 

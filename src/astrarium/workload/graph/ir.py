@@ -76,7 +76,8 @@ class Costs(NamedTuple):
 
 
 class Op(NamedTuple):
-    """One operator. `kind` is a key of `ops.KINDS`; `factor` FLOPs per element where the kind counts elements.
+    """One operator. `kind` is a key of `ops.KINDS`; `factor` FLOPs per element where the kind counts elements: those of
+    the tensor `per`, or of the largest operand.
 
     `saves`: what backward needs: `inputs`, `outputs`, `mask` (a byte per element of the result), `index` or `nothing`.
     `core` marks what selective recomputation does again; `grad` False: no gradient flows through it. `ring` is the mesh
@@ -111,6 +112,7 @@ class Op(NamedTuple):
     fused: str = ""
     view: bool = False
     spread: tuple[int, int, float] = (1, 0, 1.0)
+    per: str = ""
 
 
 class Block(Struct, frozen=True):
@@ -177,10 +179,10 @@ def gemm(name: str, text: str, *, work: float = 1.0, core: bool = False, along: 
 
 
 def point(name: str, text: str, flops: float = 1.0, *, saves: str = "inputs", core: bool = False,
-          grad: bool = True, linear: bool = False) -> Op:
-    """Elementwise work, normalisation, reduction over dims: `flops` per element of the largest operand."""
+          grad: bool = True, linear: bool = False, per: str = "") -> Op:
+    """Elementwise work, normalisation, reduction over dims: `flops` per element of the tensor `per`, or the largest."""
     inputs, outputs = _parsed(text)
-    return Op(name, "point", inputs, outputs, factor=flops, saves=saves, core=core, grad=grad, linear=linear)
+    return Op(name, "point", inputs, outputs, factor=flops, saves=saves, core=core, grad=grad, linear=linear, per=per)
 
 
 def add(name: str, text: str, *, linear: bool = False) -> Op:

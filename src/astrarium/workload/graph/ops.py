@@ -47,7 +47,8 @@ def _gemm_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
 
 
 def _point_cost(op: Op, layout: Measures) -> Cost:
-    return Cost(op.factor * largest(*[layout.elements(use.dims) for use in (*op.inputs, *op.outputs)]))
+    uses = [use for use in (*op.inputs, *op.outputs) if op.per in ("", use.tensor)]
+    return Cost(op.factor * largest(*[layout.elements(use.dims) for use in uses]))
 
 
 def _point_gradients(op: Op, wanted: Collection[str]) -> list[Op]:

@@ -103,7 +103,7 @@ class Replica(Struct, frozen=True, dict=True):
 
     def sizes(self, step: Packed) -> Mapping[str, Size]:
         """Sizes of the dims of one step, before any rank's share."""
-        return stack_of(self._padded(), self.options(self.packed(step))).sizes
+        return self._padded().sizes(self.options(self.packed(step)))
 
     def cache_bytes(self, stage: int, step: Packed) -> float:
         """Bytes of keys and values on a rank of a stage after a step of one micro-batch."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from astrarium.workload.graph import Options, Stack
+    from astrarium.workload.graph.layout import Size
     from astrarium.workload.model.hugging_face_keys import Readers
 
 __all__ = ["Cache", "Count", "Counts", "Generation", "Layered", "Model", "Split", "cache_of", "with_layers"]
@@ -114,6 +115,10 @@ class Model(Config, frozen=True, kw_only=True):
         """The model as blocks of operators, for training or (`options.packed`) a step of inference."""
         raise UnsupportedError("workload.model.family", f"family {self.tag} has no operators (stack) for a run over "
                                f"{options.seq} tokens")
+
+    def sizes(self, options: Options) -> Mapping[str, Size]:
+        """Sizes of the dims of its blocks."""
+        return self.stack(options).sizes
 
     def counts(self) -> Counts:
         """(parameters by part, those of them that one token does not use), as the checkpoint holds them."""

@@ -114,8 +114,10 @@ def state_widths(state_format: StateFormat, convolved: Iterable[str], options: O
     if options.packed is None:
         return MappingProxyType({})
     role = "stats" if state_format == "fp32" else "activations"
-    tails = {f"{kind}_{name}": "activations" for name in convolved for kind in ("tail", "end")}
-    ends = {f"end{part.name}": role for part in parts_of(options)}
+    parts = [part.name for part in parts_of(options)]
+    tails = {each: "activations" for name in convolved for each in (f"tail_{name}", *(
+        f"end_{name}{part}" for part in parts))}
+    ends = {f"end{part}": role for part in parts}
     return MappingProxyType({"state": role, "end": role, **ends, **tails})
 
 

@@ -165,7 +165,7 @@ def _indexed(made: Compressed, options: Options, weights: dict[str, str], states
                      work=pairs / (step.tokens * (_entries(step, ratio) or 1)),
                      sequences=sum(each.count for each in step.parts)),
                 point(f"select{name}", f"{scores} + iw{query}] -> chosen{name}[batch,seq.all{end},selected]",
-                      SCORE * made.index_heads + 1, saves="nothing", grad=False)]
+                      SCORE * made.index_heads + 1, saves="nothing", grad=False, per=f"is{name}")]
     return ops
 
 

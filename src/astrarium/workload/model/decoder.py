@@ -179,7 +179,16 @@ class Decoder(Model, frozen=True, kw_only=True):
             module = prediction_block(self.norm, _layer(self, kind, options, owner=True), head)
             last = (*range(len(blocks), len(blocks) + self.mtp), *last)
             blocks += tuple(replace(module, name=f"{module.name}{depth}") for depth in range(1, self.mtp + 1))
-        sizes: dict[str, Size] = {
+        found = Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, self.sizes(options),
+                     {**expert_axes(options), **cache_axes(options), **delta_axes(), **head_axes(options),
+                      **mamba_axes(self.mamba, options), "index_kv": ("tp",), **compressed_axes(),
+                      **{f"ffn.{inner}": ("tp",) for inner in self.ffns or ()}},
+                     tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+        return module_stack(found, self.norm, options) if options.module else found
+
+    def sizes(self, options: Options) -> Mapping[str, Size]:
+        """Sizes of the dims of its blocks."""
+        return {
             "d": self.d_model, "heads": self.heads, **head_sizes(self, options), "ffn": self.ffn,
             **{f"ffn.{inner}": inner for inner in {*(self.ffns or ())}}, "vocab": self.vocab,
             "positions": self.max_positions or 1, **mamba_sizes(self.mamba, options),
@@ -187,12 +196,6 @@ class Decoder(Model, frozen=True, kw_only=True):
             **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
             **delta_sizes(self.delta, options), **index_sizes(self.sparse, options), **stream_sizes(self.streams),
             **compressed_sizes(self.compressed, int(self.head), options)}
-        found = Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
-                     {**expert_axes(options), **cache_axes(options), **delta_axes(), **head_axes(options),
-                      **mamba_axes(self.mamba, options), "index_kv": ("tp",), **compressed_axes(),
-                      **{f"ffn.{inner}": ("tp",) for inner in self.ffns or ()}},
-                     tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
-        return module_stack(found, self.norm, options) if options.module else found
 
     def counts(self) -> Counts:
         """Parameters by part; a token uses top_k of the routed experts, and no module for prediction."""

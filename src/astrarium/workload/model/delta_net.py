@@ -7,7 +7,7 @@ the convolution, in place of a cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
@@ -17,7 +17,7 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Cost, Costs, Measures, Op, append, point, scan
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.cached import Part, StateFormat, joined, parts_of, state_widths
-from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
+from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, fused, linear
 
 __all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes", "delta_widths"]
 
@@ -84,8 +84,8 @@ def delta_ops(delta_net: DeltaNet, options: Options, weights: dict[str, str], st
     parts = (("q", KEYS), ("k", KEYS), ("v", VALUES), ("out_gate", VALUES), ("beta", HEADS), ("step", HEADS))
     ops = [linear(name, f"h{INSIDE}", f"d,{dims}", f"{name}[batch,seq,{dims}]", weights, bias=False)
            for name, dims in parts]
-    for name, dims in parts[:3]:
-        ops += _convolved(delta_net.convolution, options, weights, states, name, dims)
+    weights |= {f"taps_{name}": f"taps {dims.replace(',', ' ')}" for name, dims in parts[:3]}
+    ops += _convolved(delta_net.convolution, options, states, parts[:3])
     for name in "qk":
         ops.append(point(f"unit_{name}", f"{name}c[batch,seq,{KEYS}] -> {name}n[batch,seq,{KEYS}]", UNIT))
     weights |= {"dt_offset": HEADS, "decay": HEADS, "value_scale": "v_size"}
@@ -97,19 +97,26 @@ def delta_ops(delta_net: DeltaNet, options: Options, weights: dict[str, str], st
                         NORM["rms"] + ACTIVATION["silu"] + 1)]
 
 
-def _convolved(taps: int, options: Options, weights: dict[str, str], states: dict[str, str], name: str,
-               dims: str) -> list[Op]:
-    """Causal convolution and activation of one projection; in inference the last tokens are kept."""
-    weights[f"taps_{name}"] = f"taps {dims.replace(',', ' ')}"
-    taken, result = f"{name}[batch,seq,{dims}] + taps_{name}[taps,{dims}]", f"{name}c[batch,seq,{dims}]"
+def _convolved(taps: int, options: Options, states: dict[str, str], parts: Sequence[tuple[str, str]]) -> list[Op]:
+    """Causal convolution and activation of projections; in inference the last tokens are kept, part by part (engines
+    run one kernel over queries, keys and values)."""
     flops = 2 * taps + ACTIVATION["silu"]
     if options.packed is None:
-        return [point(f"convolution_{name}", f"{taken} -> {result}", flops)]
-    tail, kept = f"tail_{name}[batch,sequences,tail,{dims}]", f"end_{name}[batch,sequences,tail,{dims}]"
-    states[f"tail_{name}"] = f"batch sequences tail {dims.replace(',', ' ')}"
-    before = "" if options.packed.fresh else f" + {tail}"
-    return [point(f"convolution_{name}", f"{taken}{before} -> {result} + {kept}", flops),
-            append(f"keep_{name}", f"{kept} -> {tail}")]
+        return [point(f"convolution_{name}", f"{name}[batch,seq,{dims}] + taps_{name}[taps,{dims}] -> "
+                      f"{name}c[batch,seq,{dims}]", flops) for name, dims in parts]
+    ops: list[Op] = []
+    states |= {f"tail_{name}": f"batch sequences tail {dims.replace(',', ' ')}" for name, dims in parts}
+    for part in parts_of(options):
+        made: list[Op] = []
+        for name, dims in parts:
+            end, rows = f"{name}{part.name}", f"[batch,seq{part.dim},{dims}]"
+            kept, tail = (f"{each}[batch,sequences{part.dim},tail,{dims}]" for each in (f"end_{end}", f"tail_{name}"))
+            before = "" if part.fresh else f" + {tail}"
+            made += [*joined(part, [point(f"convolution_{end}", f"{name}{rows} + taps_{name}[taps,{dims}]{before} -> "
+                                          f"{name}c{rows} + {kept}", flops, per=f"{name}c")]),
+                     append(f"keep_{end}", f"{kept} -> {tail}")]
+        ops += fused(f"convolution{part.name}", made)
+    return ops
 
 
 def _mixed(chunk: int, options: Options, states: dict[str, str]) -> list[Op]:

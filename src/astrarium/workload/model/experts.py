@@ -188,7 +188,8 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
     combine = point("combine", f"{back}[experts.src,rows.src,{wide}] + {shares} -> {made}{SENT},{wide}]", 2,
                     saves="nothing", linear=True)
     layer = [permute._replace(view=sent_apart), *layer, combine._replace(view=sent_apart)]
-    ops += [op._replace(fused=EXPERTS, spread=_spread(moe, options)) for op in layer]
+    spread = _spread(moe, options)
+    ops += [op._replace(fused=EXPERTS, spread=spread) for op in layer]
     if moe.latent:      # of partial sums over tp: one all_reduce behind it and the shared experts
         ops.append(linear("latent_up", "fl[batch,seq.res,expert_d]", "expert_d,d", f"{result}{STREAM}", weights,
                           bias=False)._replace(linear=options.packed is not None))

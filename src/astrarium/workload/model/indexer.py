@@ -91,7 +91,8 @@ def block_ops(options: Options, weights: dict[str, str]) -> list[Op]:
         ops += [gemm(f"index_scores{name}", f"iqn[batch,seq.all{end},index_kv,index_size] * {keys}index_size] -> "
                      f"is{name}[batch,index_kv,pairs{end}]", work=work, sequences=sum(e.count for e in step.parts)),
                 point(f"select{name}", f"is{name}[batch,index_kv,pairs{end}] -> "
-                      f"chosen{name}[batch,seq.all{end},index_kv,selected]", 2, saves="nothing", grad=False)]
+                      f"chosen{name}[batch,seq.all{end},index_kv,selected]", 2, saves="nothing", grad=False,
+                      per=f"is{name}")]
     return ops
 
 
@@ -118,5 +119,5 @@ def _packed(sparse: Indexer, options: Options) -> list[Op]:
         ops += [gemm(f"index_scores{name}", f"iq{query},index_size] * {keys}index_size] -> {scores}", work=work,
                      sequences=sum(each.count for each in step.parts)),
                 point(f"select{name}", f"{scores} + iw{query}] -> chosen{name}[batch,seq.all{end},selected]",
-                      SCORE * sparse.heads + 1, saves="nothing", grad=False)]
+                      SCORE * sparse.heads + 1, saves="nothing", grad=False, per=f"is{name}")]
     return ops
