@@ -15,7 +15,8 @@ import yaml
 def test_the_guide_prints_them(command: str, name: str, shown: str, expected: str, root: Path) -> None:
     """tests/packaging/test_readme.py runs the guide's blocks; a design that stands in the guide is the folder's."""
     printed = (root / "examples" / "inference" / expected).read_text(encoding="utf-8").replace(name, shown)
-    guide = (root / "docs" / "guides" / "inference.md").read_text(encoding="utf-8")
+    page = "serving.md" if command == "serve" else "inference.md"
+    guide = (root / "docs" / "guides" / page).read_text(encoding="utf-8")
     assert f"$ astrarium {command} {shown}\n{printed}```" in guide
     if shown != name:
         written = guide.split(f'```yaml title="{shown}"\n')[1].split("```")[0].replace("../examples/inference/", "")

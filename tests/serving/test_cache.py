@@ -197,6 +197,16 @@ def test_priorities_come_first_and_give_way_last() -> None:
     assert tight.preempted.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize(("routing", "cached"), [("round_robin", [0, 0, 0, 0]), ("fewest", [0, 400, 0, 400]),
+                                                ("prefix", [0, 400, 0, 400])])
+def test_requests_go_where_their_prefix_is(routing: str, cached: list[int]) -> None:
+    """Two servers and two prefixes, each asked for twice."""
+    servers = [server(Policy(routing=routing), 60, fixed(MS)) for _ in range(2)]
+    served = answer(stream([401] * 4, [1] * 4, 5 * MS, [[(key, 400)] for key in (1, 1, 2, 2)]), Fleet(servers))
+    assert served.cached is not None
+    assert served.cached.tolist() == cached
+
+
 @pytest.mark.parametrize(("reserve", "preemptions"), [(0.0, 1), (1.0, 0)])
 def test_what_is_reserved_for_answers_is_never_missing(reserve: float, preemptions: int) -> None:
     """TensorRT-LLM's GUARANTEED_NO_EVICT and MAX_UTILIZATION."""

@@ -20,6 +20,10 @@ class Heard:
         self.shapes.append(shape)
         return 7
 
+    @property
+    def how(self) -> str:
+        return "given"
+
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> npt.NDArray[np.int64]:
         self.shapes.append(Shape(count, context, (), padding))
         return np.full(steps, 7, np.int64)

@@ -18,9 +18,11 @@ from astrarium.serving.cache import Blocks
 from astrarium.serving.links import Links
 from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
+from astrarium.serving.outcome import mean_of, percentiles
+from astrarium.serving.record import Gaps
 from astrarium.serving.requests import Requests, requests_of
 from astrarium.serving.scheduler import Scheduler
-from astrarium.serving.server import Server
+from astrarium.serving.server import Server, costs_of
 from astrarium.serving.shape import Shape
 
 MS = 10**9
@@ -32,6 +34,10 @@ class Given:
 
     def __init__(self, of: Callable[[Shape], int]):
         self.of = of
+
+    @property
+    def how(self) -> str:
+        return "given"
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> npt.NDArray[np.int64]:
         return np.array([self.of(Shape(count, context + step * count, (), padding)) for step in range(steps)])
@@ -71,7 +77,7 @@ def test_one_request() -> None:
 def test_a_full_server_gives_a_batch_of_tokens_per_step() -> None:
     served = run(requests_of(ClosedLoop(concurrency=32, count=320, prompt=10, output=200)), Policy(max_batch=32), MANY,
                  fixed(10 * MS))
-    assert served.throughput == pytest.approx(32 / 0.01, rel=0.01)
+    assert served.rates(None)["output_tokens_per_s"] == pytest.approx(32 / 0.01, rel=0.01)
 
 
 @pytest.mark.parametrize("load", [0.3, 0.8])
@@ -265,10 +271,41 @@ def test_guesses_have_room_and_nobody_gets_more_than_was_asked_for(rows: list[tu
 def test_goodput_counts_requests_that_keep_every_promise() -> None:
     zeros = np.zeros(3, np.int64)
     served = Served(zeros, np.array([1, 3, 1]) * MS, np.array([11, 13, 41]) * MS, zeros + 1, zeros + 11, zeros,
-                    zeros[:0], zeros[:0], 1, MS, 1, 0)
+                    zeros[:0], zeros[:0], zeros[:0].astype(np.int32), 1, MS, 1, 0)
     assert served.good(Objective(ttft="2 ms", tpot="2 ms")).tolist() == [True, False, False]
     assert served.good(Objective(ttft="2 ms")).tolist() == [True, False, True]
     assert served.goodput(Objective(tpot="1 ms")) == pytest.approx(2 / 0.041)
     assert served.summary(Objective(ttft="2 ms"))["good_share"] == pytest.approx(2 / 3)
     assert served.summary()["ttft_p50_ms"] == 1
     assert served.summary()["ttft_p99_ms"] == 3
+
+
+def test_gaps_beyond_the_most_keep_their_number_and_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astrarium.serving.record.CHUNK", 1024)
+    monkeypatch.setattr("astrarium.serving.record.MOST", 2)
+    lengths = np.random.Generator(np.random.PCG64(1)).integers(10**9, 10**11, 5000)
+    gaps, ends = Gaps(), np.concatenate(([0], np.cumsum(lengths)))
+    for start in range(0, 5000, 40):
+        gaps.extend(ends[start:start + 41], 3)
+        gaps.add(int(ends[start]), 5 * 10**9, 2)
+    _, values, counts = gaps.table()
+    assert len(values) < 2500
+    assert int(counts.sum()) == 3 * 5000 + 2 * 125
+    assert mean_of(values, counts) == pytest.approx((3 * float(lengths.sum()) + 250 * 5e9) / 15_250)
+    assert percentiles(values, [50], counts)[0] == pytest.approx(float(np.median(lengths)), rel=0.05)
+
+
+def test_host_time_padding_and_the_way_to_the_client() -> None:
+    """A step of 3 sequences: 1 ms, 2 ms of host and 0.1 ms each; 3 tokens run as a graph of 4, 9 as they are."""
+    policy = Policy(overhead="2 ms", sequence_overhead="100 us", stream_offset="5 ms", graphs=[1, 2, 4])
+    seen: list[Shape] = []
+    one = server(policy, MANY, lambda step: seen.append(step) or MS)      # type: ignore[func-returns-value]
+    one.costs = costs_of(policy)
+    served = answer(requests((0, 3, 4), (0, 3, 4), (0, 3, 4)), Fleet([one], offset=5 * MS), single=True)
+    each = 3 * MS + 3 * MS // 10
+    assert served.ttft.tolist() == [each + 5 * MS] * 3
+    assert served.latency.tolist() == [4 * each + 5 * MS] * 3
+    assert [step.padding for step in seen] == [0, 1, 1, 1]
+    two = answer(Requests(np.zeros(2, np.int64), np.full(2, 3), np.full(2, 1), 1),
+                 Fleet([server(Policy(), MANY, fixed(MS))], offset=5 * MS))
+    assert two.arrival.tolist() == [0, 6 * MS]

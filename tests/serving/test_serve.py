@@ -40,18 +40,24 @@ def makespan(base: ar.Design, **fields: Any) -> int:
 EXACT = Buckets(context=1)
 
 
+def near(times: list[int]) -> Any:
+    """Times within what tables are off of a simulation where nothing jumps."""
+    return pytest.approx(times, rel=1e-5)
+
+
 def test_one_request_takes_its_prefill_and_its_steps() -> None:
     base = design("h100_sxm", "450 GB/s", model="llama3-8b")
     served = serve(base, ClosedLoop(concurrency=1, count=1, prompt=500, output=9), Policy(), EXACT)
-    assert served.ttft.tolist() == [makespan(base, phase="prefill", prompt=500)]
-    assert served.gaps.tolist() == [makespan(base, phase="decode", context=500 + number) for number in range(8)]
+    assert served.ttft.tolist() == near([makespan(base, phase="prefill", prompt=500)])
+    assert served.gaps.tolist() == near([makespan(base, phase="decode", context=500 + number) for number in range(8)])
 
 
 def test_requests_that_run_together_take_the_steps_of_their_batch() -> None:
     base = design("h100_sxm", "450 GB/s", model="llama3-8b")
     served = serve(base, ClosedLoop(concurrency=4, count=4, prompt=100, output=5), Policy(), EXACT)
-    assert set(served.ttft.tolist()) == {makespan(base, phase="prefill", prompt=100, batch=4)}
-    assert served.gaps.tolist()[::4] == [makespan(base, phase="decode", context=100 + n, batch=4) for n in range(4)]
+    assert served.ttft.tolist() == near([makespan(base, phase="prefill", prompt=100, batch=4)] * 4)
+    assert served.gaps.tolist()[::4] == near([makespan(base, phase="decode", context=100 + n, batch=4)
+                                              for n in range(4)])
 
 
 def test_rounding_up_never_makes_a_server_faster() -> None:
@@ -63,7 +69,7 @@ def test_rounding_up_never_makes_a_server_faster() -> None:
 
 
 def test_same_inputs_same_answers_with_or_without_what_is_known() -> None:
-    base = design("h100_sxm", "450 GB/s", model="llama3-8b")
+    base = design("h100_sxm", "450 GB/s", model="llama3-8b", tp=4, pp=2)       # steps are simulated
     stream, known = Poisson(rate=50, count=20, seed=2, prompt=200, output=10), dict[tuple[object, ...], int]()
     one, two = serve(base, stream, known=known), serve(base, stream, known=known)
     assert known
@@ -109,7 +115,7 @@ def test_ranks_that_share_experts_are_one_server(layout: dict[str, Any], servers
              for fields in ({"phase": "prefill", "prompt": 100}, {"phase": "decode", "context": 100},
                             {"phase": "decode", "context": 101})]
     assert served.servers == servers
-    assert served.finish.tolist() == [sum(step.makespan_ps for step in steps)] * dp
+    assert served.finish.tolist() == near([sum(step.makespan_ps for step in steps)] * dp)
     alone = serve(base, ClosedLoop(concurrency=1, count=1, prompt=100, output=3), None, EXACT)
     assert alone.finish.tolist() == served.finish.tolist()[:1]
 

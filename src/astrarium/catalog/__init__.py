@@ -31,7 +31,7 @@ ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 collectives have latencies of their own; these are for messages and simulated collectives."""
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
-RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "engine_collectives")
+RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had, how far
 intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines."""
 

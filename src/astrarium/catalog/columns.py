@@ -175,7 +175,8 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "models": {**_ROW, "model": Column(_table, needed=True)},
     "stacks": {**_ROW, "version": TEXT, "memory": TEXT, "not_default": TEXT, "reserve": TEXT, "reserve_source": TEXT,
                "measured": Column(lambda value: value), "runs": Column(_table),
-               **dict.fromkeys(("workload", "compute", "collective", "system", "several_hosts"), Column(_table))},
+               **dict.fromkeys(("workload", "compute", "collective", "system", "policy", "several_hosts"),
+                               Column(_table))},
 })
 """Kind -> column -> what it takes. Kinds that are not here come with the package alone."""
 

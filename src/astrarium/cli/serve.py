@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 
-from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.arguments import Parser, json_flag, note, place
 from astrarium.cli.imports import say_imports
 from astrarium.cli.progress import Counted, Line
 from astrarium.units import format_time
 
 __all__ = ["arguments", "run"]
+
+EVERY = 32      # answers between two texts of progress
 
 
 def arguments(parser: Parser) -> None:
@@ -19,6 +21,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field, such as requests.rate=4; may be repeated")
+    parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
     json_flag(parser)
 
 
@@ -27,22 +30,40 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cli.paths import read_as
     from astrarium.config import assignments
     from astrarium.design import load_design
-    from astrarium.serving import load_serving, serve
+    from astrarium.report.files import write_whole
+    from astrarium.report.serving import serving_notes, serving_tables, written_requests
+    from astrarium.serving import load_serving, serve, serve_slower
 
+    place("--csv", options.csv)
     changes = assignments(options.set)
     serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
     design = load_design(serving.design)
     say_imports(design)
-    told = Counted()
+    told, known, slower = Counted(), dict[tuple[object, ...], int](), None
+
+    def progress(done: int, of: int, now: int) -> None:
+        if done % EVERY == 0:
+            told.show(done, of, f"requests answered, {format_time(now / 1e3)} simulated")
+
     with Line(sys.stderr, told):
-        served = serve(design, serving.requests, serving.policy, serving.buckets,
-                       progress=lambda done, of, now: told.show(
-                           done, of, f"requests answered, {format_time(now / 1e3)} simulated"))
+        served = serve(design, serving.requests, serving.policy, serving.buckets, known=known, progress=progress)
+        if not served.closed and not served.saturated:
+            slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
+                                  progress=progress)
+    notes = list(serving_notes(served, slower, serving.policy))
+    if options.csv:
+        with write_whole(options.csv) as file:
+            file.write(written_requests(served).encode())
     if options.json:
-        print(json.dumps(dict(served.summary(serving.objective)), indent=1))
+        found = {**served.summary(serving.objective), "saturated": served.saturated, "groups": served.hits(),
+                 "notes": notes}
+        if slower is not None:
+            found["saturated_with_longer_steps"] = slower.saturated
+        print(json.dumps(found, indent=1))
         return 0
-    from astrarium.report.serving import serving_tables
     from astrarium.report.tables import print_tables
 
     print_tables(serving_tables(served, serving.objective, options.serving), sys.stdout)
+    for line in notes:
+        note(line)
     return 0

@@ -25,8 +25,32 @@ from astrarium.serving.requests import (
     ShareGpt,
     Uniform,
 )
-from astrarium.serving.serve import Serving, load_serving, serve
+from astrarium.serving.serve import LONGER, Serving, load_serving, policy_of, serve, serve_slower
 
-__all__ = ["Arrivals", "Buckets", "ClosedLoop", "Empirical", "Gamma", "JsonLines", "Lengths", "Lognormal", "Mooncake",
-           "Objective", "Poisson", "Policy", "Prefix", "RequestTrace", "Served", "Serving", "Session", "ShareGpt",
-           "Tier", "Uniform", "load_serving", "serve"]
+__all__ = [
+    "LONGER",
+    "Arrivals",
+    "Buckets",
+    "ClosedLoop",
+    "Empirical",
+    "Gamma",
+    "JsonLines",
+    "Lengths",
+    "Lognormal",
+    "Mooncake",
+    "Objective",
+    "Poisson",
+    "Policy",
+    "Prefix",
+    "RequestTrace",
+    "Served",
+    "Serving",
+    "Session",
+    "ShareGpt",
+    "Tier",
+    "Uniform",
+    "load_serving",
+    "policy_of",
+    "serve",
+    "serve_slower",
+]

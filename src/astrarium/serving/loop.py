@@ -20,6 +20,7 @@ from astrarium.serving.links import Transfer
 from astrarium.serving.outcome import Served
 from astrarium.serving.record import Gaps, Watch
 from astrarium.serving.requests import Requests
+from astrarium.serving.routing import fewest, routed
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server
 
@@ -35,15 +36,16 @@ MOST = 4096         # steps at a time
 class Fleet(Struct, frozen=True):
     """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
     tokens, now)` is then the time in ps in which a cache gets from one to the other; the first token, which prefill
-    gives, goes with it. `offset` ps between a token's step and the client.
+    gives, goes with it. `offset` ps between a token's step and the client. `npus` of all servers.
 
-    A request goes to the server with the fewest requests, the first of equals; so does its cache.
+    A request goes to a server by the policy's routing; its cache to the one with the fewest requests.
     """
 
     front: Sequence[Server]
     back: Sequence[Server] = ()
     transfer: Transfer = lambda front, back, tokens, now: 0
     offset: int = 0
+    npus: int = 1
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -66,6 +68,7 @@ class _Run(Struct):
     roots: list[int] = field(default_factory=list)
     come: int = 0           # of the roots
     users: int = 0          # of a closed loop, at work
+    entered: int = 0
     answered: int = 0
     order: int = 0
     steps: int = 0
@@ -108,7 +111,8 @@ class _Run(Struct):
         prompt, output = int(requests.prompt[number]), int(requests.output[number])
         segments, told = requests.segments(number)
         job = Job(number, prompt, output, prompt, segments, told, requests.priority_of(number))
-        place = self._least(0, len(self.fleet.front))
+        place = routed(self.fleet.front, job, self.entered)
+        self.entered += 1
         scheduler = self.servers[place].scheduler
         empty = not scheduler.waiting
         scheduler.add(job, prompt if self.fleet.back else prompt + output - 1)
@@ -122,11 +126,6 @@ class _Run(Struct):
             end = server.cut(now)
             if end is not None:
                 server.event = self.push(end, STEP, place)
-
-    def _least(self, start: int, end: int) -> int:
-        if end - start == 1:
-            return start
-        return min(range(start, end), key=lambda place: self.servers[place].scheduler.load)
 
     def begin(self, now: int) -> None:
         """Every idle server that has something to do begins a step."""
@@ -210,12 +209,12 @@ class _Run(Struct):
     def _decoded(self, server: Server, first: int, ends: I64 | None, steps: int) -> None:
         batch, gaps = server.scheduler.batch, self.gaps
         if batch.count > len(batch.late):
-            gaps.add(first - batch.last, batch.count - len(batch.late))
+            gaps.add(first, first - batch.last, batch.count - len(batch.late))
         for last in batch.late.values():
-            gaps.add(first - last, 1)
+            gaps.add(first, first - last, 1)
         batch.late.clear()
         if ends is not None and steps > 1:
-            gaps.extend(np.diff(ends), batch.count)
+            gaps.extend(ends, batch.count)
             server.pace = int(ends[-1] - ends[-2])
         else:
             server.pace = first - server.start
@@ -223,7 +222,7 @@ class _Run(Struct):
         self.tokens += steps * batch.count * (1 + batch.guesses)
         given = server.scheduler.advance(steps)
         if given > steps * batch.count:
-            gaps.add(0, given - steps * batch.count)
+            gaps.add(batch.last, 0, given - steps * batch.count)
 
     def _first(self, job: Job, place: int, scheduler: Scheduler, now: int) -> None:
         """A prompt is done, and has given a token."""
@@ -233,14 +232,14 @@ class _Run(Struct):
             self.times["first"][job.number] = now + self.fleet.offset
             self.times["cached"][job.number] = job.cached or 0
         else:
-            self.gaps.add(now - job.last, 1)
+            self.gaps.add(now, now - job.last, 1)
         job.last = now
         if job.generated == job.output:
             self._answered(job, scheduler, now)
         elif self.fleet.back and place < len(self.fleet.front):
             self.times["preempted"][job.number] += job.preempted
             scheduler.hand_over(job)
-            job.target = self._least(len(self.fleet.front), len(self.servers))
+            job.target = len(self.fleet.front) + fewest(self.fleet.back)
             self.servers[job.target].scheduler.handing += 1
             time = self.fleet.transfer(place, job.target - len(self.fleet.front), job.done, now)
             self.push(now + time, HANDED, place, job)
@@ -293,9 +292,11 @@ def run(requests: Requests, fleet: Fleet, progress: Told | None = None, *, singl
 
 
 def _served(state: _Run) -> Served:
-    requests, times, gaps, servers = state.requests, state.times, state.gaps, state.servers
+    requests, times, servers = state.requests, state.times, state.servers
+    gaps = state.gaps.table()
     return Served(times["arrival"], times["first"], times["finish"], requests.prompt, requests.output,
-                  times["preempted"], gaps.values[:gaps.size], gaps.counts[:gaps.size], state.steps, state.busy,
-                  state.tokens, sum(server.scheduler.preemptions for server in servers), len(servers),
+                  times["preempted"], *gaps, state.steps, state.busy, state.tokens,
+                  sum(server.scheduler.preemptions for server in servers), len(servers),
                   times["cached"], state.watch.table(), sum(server.scheduler.cache.total for server in servers),
-                  requests.group, requests.groups)
+                  requests.group, requests.groups, requests.concurrency is not None, state.fleet.npus,
+                  "; ".join(dict.fromkeys(server.times.how for server in servers)))

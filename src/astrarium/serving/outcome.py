@@ -10,10 +10,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.serving.policy import Objective
+from astrarium.serving.steady import Window, falls_behind, steady_window
 
-__all__ = ["PERCENTILES", "PS", "Served", "percentile"]
+__all__ = ["PERCENTILES", "PS", "Served", "figures", "mean_of", "percentiles"]
 
 I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+Counted = tuple[npt.NDArray[np.generic], I32 | None]       # values, and how often each occurs
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 PS = 1e12
@@ -22,10 +25,11 @@ PERCENTILES = (50, 90, 99)
 
 class Served(Struct, frozen=True, eq=False, dict=True):
     """Times in ps [requests]: `arrival`, `first` token, `finish`; tokens of `prompt` and `output`, and how many of the
-    prompt were `cached`; how often each was `preempted`. `gap_times` and `gap_counts` [entries]: times in ps between
-    successive tokens of a request, and how many tokens came after each. `steps` of all `servers`, `busy` ps in all,
-    with `tokens` going through the model. `samples` [., 4]: time in ps, requests waiting, requests running, cache
-    blocks in use of `blocks` in all. `group` of each request into `groups`."""
+    prompt were `cached`; how often each was `preempted`. Gaps between successive tokens of a request [entries]: when
+    they end (`gap_ends`, ps), their length (`gap_times`, ps), and how many of them there are (`gap_counts`). `steps` of
+    all `servers`, `busy` ps in all, with `tokens` going through the model. `samples` [., 4]: time in ps, requests
+    waiting, requests running, cache blocks in use of `blocks` in all. `group` of each request into `groups`. `closed`:
+    whether requests wait for answers. `npus` of all servers. `how`: where step times come from, in words."""
 
     arrival: I64
     first: I64
@@ -33,8 +37,9 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     prompt: I64
     output: I64
     preempted: I64
+    gap_ends: I64
     gap_times: I64
-    gap_counts: I64
+    gap_counts: I32
     steps: int
     busy: int
     tokens: int
@@ -45,6 +50,9 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     blocks: int = 0
     group: I64 | None = None
     groups: Sequence[str] = ()
+    closed: bool = False
+    npus: int = 1
+    how: str = ""
 
     @cached_property
     def ttft(self) -> I64:
@@ -79,13 +87,8 @@ class Served(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def throughput(self) -> float:
-        """Generated tokens per second."""
+        """Generated tokens per second of the whole run."""
         return float(self.output.sum()) / self.span
-
-    @property
-    def request_rate(self) -> float:
-        """Answered requests per second."""
-        return len(self.finish) / self.span
 
     def good(self, objective: Objective) -> Bool:
         """[requests] whether everything that was promised was kept."""
@@ -100,38 +103,109 @@ class Served(Struct, frozen=True, eq=False, dict=True):
         """Good requests per second."""
         return float(self.good(objective).sum()) / self.span
 
-    def summary(self, objective: Objective | None = None) -> Mapping[str, float | int]:
-        """The figures of the command line's table: plain values, units in the keys."""
-        found: dict[str, float | int] = {"requests": len(self.finish), "span_s": self.span}
-        for name, values in (("ttft", self.ttft), ("tpot", self.tpot[~np.isnan(self.tpot)]),
-                             ("latency", self.latency)):
-            if len(values):
-                found |= figures(name, values)
-        if len(self.gap_times):
-            found |= figures("itl", self.gap_times, self.gap_counts)
-        found |= {"output_tokens_per_s": self.throughput, "requests_per_s": self.request_rate,
-                  "steps": self.steps, "busy_share": self.busy_share, "preemptions": self.preemptions}
+    @cached_property
+    def window(self) -> Window | None:
+        """The steady state, without warm-up and drain; None: the stream is too short to have one."""
+        return steady_window(self.arrival, self.finish)
+
+    @cached_property
+    def saturated(self) -> bool:
+        """Whether requests come faster than they are answered; never in a closed loop."""
+        return not self.closed and falls_behind(self.arrival, self.finish)
+
+    def within(self, window: Window | None) -> Bool:
+        """[requests] whether a request arrived in the window; None: all."""
+        return np.ones(len(self.arrival), np.bool_) if window is None else window.has(self.arrival)
+
+    def latencies(self, window: Window | None) -> Mapping[str, Counted]:
+        """TTFT, TPOT, time between tokens and latency in ps, each with how often its values occur; those of requests
+        that arrived, and of tokens that came, in the window."""
+        chosen = self.within(window)
+        tpot = self.tpot[chosen]
+        place: slice | Bool = slice(None)
+        if window is not None:
+            place = window.has(self.gap_ends)
+        found = {"ttft": (self.ttft[chosen], None), "tpot": (tpot[~np.isnan(tpot)], None),
+                 "itl": (self.gap_times[place], self.gap_counts[place]), "latency": (self.latency[chosen], None)}
+        return {name: each for name, each in found.items() if len(each[0])}
+
+    def rates(self, window: Window | None, objective: Objective | None = None) -> Mapping[str, float]:
+        """Output tokens, prompt tokens (from arrival to first token, by time), requests and good requests per second,
+        in the window, or from the first arrival to the last answer. Requests are those that arrived, if they are
+        answered as fast as they come, else those that were answered."""
+        if window is None:
+            window = Window(int(self.arrival.min()), int(self.finish.max()))
+        tokens = int(self.gap_counts[window.has(self.gap_ends)].sum()) + np.count_nonzero(window.has(self.first))
+        kept_up = not self.closed and not self.saturated
+        moment = self.arrival if kept_up else self.finish
+        found = {"output_tokens_per_s": tokens / window.seconds,
+                 "prompt_tokens_per_s": float((self.prompt * window.share_of(self.arrival, self.first)).sum())
+                 / window.seconds, "requests_per_s": np.count_nonzero(window.has(moment)) / window.seconds}
+        found["output_tokens_per_s_per_npu"] = found["output_tokens_per_s"] / self.npus
         if objective is not None and objective != Objective():
-            found |= {"good_share": float(self.good(objective).mean()), "goodput_per_s": self.goodput(objective)}
+            found["good_share"] = float(self.good(objective)[self.within(window)].mean())
+            found["goodput_per_s"] = found["good_share"] * found["requests_per_s"]
+        return found
+
+    def over_time(self, column: int) -> float:
+        """Mean over time of a column of the samples."""
+        assert self.samples is not None
+        last = np.diff(self.samples[:, 0])
+        return float(np.average(self.samples[1:, column], weights=last) if last.any() else self.samples[-1, column])
+
+    def hits(self) -> Mapping[str, tuple[int, int, int]]:
+        """Group -> (requests, tokens of their prompts, those that were cached); all of them as `all`."""
+        cached = np.zeros(len(self.prompt), np.int64) if self.cached is None else self.cached
+        found = {"all": (len(self.prompt), int(self.prompt.sum()), int(cached.sum()))}
+        for number, name in enumerate(self.groups):
+            mine = self.group == number
+            found[name] = (int(np.count_nonzero(mine)), int(self.prompt[mine].sum()), int(cached[mine].sum()))
+        return found
+
+    def summary(self, objective: Objective | None = None, *, whole: bool = False) -> Mapping[str, float | int]:
+        """The figures of the command line's table: plain values, units in the keys; of the steady state where there is
+        one and not the `whole` run is asked for."""
+        window = None if whole else self.window
+        found: dict[str, float | int] = {"requests": len(self.finish), "span_s": self.span}
+        if window is not None:
+            start = int(self.arrival.min())
+            found |= {"steady_from_s": (window.start - start) / PS, "steady_to_s": (window.end - start) / PS,
+                      "steady_requests": int(self.within(window).sum())}
+        for name, (values, counts) in self.latencies(window).items():
+            found |= figures(name, values, counts)
+        found |= self.rates(window, objective)
+        if "tpot_mean_ms" in found:
+            found["output_tokens_per_s_per_user"] = 1e3 / found["tpot_mean_ms"] if found["tpot_mean_ms"] else 0.0
+        _, prompts, cached = self.hits()["all"]
+        found |= {"steps": self.steps, "busy_share": self.busy_share, "preemptions": self.preemptions,
+                  "prefix_hit_share": cached / prompts, "saturated": int(self.saturated)}
+        if self.samples is not None and len(self.samples):
+            found |= {"queue_mean": self.over_time(1), "queue_most": int(self.samples[:, 1].max()),
+                      "cache_use_mean": self.over_time(3) / max(1, self.blocks),
+                      "cache_use_most": int(self.samples[:, 3].max()) / max(1, self.blocks)}
         return found
 
 
-def figures(name: str, values: npt.NDArray[np.generic], counts: I64 | None = None) -> dict[str, float]:
+def figures(name: str, values: npt.NDArray[np.generic], counts: I32 | None = None) -> dict[str, float]:
     """Mean and percentiles in ms of times in ps, each of them `counts` times."""
-    numbers = np.asarray(values, np.float64)
-    found = {f"{name}_mean_ms": float(np.average(numbers, weights=counts)) / 1e9}
-    for share in PERCENTILES:
-        found[f"{name}_p{share}_ms"] = percentile(values, share, counts) / 1e9
+    found = {f"{name}_mean_ms": mean_of(values, counts) / 1e9}
+    for share, value in zip(PERCENTILES, percentiles(values, PERCENTILES, counts), strict=True):
+        found[f"{name}_p{share}_ms"] = value / 1e9
     return found
 
 
-def percentile(values: npt.NDArray[np.generic], share: int, counts: I64 | None = None) -> float:
-    """The smallest value that at least `share` % of the values, each of them `counts` times, do not exceed (nearest
-    rank)."""
+def mean_of(values: npt.NDArray[np.generic], counts: I32 | None = None) -> float:
+    """Mean of values, each of them `counts` times."""
+    return float(np.average(np.asarray(values, np.float64), weights=counts))
+
+
+def percentiles(values: npt.NDArray[np.generic], shares: Sequence[int], counts: I32 | None = None) -> list[float]:
+    """For each share the smallest value that at least so many % of the values, each of them `counts` times, do not
+    exceed (nearest rank)."""
     if counts is None:
         ordered = np.sort(values)
-        return float(ordered[max(0, -(-share * len(ordered) // 100) - 1)])
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(counts[order])
-    place = np.searchsorted(total, max(1, -(-share * int(total[-1]) // 100)))
-    return float(values[order][place])
+        return [float(ordered[max(0, -(-share * len(ordered) // 100) - 1)]) for share in shares]
+    order = np.argsort(values)
+    total = np.cumsum(counts[order], dtype=np.int64)
+    places = [np.searchsorted(total, max(1, -(-share * int(total[-1]) // 100))) for share in shares]
+    return [float(values[order[place]]) for place in places]

@@ -73,6 +73,9 @@ class Policy(Config, frozen=True, kw_only=True):
                                                              "swap: to the first tier and back.")] = "recompute"
     priorities: Annotated[bool, Knob("Whether requests are ordered by priority (smaller first), then by arrival.")
                           ] = False
+    routing: Annotated[Literal["fewest", "round_robin", "prefix"], Knob(
+        "Which of several servers a request goes to: with the fewest requests; in turn; or with the fewest blocks to "
+        "compute and in use (NVIDIA Dynamo's KV router).")] = "fewest"
     seed: Annotated[int, Knob("Seed of which guesses are accepted, with speculation (NumPy's PCG64).", ge=0,
                                 lt=2**63)] = 0
     overhead: Annotated[Time, Knob("Host time between two steps: scheduling, sampling, launch. None is assumed.")
@@ -91,7 +94,8 @@ class Policy(Config, frozen=True, kw_only=True):
 
 
 class Buckets(Config, frozen=True, kw_only=True):
-    """Step shapes are rounded up to multiples, so that few of them are simulated; 1: exact."""
+    """Steps that are simulated one by one (which have no tables) are rounded up to multiples, so that there are few; 1:
+    exact."""
 
     context: Annotated[int, Knob("Mean tokens in the cache of decoding sequences.", ge=1)] = 64
     batch: Annotated[int, Knob("Decoding sequences.", ge=1)] = 1

@@ -11,37 +11,77 @@ from msgspec import Struct, field
 __all__ = ["Gaps", "Watch"]
 
 I64 = npt.NDArray[np.int64]
-FIRST = 1024
+I32 = npt.NDArray[np.int32]
+Columns = tuple[I64, I64, I32]
 SAMPLES = 2048
+CHUNK = 1 << 16     # entries
+MOST = 128          # chunks
 
 
 class Gaps(Struct):
-    """Times between successive tokens of a request, in ps: `values` [entries], each of them `counts` times; of both
-    the first `size` are filled. In a step all decoding sequences have one gap, so an entry is a step, not a token."""
+    """Times between successive tokens of a request, in ps: when a gap ended, how long it was, and how many there were.
+    In a step all decoding sequences have one gap, so an entry is a step, not a token; beyond 8 million
+    entries neighbours in length are put together (`coarse`). `now`: the entries since the last
+    full chunk, of which `size` are filled."""
 
-    values: I64 = field(default_factory=lambda: np.zeros(FIRST, np.int64))
-    counts: I64 = field(default_factory=lambda: np.zeros(FIRST, np.int64))
+    full: list[Columns] = field(default_factory=list)
+    coarse: list[Columns] = field(default_factory=list)
+    now: Columns = field(default_factory=lambda: _columns(CHUNK))
     size: int = 0
 
-    def add(self, value: int, count: int) -> None:
-        """One gap, `count` times."""
-        if self.size == len(self.values):
-            self._grow(1)
-        self.values[self.size], self.counts[self.size] = value, count
+    def add(self, end: int, length: int, count: int) -> None:
+        """Some gaps of one length."""
+        if self.size == len(self.now[0]):
+            self._next(CHUNK)
+        ends, lengths, counts = self.now
+        ends[self.size], lengths[self.size], counts[self.size] = end, length, count
         self.size += 1
 
-    def extend(self, values: I64, count: int) -> None:
-        """Some gaps, each `count` times."""
-        end = self.size + len(values)
-        if end > len(self.values):
-            self._grow(len(values))
-        self.values[self.size:end], self.counts[self.size:end] = values, count
-        self.size = end
+    def extend(self, ends: I64, count: int) -> None:
+        """Gaps of some sequences between successive steps that ended at `ends`."""
+        more = len(ends) - 1
+        if self.size + more > len(self.now[0]):
+            self._next(max(CHUNK, more))
+        place = slice(self.size, self.size + more)
+        self.now[0][place], self.now[1][place], self.now[2][place] = ends[1:], np.diff(ends), count
+        self.size += more
 
-    def _grow(self, more: int) -> None:
-        longer = self.size + max(self.size // 2, more)
-        self.values = np.concatenate((self.values[:self.size], np.zeros(longer - self.size, np.int64)))
-        self.counts = np.concatenate((self.counts[:self.size], np.zeros(longer - self.size, np.int64)))
+    def _next(self, size: int) -> None:
+        ends, lengths, counts = self.now
+        if self.size:
+            self.full.append((ends[:self.size], lengths[:self.size], counts[:self.size]))
+        self.now, self.size = _columns(size), 0
+        if len(self.full) >= MOST:
+            self.coarse += [_coarse(chunk) for chunk in self.full]
+            self.full.clear()
+
+    def table(self) -> Columns:
+        """All of it; nothing can be added after that."""
+        self._next(0)
+        found = _joined([*self.coarse, *self.full])
+        self.full.clear()
+        self.coarse.clear()
+        return found
+
+
+def _joined(chunks: Sequence[Columns]) -> Columns:
+    chunks = chunks or [_columns(0)]
+    ends, lengths = (np.concatenate([chunk[place] for chunk in chunks]) for place in (0, 1))
+    return ends, lengths, np.concatenate([chunk[2] for chunk in chunks])
+
+
+def _coarse(columns: Columns) -> Columns:
+    """A chunk with a sixteenth of its entries: gaps of nearly one length together, at their mean."""
+    order = np.argsort(columns[1], kind="stable")
+    starts = np.arange(0, len(order), 16)
+    counts = np.add.reduceat(columns[2][order].astype(np.int64), starts)
+    ends, lengths = (np.rint(np.add.reduceat((column.astype(np.float64) * columns[2])[order], starts) / counts)
+                     for column in columns[:2])
+    return ends.astype(np.int64), lengths.astype(np.int64), counts.astype(np.int32)
+
+
+def _columns(size: int) -> Columns:
+    return np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int32)
 
 
 class Watch(Struct):
@@ -62,5 +102,4 @@ class Watch(Struct):
 
     def table(self) -> I64:
         """[samples, 4]."""
-        rows: Sequence[tuple[int, int, int, int]] = self.samples
-        return np.array(rows, np.int64).reshape(-1, 4)
+        return np.array(self.samples, np.int64).reshape(-1, 4)

@@ -19,7 +19,8 @@ __all__ = ["Scheduler"]
 class Scheduler(Struct):
     """Queue, cache and batch of one server.
 
-    `waiting` is ordered by priority and arrival, so a request that gave way comes before those that arrived later.
+    `waiting` is ordered by priority and arrival, so a request that gave way comes before those that arrived later;
+    it holds `queued` tokens of prompts.
     `running`: admitted requests in that order; `prompts`: those of them whose prompt is not done; `loads`: (time in ps,
     job) of caches that began to be read from a tier; `handing`: requests whose cache is on its way from or to here, or
     from a tier. `growth`: blocks that running requests will still take at most. `taken`: blocks claimed for the step in
@@ -34,6 +35,7 @@ class Scheduler(Struct):
     running: dict[int, Job] = field(default_factory=dict)
     prompts: dict[int, Job] = field(default_factory=dict)
     loads: list[tuple[int, Job]] = field(default_factory=list)
+    queued: int = 0
     loading: int = 0
     handing: int = 0
     arrivals: int = 0
@@ -62,7 +64,7 @@ class Scheduler(Struct):
                              expected="as many, or prompts in chunks")
         self.arrivals += 1
         job.order = self.arrivals
-        heapq.heappush(self.waiting, (job.priority, job.order, job))
+        self._wait(job)
 
     def next_step(self, now: int) -> Step:
         """What the next step does; cache blocks are taken for it."""
@@ -115,6 +117,13 @@ class Scheduler(Struct):
         self.loading -= 1
         self.running[job.number] = self.prompts[job.number] = job
 
+    def _wait(self, job: Job) -> None:
+        heapq.heappush(self.waiting, (job.priority, job.order, job))
+        self.queued += job.todo
+
+    def _next(self) -> None:
+        self.queued -= heapq.heappop(self.waiting)[2].todo
+
     def _final(self, job: Job) -> int:
         return self.cache.of(job.prompt + job.output - 1 + self.batch.guesses)
 
@@ -129,7 +138,7 @@ class Scheduler(Struct):
             need = self.cache.of(job.done + 1 + self.batch.guesses)
             if need > self.cache.free:
                 return
-            heapq.heappop(self.waiting)
+            self._next()
             self.cache.take(job.held, need)
             self.moving += need * self.swap if job.preempted else 0
             self.growth += self._final(job) - need
@@ -164,7 +173,7 @@ class Scheduler(Struct):
             job.todo, job.done = job.prompt + job.generated, 0
         job.preempted += 1
         self.preemptions += 1
-        heapq.heappush(self.waiting, (job.priority, job.order, job))
+        self._wait(job)
 
     def _choose(self, left: int, now: int, *, admit: bool) -> list[tuple[Job, int]]:
         """Parts of prompts within `left` tokens: those begun, then those from the head of the queue that fit."""
@@ -177,7 +186,7 @@ class Scheduler(Struct):
             job = self.waiting[0][2]
             if job.ready or not self._admit(job, left, now):
                 break
-            heapq.heappop(self.waiting)
+            self._next()
             if job.number in self.prompts:
                 left -= self._part(job, left, found)
         return found

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated
 
-from astrarium import config
-from astrarium.config import Config, Knob
+from astrarium import catalog, config
+from astrarium.config import Config, Knob, parse_yaml
+from astrarium.config.yamlfile import read_text
 from astrarium.design import Design, load_design
 from astrarium.serving.loop import Told, run
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Objective, Policy
-from astrarium.serving.requests import Arrivals, requests_of
+from astrarium.serving.requests import Arrivals, busiest, requests_of
 from astrarium.serving.servers import fleet_of
+from astrarium.serving.shape import Scaled
 from astrarium.serving.steps.simulated import Known
 
-__all__ = ["Serving", "load_serving", "serve"]
+__all__ = ["LONGER", "Serving", "load_serving", "policy_of", "serve", "serve_slower"]
+
+LONGER = 1.3        # times as long a step is where the margin is tested
+BUSIEST = 4000      # requests with which it is
 
 
 class Serving(Config, frozen=True, kw_only=True):
@@ -31,20 +37,51 @@ class Serving(Config, frozen=True, kw_only=True):
 
 
 def load_serving(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> Serving:
-    """Read a serving file (YAML), with `changes` (path -> value) made. Raises InputError with every problem, its line,
-    and what was expected."""
-    return config.load(Serving, path, changes)
+    """Read a serving file (YAML), with `changes` (path -> value) made. What its policy leaves out is that of the
+    design's stack, where this has one. Raises InputError with every problem, its line, and what was expected."""
+    serving = config.load(Serving, path, changes)
+    settings = _of_stack(load_design(serving.design))
+    if not settings:
+        return serving
+    given = parse_yaml(read_text(os.fspath(path)), os.fspath(path)).data
+    stated = given.get("policy") if isinstance(given, Mapping) else None
+    names = {*(stated or {}), *(re.split(r"[.\[]", change)[1] for change in changes if change.startswith("policy."))}
+    under = {f"policy.{name}": value for name, value in settings.items() if name not in names}
+    return config.replace_all(serving, under)
+
+
+def _of_stack(design: Design) -> Mapping[str, object]:
+    """What the design's stack says of the policy."""
+    found: Mapping[str, object] = catalog.load("stacks")[design.stack].get("policy", {}) if design.stack else {}
+    return found
+
+
+def policy_of(design: Design) -> Policy:
+    """The policy of a design's stack; the usual one where it has none."""
+    return config.decode(Policy, _of_stack(design))
 
 
 def serve(design: Design | str | os.PathLike[str], requests: Arrivals, policy: Policy | None = None,
           buckets: Buckets | None = None, *, known: Known | None = None, progress: Told | None = None) -> Served:
-    """Answer `requests` on a design (or a file of one) whose workload is an Inference or Disaggregated.
+    """Answer `requests` on a design (or a file of one) whose workload is an Inference or Disaggregated; `policy`: if
+    left out, that of the design's stack.
 
     Of the workload counts what the model is and how it is laid out; batch, lengths and phase come from the requests.
-    Each shape of a step is simulated once; `known` keeps their times between runs of the same design. `progress` is
-    told, after every step, how many requests are answered, of how many, and the simulated time in ps. Raises InputError
-    where the workload is another one, or memory.capacity is missing or too small.
+    Step times come from tables, or each shape is simulated once (the result's `how` says which); `known` keeps them
+    between runs of the same design. `progress` is told, after every event, how many requests are answered, of how many,
+    and the simulated time in ps. Raises InputError where the workload is another one, or memory.capacity is missing or
+    too small.
     """
     chosen = design if isinstance(design, Design) else load_design(design)
-    fleet = fleet_of(chosen, policy or Policy(), buckets or Buckets(), {} if known is None else known)
+    fleet = fleet_of(chosen, policy or policy_of(chosen), buckets or Buckets(), {} if known is None else known)
     return run(requests_of(requests), fleet, progress)
+
+
+def serve_slower(design: Design, requests: Arrivals, policy: Policy, buckets: Buckets, *, known: Known,
+                 progress: Told | None = None) -> Served:
+    """What becomes of the busiest requests (BUSIEST in a row) where every step takes 30 % longer: whether the servers
+    are near saturation shows before a small error of step times decides it."""
+    fleet = fleet_of(design, policy, buckets, known)
+    for server in fleet.servers:
+        server.times = Scaled(server.times, LONGER)
+    return run(busiest(requests_of(requests), BUSIEST), fleet, progress)

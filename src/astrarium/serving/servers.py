@@ -19,8 +19,9 @@ from astrarium.serving.loop import Fleet
 from astrarium.serving.policy import Buckets, Policy, Tier
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server, costs_of
+from astrarium.serving.steps.choose import times_of
 from astrarium.serving.steps.lockstep import Lockstep
-from astrarium.serving.steps.simulated import Known, Simulated, TransferTimes
+from astrarium.serving.steps.simulated import Known, TransferTimes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks, cache_bytes
@@ -36,7 +37,7 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     work, offset = design.workload, round(float(policy.stream_offset) * 1000)
     if isinstance(work, Inference):
         front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
-        return Fleet(front, offset=offset)
+        return Fleet(front, offset=offset, npus=work.ranks)
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
@@ -46,7 +47,8 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     links = _links(TransferTimes(design, fronts, backs, buckets, known))
     return Fleet(_servers(design, fronts, policy, buckets, known),
                  _servers(design, backs, policy, buckets, known, work.speculation),
-                 lambda front, back, tokens, now: links.of(front // prefill.pp, back // decode.pp, tokens, now), offset)
+                 lambda front, back, tokens, now: links.of(front // prefill.pp, back // decode.pp, tokens, now), offset,
+                 work.ranks)
 
 
 def _links(times: TransferTimes) -> Links:
@@ -91,7 +93,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         swap = stores[0].per_block if stores else 0.0
         cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and uneven is None, uneven)
         scheduler = Scheduler(_of_all(policy, ranks, stages), cache, Batch(policy.block, guesses, draw, uneven), swap)
-        times = Simulated(design, each.replica, each.start, buckets, known, draft, guesses)
+        times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
 
     return [server(each) for each in shards for _ in range(stages)]

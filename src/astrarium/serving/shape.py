@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["Prompt", "Shape", "StepTimes"]
+__all__ = ["Prompt", "Scaled", "Shape", "StepTimes"]
 
 I64 = npt.NDArray[np.int64]
 Prompt: TypeAlias = tuple[int, int, int]    # new tokens, tokens before them, and 1 if it samples a token (else 0)
@@ -30,6 +30,11 @@ class Shape(Struct, frozen=True):
 class StepTimes(Protocol):
     """Times of steps of one server, in ps, without host time between them."""
 
+    @property
+    def how(self) -> str:
+        """Where times come from, in words."""
+        ...
+
     def of(self, shape: Shape, /) -> int:
         """Time of one step."""
         ...
@@ -37,3 +42,24 @@ class StepTimes(Protocol):
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times [steps] of successive steps without prompts: `context` grows by `count` from one to the next."""
         ...
+
+
+class Scaled(Struct, frozen=True):
+    """Step times that are `factor` times as long."""
+
+    times: StepTimes
+    factor: float
+
+    @property
+    def how(self) -> str:
+        """Where times come from, in words."""
+        return self.times.how
+
+    def of(self, shape: Shape, /) -> int:
+        """Time of one step in ps."""
+        return round(self.times.of(shape) * self.factor)
+
+    def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
+        """Times of successive steps without prompts in ps [steps]."""
+        found: I64 = np.rint(self.times.decoding(count, context, steps, padding) * self.factor).astype(np.int64)
+        return found

@@ -18,12 +18,14 @@ __all__ = ["KINDS", "Row", "read_rows"]
 Value = int | float | str
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null"})
 COUNTS = frozenset({"n_gpus", "nodes", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "tp", "pp", "dp",
-                    "cp", "ep", "vp", "mbs", "gbs", "isl", "osl"})
+                    "cp", "ep", "vp", "mbs", "gbs", "isl", "osl", "batch_size", "prefill_batch_size",
+                    "prefill_num_workers", "decode_batch_size", "decode_num_workers"})
 NUMBERS = frozenset({"params_B", "step_s", "model_tflops_gpu", "tok_s_gpu", "mem_GiB", "time_us", "busbw_GBs",
-                     "value"})
+                     "value", "silicon_ttft_ms", "silicon_tpot_ms"})
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "collective": ("source", "hw", "n_gpus", "op", "size_B"),
     "inference": ("source", "model", "gpu", "isl", "osl", "metric", "value"),
+    "silicon": ("id", "silicon_data_source", "backend", "model_path", "system", "isl", "osl", "silicon_tpot_ms"),
     "training": ("source", "case", "gpu", "n_gpus", "model"),
 })
 """Kind of row -> columns without which a file is not one of it."""

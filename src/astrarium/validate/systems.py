@@ -12,7 +12,7 @@ from astrarium.compute import kernels
 from astrarium.errors import InputError
 from astrarium.validate.rows import Row
 
-__all__ = ["System", "network_of", "system_of"]
+__all__ = ["System", "network_of", "system_named", "system_of"]
 
 
 class System(Struct, frozen=True):
@@ -36,7 +36,9 @@ SYSTEMS: tuple[tuple[str, System], ...] = (
     (r"a100|ampere", HGX_A100),
     (r"h200", System("h200_sxm", "dgx_h200_nvswitch", 8, "infiniband_ndr")),
     (r"h100|hopper", HGX_H100),
+    (r"gb300", System("gb300", "gb300_nvl72", 72, "infiniband_ndr")),
     (r"gb200", System("gb200", "gb200_nvl72", 64, "infiniband_ndr")),
+    (r"\bb300", System("b300", "dgx_b300_nvswitch", 8, "infiniband_ndr")),
     (r"\bb200", System("b200", "dgx_b200_nvswitch", 8, "infiniband_ndr")),
     (r"mi300x", System("mi300x", "mi300x_platform", 8, "ethernet_400g")),
     (r"mi325x", System("mi325x", "mi300x_platform", 8, "ethernet_400g")),
@@ -47,12 +49,16 @@ EFA = {"h100_sxm": "efa_p5", "a100_sxm_80gb": "efa_p4de", "b200": "efa_b200"}
 
 def system_of(row: Row) -> System:
     """The system of the row's device. Raises InputError for a device that the catalog does not have."""
-    name = row.text("gpu") or row.text("hw")
+    return system_named(row.text("gpu") or row.text("hw"))
+
+
+def system_named(name: str, path: str = "gpu") -> System:
+    """The system of a device's name in a source."""
     for pattern, system in SYSTEMS:
         if re.search(pattern, name.lower()):
             return system
-    raise InputError("gpu", f"{name[:60]!r} is no device with rows in the catalog",
-                     expected="one of A100, H100, H200, B200, GB200, MI300X, MI325X")
+    raise InputError(path, f"{name[:60]!r} is no device with rows in the catalog",
+                     expected="one of A100, H100, H200, B200, B300, GB200, GB300, MI300X, MI325X")
 
 
 def network_of(row: Row, system: System, npus: int, assumed: list[str]) -> dict[str, Any]:

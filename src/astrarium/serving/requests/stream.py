@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.config import Config
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError
 from astrarium.registry import Kind
 
-__all__ = ["LONGEST", "MOST", "PS", "Arrivals", "Prefixes", "Requests", "Turns", "requests_of"]
+__all__ = ["LONGEST", "MOST", "PS", "Arrivals", "Prefixes", "Requests", "Turns", "busiest", "requests_of"]
 
 I64 = npt.NDArray[np.int64]
 PS = 10**12
@@ -95,18 +95,25 @@ class Requests(Struct, frozen=True, eq=False):
 
 
 class Arrivals(Config, frozen=True):
-    """A stream of requests."""
+    """A stream of requests: a concrete class has a method `requests` (`Stream`)."""
 
     variants: ClassVar[Variants | None] = Kind("arrivals")
     tag_key: ClassVar[str] = "kind"
 
-    @abstractmethod
+
+@runtime_checkable
+class Stream(Protocol):
+    """Whatever gives requests."""
+
     def requests(self) -> Requests:
         """The requests. Raises InputError for a file that cannot be read."""
+        ...
 
 
 def requests_of(arrivals: Arrivals) -> Requests:
     """The stream. Raises InputError for a file that cannot be read, and for more than MOST_TOKENS to generate."""
+    if not isinstance(arrivals, Stream):
+        raise InputError("requests", f"{type(arrivals).__name__} has no method `requests`", expected="a stream")
     found = arrivals.requests()
     total = int(found.output.sum())
     if total > MOST_TOKENS:
@@ -114,3 +121,21 @@ def requests_of(arrivals: Arrivals) -> Requests:
     if int(found.prompt.max()) >= LONGEST:
         raise InputError("requests", f"a prompt of {int(found.prompt.max()):,} tokens", expected=f"below {LONGEST:,}")
     return found
+
+
+def busiest(requests: Requests, count: int) -> Requests:
+    """The `count` successive requests that come in the shortest time; all of them where there are fewer, or
+    conversations."""
+    total = len(requests)
+    if total <= count or requests.turns is not None or requests.concurrency is not None:
+        return requests
+    start = int(np.argmin(requests.arrival[count - 1:] - requests.arrival[:total - count + 1]))
+    part, prefixes = slice(start, start + count), requests.prefixes
+    if prefixes is not None:
+        inside = slice(int(prefixes.start[start]), int(prefixes.start[start + count]))
+        prefixes = Prefixes(prefixes.start[start:start + count + 1] - inside.start, prefixes.key[inside],
+                            prefixes.end[inside])
+    chosen = {name: None if getattr(requests, name) is None else getattr(requests, name)[part]
+              for name in ("priority", "group")}
+    return replace(requests, arrival=requests.arrival[part] - requests.arrival[start], prompt=requests.prompt[part],
+                   output=requests.output[part], prefixes=prefixes, **chosen)

@@ -23,6 +23,11 @@ class Lockstep(Struct, frozen=True):
     times: StepTimes
     ranks: int
 
+    @property
+    def how(self) -> str:
+        """Where times come from, in words."""
+        return self.times.how
+
     def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
         return self.times.of(_busiest(shape, self.ranks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,12 @@ from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import guessing
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["Known", "Simulated", "TransferTimes"]
+__all__ = ["NAMES", "Known", "Simulated", "TransferTimes", "gaps", "packed_of"]
 
 I64 = npt.NDArray[np.int64]
-Known = MutableMapping[tuple[object, ...], int]
+Known = MutableMapping[tuple[object, ...], Any]        # times in ps, and tables of them
 NAMES = (("step", 1.0), ("", 1.0))
+EXACT = Buckets(context=1)
 TYPICAL = 1024      # tokens of a cache
 
 
@@ -53,6 +55,11 @@ class Simulated(Struct, frozen=True):
     draft: Replica | None = None
     guesses: int = 0
     kept: Kept = field(default_factory=Kept)
+    how: str = "simulated"
+
+    def passes(self, shape: Shape) -> Sequence[Pass]:
+        """The passes of a step, nothing rounded up."""
+        return self.program(tuple(_decode(shape, EXACT)), tuple(_prompts(shape, EXACT))).rounds
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
@@ -65,7 +72,7 @@ class Simulated(Struct, frozen=True):
                 self.known[key] = self._time(replace(full, rounds=full.rounds * 2)) - self._time(full)
             else:
                 self.known[key] = self._time(program)
-        return self.known[key]
+        return int(self.known[key])
 
     def _time(self, program: Program) -> int:
         made, tiles = assembled(program)
@@ -87,6 +94,11 @@ class Simulated(Struct, frozen=True):
         checked = self.guesses + 1
         parts = [Sequences(each.count, checked, each.past, checked) for each in decode]
         return Program((self.replica, self.draft), (*rounds, Pass("verify", Packed((*parts, *prompts)))))
+
+
+def packed_of(shape: Shape) -> Packed:
+    """A step without speculation, nothing rounded up."""
+    return Packed((*_decode(shape, EXACT), *_prompts(shape, EXACT)))
 
 
 def _decode(shape: Shape, buckets: Buckets) -> Iterator[Sequences]:
@@ -132,7 +144,7 @@ class TransferTimes(Struct, frozen=True):
             sides = self.fronts[front], self.backs[back]
             parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
             self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)), self.kept)
-        return self.known[key]
+        return int(self.known[key])
 
     def shares(self, front: int, back: int) -> tuple[float, float]:
         """Parts of a transfer in which the busiest rank of each side is busy: its bytes over the most of any rank."""
@@ -146,11 +158,11 @@ class TransferTimes(Struct, frozen=True):
 
 def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer], kept: Kept) -> int:
     """Makespan of some parts on the design's ranks; all others are idle."""
-    made = joined([*parts, *_gaps(parts, design.network.npus)], transfers, NAMES)
+    made = joined([*parts, *gaps(parts, design.network.npus)], transfers, NAMES)
     return simulate(design, traces=made, record=False, kept=kept).makespan_ps
 
 
-def _gaps(parts: Sequence[Part], total: int) -> list[Part]:
+def gaps(parts: Sequence[Part], total: int) -> list[Part]:
     """Idle ranks between the parts and behind them."""
     found, place = [], 0
     for start, end in [*sorted((int(part.ranks[0]), int(part.ranks[-1]) + 1) for part in parts), (total, total)]:

@@ -14,7 +14,7 @@ from astrarium.vocab import CommOp, Kernel, NodeKind
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import Piece, Sketch, Step
 
-__all__ = ["ENTRY", "Arguments", "Pool", "Strip", "strip_of"]
+__all__ = ["ENTRY", "SIZES", "Arguments", "Pool", "Strip", "strip_of", "whole_kernel"]
 
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
@@ -63,6 +63,14 @@ class _Row(NamedTuple):
     part: int = 0           # one rank's part of them
 
 
+def whole_kernel(sketch: Sketch, flops: float, size: float) -> Kernel:
+    """The kernel of a sketch: its numbers, FLOPs and bytes become whole."""
+    shape = tuple([max(1, round(each)) for each in sketch.shape[:SIZES]])
+    shape += tuple([round(each) for each in sketch.shape[SIZES:]])
+    return Kernel(sketch.kind, sketch.precision, shape, sketch.work, float(round(flops)), round(size), sketch.launches,
+                  sketch.held)
+
+
 class Pool(Struct):
     """Rows and arguments so far, for all stages."""
 
@@ -74,14 +82,10 @@ class Pool(Struct):
 
     def compute(self, name: str, flops: float, size: float, kernel: Sketch | None) -> int:
         """Row number of a compute node: FLOPs, bytes read and written, what runs it."""
-        work, moved, number = float(round(flops)), round(size), -1
+        number = -1
         if kernel is not None:
-            shape = tuple([max(1, round(each)) for each in kernel.shape[:SIZES]])
-            shape += tuple([round(each) for each in kernel.shape[SIZES:]])
-            made = Kernel(kernel.kind, kernel.precision, shape, kernel.work, work, moved, kernel.launches,
-                          kernel.held)
-            number = self.kernels.setdefault(made, len(self.kernels))
-        return self._row(_Row(name, NodeKind.COMP, work, moved, -1, number))
+            number = self.kernels.setdefault(whole_kernel(kernel, flops, size), len(self.kernels))
+        return self._row(_Row(name, NodeKind.COMP, float(round(flops)), round(size), -1, number))
 
     def host(self, name: str, time: float) -> int:
         """Row number of a node of the host that takes `time` ns, in whole microseconds."""

@@ -25,7 +25,7 @@ from astrarium.workload.assemble.tile import Tiled, tile
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.replica import Replica
 
-__all__ = ["Pass", "Program", "Stage", "assemble", "assembled"]
+__all__ = ["Pass", "Program", "Stage", "assemble", "assembled", "class_of", "places_of"]
 
 I32 = npt.NDArray[np.int32]
 PREFILL = ("prefill", "draft_prefill")
@@ -85,10 +85,11 @@ def assemble(program: Program) -> Generated:
 def assembled(program: Program) -> tuple[Generated, list[Tiled]]:
     """The same, and of each class where its units begin and end."""
     mesh = program.replica.mesh
-    pool, where = Pool(mesh), _places(program.replica.stages)
+    pool, where = Pool(mesh), places_of(program.replica.stages)
     stages = [_stage(program, pool, stage) for stage in range(program.replica.stages)]
     groups = groups_of(mesh, pool.arguments, where)
-    classes = tuple(_class(pool, groups, where, number, stage) for number, stage in enumerate(stages))
+    classes = tuple(class_of(pool, groups, where, number, stage.tiled, stage.label)
+                    for number, stage in enumerate(stages))
     made = Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
                      tuple(stage.tensors for stage in stages), tuple(_phases(program, stage) for stage in stages))
     return made, [stage.tiled for stage in stages]
@@ -101,8 +102,8 @@ def _phases(program: Program, stage: Stage) -> tuple[Phase, ...]:
                  if phase.nodes)
 
 
-def _places(stages: int) -> Places:
-    """Chunk 0: activations from stage to stage; chunk 1: tokens from the last to the first."""
+def places_of(stages: int) -> Places:
+    """Where messages go. Chunk 0: activations from stage to stage; chunk 1: tokens from the last to the first."""
     table = np.stack([np.arange(stages), np.arange(stages)], axis=1).astype(np.int32)
     before = {(stage, 0): (stage - 1, 0) for stage in range(1, stages)}
     after = {(stage, 0): (stage + 1, 0) for stage in range(stages - 1)}
@@ -158,10 +159,11 @@ def _message(pool: Pool, what: str, kind: NodeKind, way: int, size: float) -> in
     return pool.comm(name, Arguments(kind, None, round(size), 2, way=way, chunk=way))
 
 
-def _class(pool: Pool, groups: Groups, where: Places, number: int, stage: Stage) -> TraceClass:
-    """The columns of a stage; comm nodes of equal arguments share a slot."""
+def class_of(pool: Pool, groups: Groups, where: Places, number: int, tiled: Tiled,
+             label: Callable[[tuple[str, ...]], Callable[[int], str]] | None = None) -> TraceClass:
+    """The columns of a stage; comm nodes of equal arguments share a slot. `label` names nodes, given names by row."""
     columns: Mapping[str, npt.NDArray[Any]] = pool.columns()
-    rows, mesh = stage.tiled.rows, pool.mesh
+    rows, mesh = tiled.rows, pool.mesh
     ranks, size = mesh.on("pp", number), len(rows)
     told = columns["arguments"][rows]
     used, slot = np.unique(told[told >= 0], return_inverse=True)
@@ -172,8 +174,8 @@ def _class(pool: Pool, groups: Groups, where: Places, number: int, stage: Stage)
         is_cpu=np.zeros(size, np.bool_), duration_us=np.zeros(size, np.uint64), num_ops=columns["num_ops"][rows],
         tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
         comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
-        parent_ptr=stage.tiled.parent_ptr, parent=stage.tiled.parent, slot_a=slot_a, slot_b=slot_b,
-        names=stage.label(pool.names()), slot=slot.reshape(-1).astype(np.int32),
+        parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b,
+        names=label(pool.names()) if label else None, slot=slot.reshape(-1).astype(np.int32),
         kernel=columns["kernel"][rows], kernels=tuple(pool.kernels))
 
 

@@ -14,7 +14,7 @@ from astrarium import config
 from astrarium.errors import InputError
 from astrarium.workload.graph import ModelPieces, Options, lower_stack
 from astrarium.workload.graph.ir import Block
-from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.layout import Layout, Size
 from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.formats import Compression, Formats, density, dispatch_width, numbers_of, widths_of
@@ -94,6 +94,16 @@ class Replica(Struct, frozen=True, dict=True):
             cache = tuple(_own_cache(block, layout, self.widths) for block in stack.blocks)
             self._made[step] = _Made(lower_stack(stack, options), cache)
         return self._made[step]
+
+    def lowered(self, step: Packed) -> tuple[ModelPieces, Mapping[str, Size]]:
+        """What `pieces` gives, made anew each time, for many steps; sizes of its dims before any rank's share."""
+        options = self.options(self.packed(step))
+        stack = stack_of(self._padded(), options)
+        return lower_stack(stack, options), stack.sizes
+
+    def sizes(self, step: Packed) -> Mapping[str, Size]:
+        """Sizes of the dims of one step, before any rank's share."""
+        return stack_of(self._padded(), self.options(self.packed(step))).sizes
 
     def cache_bytes(self, stage: int, step: Packed) -> float:
         """Bytes of keys and values on a rank of a stage after a step of one micro-batch."""

@@ -1,0 +1,141 @@
+"""Measured serving rows beside what Astrarium predicts: TPOT, throughput and TTFT, per half, layout and group.
+
+usage: serving_rows.py [--half even|odd] [--models WORDS] [--stack NAME] [--by COLUMNS] [--worst N] [--limit N]
+                       [--csv FILE]
+
+Rows are those of aiconfigurator-core's silicon table. The odd half (sha256 of the id) judges: nothing is fitted on it.
+Repeats of a measurement between dumps count once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import aiconfigurator_core
+
+from astrarium.errors import AstrariumError
+from astrarium.validate.rows import Row, read_rows
+from astrarium.validate.serving.errors import METRICS, Judged, correlation, errors, quantiles, values
+from astrarium.validate.serving.predict import Predictor
+from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, twin
+
+TABLE = Path(aiconfigurator_core.__file__).parent / "systems" / "silicon_sample.csv"
+GROUP = ("model_path", "system", "isl", "osl", "precision")
+BY: dict[str, Callable[[Judged], str]] = {
+    "layout": lambda each: each.meant.layout.kind if each.meant else "-",
+    "npus": lambda each: str(each.meant.npus) if each.meant else "-",
+    "users": lambda each: str(1 << (each.meant.concurrency - 1).bit_length()) if each.meant else "-"}
+
+
+def odd(row: Row) -> bool:
+    """Whether the row is of the half that judges."""
+    return bool(int(hashlib.sha256(row.text("id").encode()).hexdigest(), 16) % 2)
+
+
+def chosen(rows: Iterable[Row], options: argparse.Namespace) -> list[Row]:
+    """Distinct rows of the half and the models that were asked for."""
+    seen, found = set[object](), list[Row]()
+    for row in rows:
+        if twin(row) in seen:
+            continue
+        seen.add(twin(row))
+        named = any(word in row.text("model_path") for word in options.models.split(","))
+        if named and odd(row) is (options.half == "odd") and options.stack in row.text("backend"):
+            found.append(row)
+    return found[::max(1, len(found) // options.limit)] if options.limit else found
+
+
+def judged(row: Row, predictor: Predictor) -> Judged:
+    """The row with its prediction."""
+    meant = None
+    try:
+        meant = deployment_of(row)
+        return Judged(row, meant, predictor.of(meant))
+    except AstrariumError as error:
+        return Judged(row, meant, None, str(error))
+
+
+def line(name: str, found: Sequence[Judged]) -> str:
+    """One line of the table."""
+    stated = sum(each.meant is not None for each in found)
+    cells = []
+    for metric in METRICS:
+        median, p90, bias = quantiles(errors(found, metric))
+        cells.append(f"{median:6.1f} /{p90:6.1f} {bias:+6.1f}")
+    made = sum(each.made is not None for each in found)
+    return f"{name[:66]:<66} {made:>4}/{stated:<4} " + "  ".join(cells)
+
+
+def told(found: Sequence[Judged], options: argparse.Namespace) -> None:
+    """Print the table of one half."""
+    together = [each for each in found if each.row.text("mode") == "agg"]
+    apart = [each for each in found if each.row.text("mode") != "agg"]
+    clear = [each for each in together if not any(word in each.row.text("model_path") for word in HIDES_MTP)]
+    print(f"{'':<66} rows      TPOT med/p90/bias      throughput             TTFT")
+    print(line("aggregated, without models that hide multi-token prediction", clear))
+    print(line("aggregated, all", together))
+    for kind in ("tp", "ep inside tp", "attention-DP"):
+        print(line(f"  {kind}", [each for each in together if each.meant and each.meant.layout.kind == kind]))
+    print(line("disaggregated", apart))
+    ranks, groups = correlation(together, lambda each: tuple(each.row.text(name) for name in GROUP))
+    print(f"rank correlation of throughput: {ranks:.3f} (median of {groups} groups)")
+    if options.by:
+        names = options.by.split(",")
+        groups_of: dict[str, list[Judged]] = {}
+        for each in found:
+            key = " ".join(BY[name](each) if name in BY else each.row.text(name) or "-" for name in names)
+            groups_of.setdefault(key, []).append(each)
+        for key, some in sorted(groups_of.items(), key=lambda pair: -len(pair[1])):
+            print(line(key, some))
+    for reason, count in Counter(each.reason for each in found if each.made is None).most_common(options.reasons):
+        print(f"{count:>5} {reason[:150]}")
+    if options.worst:
+        pairs = [(values(each, "tpot"), each) for each in together]
+        known = [(pair, each) for pair, each in pairs if pair]
+        for (real, made), each in sorted(known, key=lambda pair: -abs(pair[0][1] / pair[0][0] - 1))[:options.worst]:
+            print(f"{real:8.2f} {made:8.2f} {each.row.text('id')} {each.meant.layout if each.meant else ''}")
+
+
+def written(path: str, found: Sequence[Judged]) -> None:
+    """All rows as CSV."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        sink = csv.writer(file)
+        names = ("id", "model_path", "system", "backend", "backend_version", "precision", "mode", "isl", "osl",
+                 "batch_size")
+        sink.writerow((*names, "layout", "users", *(f"{m}_{w}" for m in METRICS for w in ("real", "made")), "reason"))
+        for each in found:
+            pairs = [values(each, metric) or ("", "") for metric in METRICS]
+            layout = f"tp{each.meant.layout.tp}dp{each.meant.layout.dp}ep{each.meant.layout.ep}" if each.meant else ""
+            sink.writerow((*(each.row.text(name) for name in names), layout,
+                           each.meant.concurrency if each.meant else "", *(v for pair in pairs for v in pair),
+                           each.reason))
+
+
+def main() -> None:
+    """Read, predict, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--half", choices=("even", "odd"), default="even")
+    parser.add_argument("--models", default="")
+    parser.add_argument("--stack", default="")
+    parser.add_argument("--by", default="", help="columns of the table, layout, npus, users")
+    parser.add_argument("--worst", type=int, default=0)
+    parser.add_argument("--reasons", type=int, default=12)
+    parser.add_argument("--limit", type=int, default=0)
+    parser.add_argument("--csv", default="")
+    options = parser.parse_args()
+    start, predictor = time.process_time(), Predictor()
+    found = [judged(row, predictor) for row in chosen(read_rows(TABLE), options)]
+    told(found, options)
+    if options.csv:
+        written(options.csv, found)
+    print(f"{len(found)} rows, {time.process_time() - start:.0f} CPU s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The part of a run in which the load is whole, and whether the servers kept up with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+__all__ = ["Window", "falls_behind", "steady_window"]
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+LEAST = 0.25        # of the time in which requests arrive
+SURE = 2.0          # standard deviations of arrivals at random
+LONGER = 1.2        # latency of later requests over that of earlier ones
+BETWEEN = ((0.4, 0.6), (0.8, 1.0))      # parts of the time in which requests arrive, compared
+
+
+class Window(Struct, frozen=True):
+    """From `start` to `end`, in ps."""
+
+    start: int
+    end: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return (self.end - self.start) / 1e12
+
+    def share_of(self, begin: I64, end: I64) -> F64:
+        """Which share of each time from `begin` to `end` is in the window [.]."""
+        inside = np.minimum(end, self.end) - np.maximum(begin, self.start)
+        found: F64 = np.maximum(inside, 0) / np.maximum(end - begin, 1)
+        return found
+
+    def has(self, moments: I64) -> npt.NDArray[np.bool_]:
+        """Which moments (ps) are in it."""
+        return (moments >= self.start) & (moments <= self.end)
+
+
+def steady_window(arrival: I64, finish: I64) -> Window | None:
+    """The time in which the load is whole: from when a request that came first would be answered (the 90th percentile
+    of latency after the first arrival) to the last arrival. None if that is less than a quarter of the time in which
+    requests arrive.
+
+    Before it servers fill up (warm-up), after it they empty (drain).
+    """
+    first, last = int(arrival.min()), int(arrival.max())
+    start = first + int(np.quantile(finish - arrival, 0.9))
+    return Window(start, last) if last > first and last - start >= LEAST * (last - first) else None
+
+
+def falls_behind(arrival: I64, finish: I64) -> bool:
+    """Whether requests pile up: towards the end of the arrivals there are more in the system than in their middle, by
+    more than arrivals at random explain, and later ones take longer. Too few requests, or a rate that changes, show
+    nothing.
+    """
+    latency = finish - arrival
+    begin, span = int(arrival.min()), int(arrival.max() - arrival.min())
+    parts = [(arrival >= begin + low * span) & (arrival <= begin + high * span) for low, high in BETWEEN]
+    if span <= 0 or not all(part.any() for part in parts):
+        return False
+    ordered = np.sort(arrival)
+    inside = np.searchsorted(ordered, arrival, side="right") - np.searchsorted(np.sort(finish), arrival, side="right")
+    earlier, later = (float(inside[part].mean()) for part in parts)
+    came = int(np.count_nonzero((arrival > begin + 0.5 * span) & (arrival <= begin + 0.9 * span)))
+    slower = float(latency[parts[1]].mean()) > LONGER * float(latency[parts[0]].mean())
+    return slower and later - earlier > SURE * came**0.5

@@ -1,0 +1,65 @@
+"""What the numbers of attention are linear in: tokens, keys that are read, and scores, with and without a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.workload.inference.replica import Replica
+from astrarium.workload.model.base import cache_of, with_layers
+
+__all__ = ["decode_features", "line", "prompt_features", "windows_of"]
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+def windows_of(replica: Replica) -> tuple[int | None, ...]:
+    """How many tokens layers look at: all (None), those in a window, those that an indexer chooses."""
+    cache, layered = cache_of(replica.model), with_layers(replica.model)
+    if cache is None or layered is None:
+        return (None,)
+    sights = {cache.sight(layer) for layer in range(layered.layers)}
+    sparse = getattr(replica.model, "sparse", None)
+    if sparse is not None:
+        sights.add(sparse.top_k)
+    return (None, *sorted(each for each in sights if each is not None))
+
+
+def line(tokens: I64) -> F64:
+    """[points, 2] of what goes through the layers, or is sampled."""
+    return np.stack([np.ones(len(tokens)), tokens], axis=1)
+
+
+def decode_features(count: I64, context: I64, padding: I64, new: int, windows: Sequence[int | None]) -> F64:
+    """[points, features] of `count` sequences with `new` tokens each and `context` tokens in their caches in all, and
+    `padding` more without a cache."""
+    mean, rest = np.divmod(context, count)
+    columns, every, each = [np.ones(len(count)), count + padding], count + padding, np.full(len(count), new)
+    for window in windows:
+        (keys, scores), (more, others) = _seen(each, mean, window), _seen(each, mean + 1, window)
+        alone, own = _seen(each, 0 * mean, window)
+        keys = (count - rest) * keys + rest * more + padding * alone
+        scores = (count - rest) * scores + rest * others + padding * own
+        columns += [keys, scores, keys / every, scores / keys, scores / (every * keys)]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def prompt_features(count: I64, new: I64, past: I64, windows: Sequence[int | None]) -> F64:
+    """[points, features] of `count` equal prompts, or parts of them: `new` tokens with `past` tokens in the cache."""
+    columns = [np.ones(len(new)), count, new, count * new]
+    for window in windows:
+        keys, scores = _seen(new, past, window)
+        columns += [keys, count * keys, count * scores, scores / (new * keys), scores / (count * new * keys)]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _seen(new: I64, past: I64, window: int | None) -> tuple[I64, I64]:
+    """(keys, scores) of one sequence with a causal mask."""
+    if window is None:
+        return past + new, new * past + new * (new + 1) // 2
+    rising: I64 = np.clip(window - past, 0, new)
+    keys: I64 = np.minimum(past, window - 1) + new
+    return keys, rising * past + rising * (rising + 1) // 2 + (new - rising) * window

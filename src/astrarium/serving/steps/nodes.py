@@ -1,0 +1,77 @@
+"""What a step runs, node by node, and whether the nodes run one after the other, so that their times add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from astrarium.errors import AstrariumError
+from astrarium.vocab import NodeKind
+from astrarium.workload.graph.layout import Size
+from astrarium.workload.graph.packed import Packed
+from astrarium.workload.inference.replica import Replica
+from astrarium.workload.pieces import Piece, Step
+
+__all__ = ["InseparableError", "Node", "nodes_of", "sized_nodes"]
+
+
+class InseparableError(AstrariumError):
+    """Why a step's time is no sum over its nodes."""
+
+
+class Node(NamedTuple):
+    """A step of a block, and how often a pass runs it."""
+
+    step: Step
+    times: int
+
+
+def nodes_of(replica: Replica, packed: Packed) -> list[Node]:
+    """The nodes of one pass, equal ones of equal blocks together. Raises InseparableError where some overlap, and
+    InputError where a size does not divide."""
+    return sized_nodes(replica, packed)[0]
+
+
+def sized_nodes(replica: Replica, packed: Packed) -> tuple[list[Node], Mapping[str, Size]]:
+    """The nodes of one pass, and the sizes of its dims."""
+    if replica.stages > 1:
+        raise InseparableError("pipeline stages wait for each other")
+    pieces, sizes = replica.lowered(packed)
+    counts: dict[int, int] = {}
+    for block in replica.blocks_of(0, pieces):
+        counts[block] = counts.get(block, 0) + 1
+    found = []
+    for block, times in counts.items():
+        piece = pieces.blocks[block].forward
+        _check(piece)
+        found += [Node(step, times) for step in piece.steps]
+    return found, sizes
+
+
+def _check(piece: Piece) -> None:
+    """Raise InseparableError unless a block's compute nodes and collectives follow each other."""
+    above: list[set[int]] = []
+    for step in piece.steps:
+        if not (step.kernel if step.kind == NodeKind.COMP else step.kind == NodeKind.COMM_COLL):
+            raise InseparableError(f"{step.name} is no kernel and no collective")
+        above.append(set().union(step.after, *(above[each] for each in step.after)))
+    for number, step in enumerate(piece.steps):
+        if step.kind != NodeKind.COMM_COLL:
+            continue
+        before = _before(piece, above, number)
+        for other in range(len(piece.steps)):
+            if other not in before and other != number and number not in above[other]:
+                raise InseparableError(f"{step.name} overlaps with {piece.steps[other].name}")
+
+
+def _before(piece: Piece, above: Sequence[set[int]], collective: int) -> set[int]:
+    """The nodes that are done when a collective starts: those that it waits for, and compute nodes that nothing waits
+    for here. The latter are before a compute node of higher number, which the collective waits for, if they wait for
+    nothing that this node does not wait for or follow: nodes that are ready start in order."""
+    before = set(above[collective])
+    compute = [each for each, step in enumerate(piece.steps) if step.kind == NodeKind.COMP]
+    waited = [each for each in compute if each in above[collective]]
+    for node in compute:
+        if any(node < other and above[node] <= above[other] | before for other in waited):
+            before.add(node)
+    return before

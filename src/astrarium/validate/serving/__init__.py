@@ -1,0 +1,1 @@
+"""Measured serving rows: what each states -> a deployment under load -> TTFT, TPOT, throughput -> errors."""

@@ -1,0 +1,73 @@
+"""What a measured serving row states, in one form for every source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+__all__ = ["Deployment", "Layout", "Lengths"]
+
+
+class Lengths(Struct, frozen=True):
+    """Tokens, uniform from `low` to `high`."""
+
+    low: int
+    high: int
+
+    @property
+    def mean(self) -> float:
+        """Mean tokens."""
+        return (self.low + self.high) / 2
+
+
+class Layout(Struct, frozen=True):
+    """NPUs of one engine: attention over `tp` ranks in each of `dp` replicas, `pp` stages; experts over `ep` groups of
+    NPUs, each expert over `tp * dp / ep` of them."""
+
+    tp: int = 1
+    dp: int = 1
+    pp: int = 1
+    ep: int = 1
+
+    @property
+    def npus(self) -> int:
+        """NPUs of one engine."""
+        return self.tp * self.dp * self.pp
+
+    @property
+    def kind(self) -> str:
+        """The layout's group in tables of errors."""
+        if self.dp > 1:
+            return "attention-DP"
+        return "ep inside tp" if self.ep > 1 else "tp"
+
+
+class Deployment(Struct, frozen=True):
+    """An engine under a closed loop of `concurrency` requests. `stack` and `version` of the engine; `formats` of the
+    workload section; `prefill`: the layout and number of engines that prefill where the phases are apart, `engines`
+    those that decode. `tokens` and `batch`: most of a step (None: the stack's default); `poll`: steps between looks for
+    new requests. `assumed`: what the source leaves open, and what was taken."""
+
+    model: str
+    system: str
+    stack: str
+    version: str
+    precision: str
+    formats: Mapping[str, str | int]
+    layout: Layout
+    concurrency: int
+    prompt: Lengths
+    output: Lengths
+    engines: int = 1
+    prefill: tuple[Layout, int] | None = None
+    tokens: int | None = None
+    batch: int | None = None
+    poll: int = 1
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def npus(self) -> int:
+        """NPUs in all."""
+        front = self.prefill[0].npus * self.prefill[1] if self.prefill else 0
+        return self.layout.npus * self.engines + front

@@ -1,0 +1,173 @@
+"""Rows of the silicon table of aiconfigurator-core: what each states, by the conventions of its sources.
+
+Most rows are of InferenceX (formerly InferenceMAX, SemiAnalysis): its client draws lengths uniformly from 0.8 to 1.0 of
+the stated ones, keeps `concurrency` requests in flight, and asks for ten times as many (benchmark_serving.py,
+RANDOM_RANGE_RATIO and num_prompts, https://github.com/SemiAnalysisAI/InferenceX, commit 100a5ec).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from astrarium.errors import InputError, nearest
+from astrarium.validate.rows import Row
+from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
+from astrarium.validate.serving.recipes import Recipe, launched, recipe_of
+
+__all__ = ["HIDES_MTP", "deployment_of", "measured", "twin"]
+
+MODELS: Mapping[str, str] = MappingProxyType({
+    "deepseek-ai/DeepSeek-R1": "deepseek-v3", "deepseek-ai/DeepSeek-V3": "deepseek-v3",
+    "nvidia/DeepSeek-R1-NVFP4": "deepseek-v3", "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-v3",
+    "MiniMaxAI/MiniMax-M2.5": "minimax-m2", "openai/gpt-oss-120b": "gpt-oss-120b", "zhipuai/GLM-5": "glm-5",
+    "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b", "Qwen/Qwen3-32B": "qwen3-32b", "nvidia/Qwen3-32B-NVFP4": "qwen3-32b",
+    "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b", "moonshotai/Kimi-K2.5": "kimi-k2",
+    "meta-llama/Llama-3.1-70B": "llama3-70b", "meta-llama/Llama-3.1-8B-Instruct": "llama3-8b",
+    "nvidia/Llama-3.1-8B-Instruct-FP8": "llama3-8b"})
+"""Published checkpoints -> models of the catalog with their sizes."""
+
+DENSE = frozenset({"llama3-70b", "llama3-8b", "qwen3-32b"})
+HIDES_MTP = ("DeepSeek-R1", "GLM-5", "Qwen3.5")
+"""Models whose rows mix multi-token prediction on and off without a column."""
+
+STACKS: Mapping[str, str] = MappingProxyType({"trtllm": "trt-llm", "vllm": "vllm", "sglang": "sglang"})
+RATIO = 0.8
+
+
+def measured(row: Row) -> Mapping[str, float]:
+    """TTFT and TPOT in ms, as far as the row has them."""
+    found = {name: row.number(f"silicon_{name}_ms") for name in ("ttft", "tpot")}
+    return {name: value for name, value in found.items() if value}
+
+
+def twin(row: Row) -> tuple[str, str, float | None, float | None]:
+    """Key that repeats of one measurement in several dumps share."""
+    return (row.text("model_path"), row.text("system"), row.number("silicon_ttft_ms"), row.number("silicon_tpot_ms"))
+
+
+def deployment_of(row: Row) -> Deployment:
+    """What the row states. Raises InputError with the column that it leaves open, where a prediction needs it."""
+    path, assumed = row.text("model_path"), list[str]()
+    if path not in MODELS:
+        raise InputError("model_path", f"{path[:60]!r} is not known", expected="a model of the silicon table",
+                         did_you_mean=nearest(path, MODELS))
+    model, backend = MODELS[path], row.text("backend")
+    if backend not in STACKS:
+        raise InputError("backend", f"{backend[:60]!r} is not known", expected="one of " + ", ".join(STACKS))
+    recipe = recipe_of(model, STACKS[backend], row.text("system"), row.text("precision")) if _public(row) else {}
+    formats = _formats(row, model, recipe, assumed)
+    named = {"model": model, "system": row.text("system"), "stack": STACKS[backend],
+             "version": row.text("backend_version"), "precision": row.text("precision") or "bf16", "formats": formats,
+             "prompt": _lengths(row, "isl", assumed), "output": _lengths(row, "osl", assumed)}
+    if row.text("mode") == "disagg":
+        return _apart(row, model, named, assumed)
+    layout = _layout(row, "", model, assumed)
+    users, engines = _users(row, layout)
+    named |= launched(recipe, users, row.count("isl") or 1)
+    return Deployment(**named, layout=layout, concurrency=users, engines=engines,       # type: ignore[arg-type]
+                      assumed=tuple(assumed))
+
+
+def _public(row: Row) -> bool:
+    """Whether the row is of InferenceX."""
+    words = row.text("silicon_data_source")
+    return bool(re.match(r"db-dump|source_file=[0-9-]+\.csv|source_file=[a-z0-9.-]*gap-analysis\.csv", words))
+
+
+def _lengths(row: Row, column: str, assumed: list[str]) -> Lengths:
+    high = row.count(column)
+    if high is None:
+        raise InputError(column, "is not stated", expected="tokens")
+    if _public(row):
+        return Lengths(int(high * RATIO), high)
+    said = "lengths: as stated, without spread"
+    assumed += [said] if said not in assumed else []
+    return Lengths(high, high)
+
+
+def _apart(row: Row, model: str, named: Mapping[str, object], assumed: list[str]) -> Deployment:
+    for column in ("decode_batch_size", "decode_num_workers", "prefill_num_workers"):
+        if row.count(column) is None:
+            raise InputError(column, "is not stated", expected="what the decode and prefill engines hold and are")
+    back, front = _layout(row, "decode_", model, assumed), _layout(row, "prefill_", model, assumed)
+    engines, workers = row.count("decode_num_workers") or 1, row.count("prefill_num_workers") or 1
+    users = _stated_users(row) or (row.count("decode_batch_size") or 1) * back.dp * engines
+    return Deployment(**named, layout=back, concurrency=users, engines=engines,         # type: ignore[arg-type]
+                      prefill=(front, workers), assumed=tuple(assumed))
+
+
+def _stated_users(row: Row) -> int | None:
+    found = re.search(r"silicon_concurrency=(\d+)", row.text("silicon_data_source"))
+    return int(found[1]) if found else None
+
+
+def _users(row: Row, layout: Layout) -> tuple[int, int]:
+    """(requests in flight, engines that share them)."""
+    batch, users = row.count("batch_size"), _stated_users(row)
+    if batch is None:
+        raise InputError("batch_size", "is not stated", expected="requests in flight")
+    if users is None or _public(row) or users == batch:
+        return users or batch, 1
+    if layout.dp > 1 and users == batch * layout.dp:
+        return users, 1
+    raise InputError("batch_size", f"{batch} of {users} requests in flight: whether engines or attention replicas "
+                     "share them is not stated", expected="the batch of the whole deployment")
+
+
+def _layout(row: Row, side: str, model: str, assumed: list[str]) -> Layout:
+    """The layout of a side ("", "prefill_", "decode_"). Dumps of InferenceX write an engine of n NPUs with tp n and
+    ep n as tp n x n, moe n x n (or attention_dp n x n); vLLM's as tp n, attention_dp n, ep n x n."""
+    tp, pp, dp, moe, ep = (_whole(row, f"{side}{name}_size")
+                           for name in ("tp", "pp", "attention_dp", "moe_tp", "moe_ep"))
+    if model in DENSE:
+        return Layout(tp, dp, pp)
+    product = moe * ep
+    if _public(row):
+        if moe == ep > 1 and product == tp and dp == 1:
+            return Layout(ep, 1, pp, ep)
+        if moe == ep > 1 and product == dp and tp == 1:
+            return Layout(1, ep, pp, ep)
+        if tp == dp > 1 and moe == 1 and ep == tp * dp:
+            return Layout(tp, 1, pp, tp)
+    if dp == 1 and tp & (tp - 1):
+        assumed.append(f"tp {tp} is attention-DP over {tp} NPUs")
+        return Layout(1, tp, pp, tp)
+    if product == 1:
+        if tp * dp > 1:
+            assumed.append("experts: over tp")
+        return Layout(tp, dp, pp)
+    if dp == 1 and not row.count(f"{side}attention_dp_size") and product % tp == 0:
+        dp = product // tp
+    if product != tp * dp:
+        raise InputError(f"{side}moe_tp_size", f"{moe} x moe_ep_size {ep} are not tp {tp} x attention_dp {dp}",
+                         expected="experts over the same NPUs as attention")
+    return Layout(tp, dp, pp, ep)
+
+
+def _whole(row: Row, column: str) -> int:
+    """A degree; left out or 0: 1."""
+    text = row.text(column)
+    if not re.fullmatch(r"\d{0,6}", text):
+        raise InputError(column, f"{text[:60]!r} is not a number of ranks", expected="a whole number")
+    return max(1, int(text or 1))
+
+
+def _formats(row: Row, model: str, recipe: Recipe, assumed: list[str]) -> Mapping[str, str | int]:
+    """Formats of the published checkpoint that a precision means, and of the cache."""
+    precision = row.text("precision").lower() or "bf16"
+    if precision not in ("bf16", "fp8", "fp4", "int4"):
+        raise InputError("precision", f"{precision[:60]!r} is not known", expected="bf16, fp8, fp4 or int4")
+    cache = recipe.get("cache", "bf16" if precision == "bf16" else "fp8")
+    assumed.append(f"cache: {cache}" + (", by the recipe of its source" if "cache" in recipe else ""))
+    if model == "gpt-oss-120b":     # one checkpoint: experts in MXFP4, all else bf16
+        return {"weights": "bf16", "experts": "mxfp4", "cache": cache}
+    if precision == "fp8" and model not in DENSE:
+        return {"weights": "fp8_block", "cache": cache}
+    if precision == "fp4" and model not in DENSE:       # NVIDIA's checkpoints leave attention as it is
+        return {"weights": "bf16", "experts": "nvfp4", "cache": cache}
+    if precision == "int4":         # only routed experts, one scale for 32 weights
+        return {"weights": "bf16", "experts": "int4", "scale_group": 32, "cache": cache}
+    blocked = "fp8_block" if row.text("gemm_quant_mode") == "fp8_block" else precision
+    return {"weights": "nvfp4" if precision == "fp4" else blocked, "cache": cache}

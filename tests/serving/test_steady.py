@@ -1,0 +1,94 @@
+"""Warm-up and drain, saturation, and what is printed of a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from tests.serving.test_loop import MANY, MS, server
+
+from astrarium.cli.dispatch import dispatch
+from astrarium.design import load_design
+from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served, load_serving, policy_of
+from astrarium.serving.loop import Fleet
+from astrarium.serving.loop import run as answer
+from astrarium.serving.requests import requests_of
+from astrarium.serving.shape import Scaled
+
+
+def served(rate: float, count: int, longer: float = 1.0, max_batch: int = 32) -> Served:
+    """100 tokens each, 10 ms a step, `max_batch` at once: at most max_batch a second."""
+    one = server(Policy(max_batch=max_batch), MANY, lambda step: 10 * MS)
+    one.times = Scaled(one.times, longer)
+    return answer(requests_of(Poisson(rate=rate, count=count, seed=4, prompt=10, output=100)), Fleet([one], npus=4))
+
+
+def test_a_stream_that_is_served_in_time_has_its_own_rate() -> None:
+    """Issue 36: 31.5 requests per second were reported for a stream of 50 that was served in time (the drain counted).
+    """
+    found = served(50, 300, max_batch=256)
+    assert len(found.finish) / found.span < 44
+    rates = found.summary()
+    arrived = 299 / (found.arrival[-1] - found.arrival[0]) * 1e12
+    assert rates["requests_per_s"] == pytest.approx(arrived, rel=0.08)
+    assert rates["output_tokens_per_s"] == pytest.approx(100 * arrived, rel=0.08)
+    assert rates["output_tokens_per_s_per_npu"] == rates["output_tokens_per_s"] / 4
+    assert rates["output_tokens_per_s_per_user"] == pytest.approx(100, rel=0.01)
+    assert found.summary(whole=True)["requests_per_s"] == pytest.approx(300 / found.span)
+
+
+def test_a_closed_loop_has_the_rate_of_its_server() -> None:
+    one = server(Policy(max_batch=32), MANY, lambda step: 10 * MS)
+    found = answer(requests_of(ClosedLoop(concurrency=8, count=100, prompt=10, output=100)), Fleet([one]))
+    assert found.summary()["requests_per_s"] == pytest.approx(8, rel=0.1)
+    assert not found.saturated
+
+
+@pytest.mark.parametrize(("rate", "longer", "saturated"), [(16, 1.0, False), (27, 1.0, False), (27, 1.3, True),
+                                                            (40, 1.0, True), (60, 1.0, True)])
+def test_saturation_is_said(rate: float, longer: float, saturated: bool) -> None:
+    assert served(rate, 1500, longer).saturated == saturated
+
+
+def test_a_single_instant_has_no_steady_state() -> None:
+    zeros = np.zeros(3, np.int64)
+    none = np.zeros(0, np.int64)
+    found = Served(zeros, zeros + MS, zeros + 2 * MS, zeros + 1, zeros + 2, zeros, none, none, none.astype(np.int32), 2,
+                   2 * MS, 6, 0)
+    assert found.window is None
+    assert not found.saturated
+    assert found.summary(Objective(ttft="1 ms"))["goodput_per_s"] == pytest.approx(3 / 0.002)
+
+
+def test_the_command_says_what_it_assumes_and_writes_requests(capsys: pytest.CaptureFixture[str], root: Path,
+                                                              tmp_path: Path) -> None:
+    path, table = str(root / "examples" / "inference" / "chat.yaml"), tmp_path / "requests.csv"
+    assert dispatch(["serve", path, "--set", "requests.count=12", "--csv", str(table), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["saturated"] is False
+    assert found["saturated_with_longer_steps"] is False
+    assert found["groups"]["all"][0] == 12
+    assert "overhead" in found["notes"][0]
+    with table.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["request"]) for row in rows] == list(range(12))
+    assert float(rows[0]["ttft_ms"]) > 0
+    assert all(float(row["latency_ms"]) >= float(row["ttft_ms"]) for row in rows)
+
+
+@pytest.mark.parametrize("stack", ["vllm", "sglang", "trt-llm"])
+def test_a_stack_fills_what_the_policy_leaves_out(stack: str, root: Path, tmp_path: Path) -> None:
+    """Under what the file and the command line state, whether or not that is a default."""
+    text = (root / "examples" / "inference" / "h100.yaml").read_text(encoding="utf-8")
+    (tmp_path / "design.yaml").write_text(f"stack: {stack}\n{text}", encoding="utf-8")
+    (tmp_path / "s.yaml").write_text("design: design.yaml\npolicy: {max_batch: 256}\n"
+                                     "requests: {kind: closed_loop, concurrency: 1, count: 1, prompt: 5, output: 5}\n")
+    expected = policy_of(load_design(tmp_path / "design.yaml"))
+    assert (expected.max_tokens, expected.max_batch > 256) == (8192, True)
+    found = load_serving(tmp_path / "s.yaml", {"policy.block": 16}).policy
+    assert (found.max_batch, found.block) == (256, 16)
+    assert found == replace(expected, max_batch=256, block=16)
