@@ -40,6 +40,7 @@ SYSTEMS: tuple[tuple[str, System], ...] = (
     (r"gb200", System("gb200", "gb200_nvl72", 64, "infiniband_ndr")),
     (r"\bb300", System("b300", "dgx_b300_nvswitch", 8, "infiniband_ndr")),
     (r"\bb200", System("b200", "dgx_b200_nvswitch", 8, "infiniband_ndr")),
+    (r"l40s", System("l40s", "l40s_pcie4", 8, "infiniband_ndr")),
     (r"mi300x", System("mi300x", "mi300x_platform", 8, "ethernet_400g")),
     (r"mi325x", System("mi325x", "mi300x_platform", 8, "ethernet_400g")),
 )
@@ -58,7 +59,7 @@ def system_named(name: str, path: str = "gpu") -> System:
         if re.search(pattern, name.lower()):
             return system
     raise InputError(path, f"{name[:60]!r} is no device with rows in the catalog",
-                     expected="one of A100, H100, H200, B200, B300, GB200, GB300, MI300X, MI325X")
+                     expected="one of A100, H100, H200, B200, B300, GB200, GB300, L40S, MI300X, MI325X")
 
 
 def network_of(row: Row, system: System, npus: int, assumed: list[str]) -> dict[str, Any]:
