@@ -24,7 +24,8 @@ class Scheduler(Struct):
     `running`: admitted requests in that order; `prompts`: those of them whose prompt is not done; `loads`: (time in ps,
     job) of caches that began to be read from a tier; `handing`: requests whose cache is on its way from or to here, or
     from a tier. `early`: whether the head of the queue came too late for the step in progress. `growth`: blocks that
-    running requests will still take at most. `taken`: blocks claimed for the step in progress. `swap`: ps per block that goes to the host or back.
+    running requests will still take at most. `taken`: blocks claimed for the step in progress. `swap`: ps per block
+    that goes to the host or back.
     """
 
     policy: Policy

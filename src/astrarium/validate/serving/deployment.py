@@ -47,7 +47,8 @@ class Deployment(Struct, frozen=True):
     """Engines under a closed loop of `concurrency` requests, or, where `rates` are given, under so many requests a
     second, one rate after the other (`concurrency` is then 0).
 
-    `prefix`: tokens that begin every prompt, one of `groups` different ones. `stack` and `version` of the engine; `formats` of the workload section.
+    `prefix`: tokens that begin every prompt, one of `groups` different ones. `stack` and `version` of the engine;
+    `formats` of the workload section.
     `prefill`: the layout and number of engines that prefill where the phases are apart, `engines` those that decode.
     `tokens` and `batch`: most of a step (None: the stack's default). `poll`: steps between looks for new requests.
     `share` of memory that the engine fills. `client`: ms that the source's client adds to a first token. `assumed`:
