@@ -33,6 +33,7 @@ def test_a_published_figure_under_a_concurrency() -> None:
     assert isinstance(found, Prediction)
     assert found.meant.stack == "trt-llm"
     assert 5 < found.values[0].predicted < 15
-    found = predict(Row("inference.csv", 2, "inference", {**values, "metric": "e2e latency", "value": 2.0, "unit": "s"}))
+    values |= {"metric": "e2e latency", "value": 2.0, "unit": "s"}
+    found = predict(Row("inference.csv", 2, "inference", values))
     assert isinstance(found, Prediction)
     assert found.values[0].measured == 2000
