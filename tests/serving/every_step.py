@@ -41,19 +41,21 @@ class EveryStep:
         self.all = [Request(number, *row) for number, row in enumerate(rows)]
         self.coming, self.waiting = deque(self.all), deque[Request]()
         self.running: list[Request] = []
-        self.now = self.steps = self.preemptions = 0
+        self.now = self.steps = self.preemptions = self.begun = self.known = 0
         self.gaps: list[int] = []
 
     def run(self) -> None:
         while self.coming or self.waiting or self.running:
             self.arrive()
             if not self.waiting and not self.running:
-                self.now = self.coming[0].arrival
+                self.now = self.begun = self.coming[0].arrival
                 continue
+            self.known = self.begun if self.policy.ahead and self.running else self.now
             decode, prompts = self.choose()
             if not decode and not prompts:
                 continue
             parts = tuple((tokens, one.done, int(one.done + tokens == one.todo)) for one, tokens in prompts)
+            self.begun = self.now
             self.now += self.of(Shape(len(decode), sum(one.done for one in decode), parts))
             self.steps += 1
             for one in decode:
@@ -123,6 +125,8 @@ class EveryStep:
                 left -= found[-1][1]
         while admit and self.waiting and left > 0 and len(self.running) < min(policy.max_batch, policy.max_tokens):
             one = self.waiting[0]
+            if one.arrival > self.known:
+                break
             need = -(-one.todo // policy.block)
             ends = sum(-(-(each.prompt + each.output - 1) // policy.block) - each.blocks for each in self.running)
             later = ends + -(-(one.prompt + one.output - 1) // policy.block) - need

@@ -102,6 +102,12 @@ def test_chunks_share_steps_with_decoding() -> None:
     assert set(served.gaps.tolist()) == {2 * MS}
 
 
+def test_a_step_that_was_scheduled_ahead_has_nobody_new() -> None:
+    """Steps of 2 ms; who comes at 5 ms, during the third, is in the fifth; who comes to an idle server, at once."""
+    served = run(requests((0, 10, 20), (5, 10, 2), (7, 10, 2), (100, 10, 2)), Policy(ahead=True), MANY, fixed(2 * MS))
+    assert served.ttft.tolist() == [2 * MS, 5 * MS, 5 * MS, 2 * MS]
+
+
 def test_whole_prompts_stall_decoding() -> None:
     policy = Policy(schedule="prefill_first", max_tokens=2000)
     served = run(requests((0, 10, 20), (3, 1000, 2)), policy, MANY, lambda step: 8 * MS if step.prompts else 2 * MS)
@@ -158,12 +164,13 @@ def test_everybody_is_answered_and_no_bound_is_broken(rows: list[tuple[int, int,
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60), st.integers(1, 90)), min_size=1, max_size=12),
        st.sampled_from(["chunked", "inflight", "prefill_first"]), st.sampled_from([None, 7, 200]),
        st.tuples(st.integers(1, 6), st.integers(150, 200), st.integers(10, 40), st.sampled_from([1, 4, 16])),
-       st.booleans(), st.sampled_from([None, 1, 3]))
+       st.tuples(st.booleans(), st.booleans()), st.sampled_from([None, 1, 3]))
 def test_jumps_give_what_every_step_gives(rows: list[tuple[int, int, int]], schedule: str, chunk: int | None,
-                                          bounds: tuple[int, int, int, int], reserve: bool, users: int | None) -> None:
-    batch, tokens, blocks, block = bounds
+                                          bounds: tuple[int, int, int, int], flags: tuple[bool, bool],
+                                          users: int | None) -> None:
+    (batch, tokens, blocks, block), (reserve, ahead) = bounds, flags
     blocks *= 16 // block
-    policy = Policy(schedule=schedule, max_batch=batch, max_tokens=tokens, chunk=chunk, block=block,
+    policy = Policy(schedule=schedule, max_batch=batch, max_tokens=tokens, chunk=chunk, block=block, ahead=ahead,
                     reserve=float(reserve), prefix_cache=False)
     stream = requests(*sorted(rows))
     if users is not None:

@@ -20,7 +20,8 @@ class Job(Struct, eq=False):
 
     `segments` (key, end in tokens) of what it shares with others, the last one open; `told`: whether others may find
     blocks of its prompt before it ends. `target`: the server that its cache goes to. `order`: its place in the queue.
-    `last`: when it got its last token, ps. `cached`: tokens of its prompt that were in the cache or a tier at first.
+    `last`: when it got its last token, ps; `came`: when it came to its server. `cached`: tokens of its prompt that were
+    in the cache or a tier at first.
     """
 
     number: int
@@ -37,6 +38,7 @@ class Job(Struct, eq=False):
     preempted: int = 0
     target: int = 0
     last: int = 0
+    came: int = 0
     cached: int | None = None
     joined: int = -1
     ends: int = 0

@@ -110,7 +110,7 @@ class _Run(Struct):
         self.times["arrival"][number] = arrival
         prompt, output = int(requests.prompt[number]), int(requests.output[number])
         segments, told = requests.segments(number)
-        job = Job(number, prompt, output, prompt, segments, told, requests.priority_of(number))
+        job = Job(number, prompt, output, prompt, segments, told, requests.priority_of(number), came=now)
         place = routed(self.fleet.front, job, self.entered)
         self.entered += 1
         scheduler = self.servers[place].scheduler
@@ -134,12 +134,13 @@ class _Run(Struct):
             scheduler = server.scheduler
             while server.step is None and (scheduler.running or scheduler.waiting):
                 before = scheduler.preemptions
-                step = scheduler.next_step(now)
+                step = scheduler.next_step(now, server.known(now))
                 for time, job in scheduler.loads:
                     self.push(time, LOADED, place, job)
                 scheduler.loads.clear()
                 if step.decode or step.prompts:     # who gave way in this step may be admitted to the next
-                    most = self._most(server, now) if scheduler.preemptions == before else 1
+                    alone = scheduler.preemptions > before or scheduler.early
+                    most = 1 if alone else self._most(server, now)
                     server.event = self.push(server.begin(step, now, most), STEP, place)
                 elif scheduler.preemptions == before:
                     break       # the head of the queue waits for blocks that a transfer still holds, or is being read
@@ -180,7 +181,7 @@ class _Run(Struct):
             server.scheduler.let_go(job)
             self.times["first"][job.number] = now + self.fleet.offset
             moved = Job(job.number, job.prompt, job.output, job.todo, job.segments, job.told, job.priority,
-                        done=job.done, generated=job.generated, last=now)
+                        done=job.done, generated=job.generated, last=now, came=now)
             target = self.servers[job.target].scheduler
             target.handing -= 1
             target.add(moved, job.prompt + job.output - 1)
@@ -191,7 +192,8 @@ class _Run(Struct):
     def _done(self, place: int, server: Server, now: int) -> None:
         step, ends = server.step, server.ends
         assert step is not None
-        server.step, server.ends = None, None
+        server.begun = server.start if ends is None or len(ends) < 2 else int(ends[-2])
+        server.step, server.ends, server.ended = None, None, now
         scheduler, steps = server.scheduler, 1 if ends is None else len(ends)
         self.steps, self.busy = self.steps + steps, self.busy + now - server.start
         if step.decode:

@@ -84,6 +84,9 @@ class Policy(Config, frozen=True, kw_only=True):
                                  ] = default("0 ns")
     stream_offset: Annotated[Time, Knob("From a token's step to the client, and from the client to the queue: added to "
                                         "the first token and to the last. None is assumed.")] = default("0 ns")
+    ahead: Annotated[bool, Knob("Whether the next step is scheduled while one runs: a request that comes meanwhile is "
+                                "not in it (vLLM's asynchronous scheduling, from 0.14 on; the overlap schedulers of "
+                                "SGLang and TensorRT-LLM).")] = False
     graphs: Annotated[Sequence[int], Knob("Sizes in tokens of captured CUDA graphs: a smaller step is padded to the "
                                             "next one; a larger one is not. None: no padding.")] = ()
 

@@ -23,8 +23,9 @@ class Scheduler(Struct):
     it holds `queued` tokens of prompts.
     `running`: admitted requests in that order; `prompts`: those of them whose prompt is not done; `loads`: (time in ps,
     job) of caches that began to be read from a tier; `handing`: requests whose cache is on its way from or to here, or
-    from a tier. `growth`: blocks that running requests will still take at most. `taken`: blocks claimed for the step in
-    progress. `swap`: ps per block that goes to the host or back.
+    from a tier. `early`: whether the head of the queue came too late for the step in progress. `growth`: blocks that
+    running requests will still take at most. `taken`: blocks claimed for the step in progress. `swap`: ps per block
+    that goes to the host or back.
     """
 
     policy: Policy
@@ -43,6 +44,7 @@ class Scheduler(Struct):
     growth: int = 0
     taken: int = 0
     moving: float = 0.0
+    early: bool = False
 
     @property
     def load(self) -> int:
@@ -66,19 +68,20 @@ class Scheduler(Struct):
         job.order = self.arrivals
         self._wait(job)
 
-    def next_step(self, now: int) -> Step:
-        """What the next step does; cache blocks are taken for it."""
+    def next_step(self, now: int, known: int) -> Step:
+        """What the next step does, with requests that had come by `known`; cache blocks are taken for it."""
         self.moving, self.taken, before = 0.0, 0, self.preemptions
         self._resume()
+        self.early = bool(self.waiting) and self.waiting[0][2].came > known
         if self.policy.schedule == "prefill_first":
-            prompts = self._choose(self.policy.max_tokens, now, admit=True)
+            prompts = self._choose(self.policy.max_tokens, now, known, admit=True)
             if prompts:
                 return Step(False, prompts, round(self.moving))
             self._make_room()
             return Step(self.batch.count > 0, (), round(self.moving))
         self._make_room()
         left = self.policy.max_tokens - self.batch.count * (1 + self.batch.guesses)
-        prompts = self._choose(left, now, admit=self.preemptions == before)
+        prompts = self._choose(left, now, known, admit=self.preemptions == before)
         return Step(self.batch.count > 0, prompts, round(self.moving))
 
     def advance(self, steps: int) -> int:
@@ -175,7 +178,7 @@ class Scheduler(Struct):
         self.preemptions += 1
         self._wait(job)
 
-    def _choose(self, left: int, now: int, *, admit: bool) -> list[tuple[Job, int]]:
+    def _choose(self, left: int, now: int, known: int, *, admit: bool) -> list[tuple[Job, int]]:
         """Parts of prompts within `left` tokens: those begun, then those from the head of the queue that fit."""
         found: list[tuple[Job, int]] = []
         for job in self.prompts.values():
@@ -184,7 +187,8 @@ class Scheduler(Struct):
             left -= self._part(job, left, found)
         while admit and self.waiting and left > 0 and len(self.running) + self.loading < self.most:
             job = self.waiting[0][2]
-            if job.ready or not self._admit(job, left, now):
+            self.early = job.came > known
+            if job.ready or self.early or not self._admit(job, left, now):
                 break
             self._next()
             if job.number in self.prompts:

@@ -48,7 +48,7 @@ def costs_of(policy: Policy, ranks: int = 1) -> Costs:
 class Server(Struct):
     """A scheduler, how long its steps take, and the step that it is at; of steps of the batch alone so many as nothing
     comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
-    `pace`: what its last step took, ps."""
+    `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended."""
 
     scheduler: Scheduler
     times: StepTimes
@@ -58,6 +58,8 @@ class Server(Struct):
     start: int = 0
     pace: int = 0
     event: int = 0
+    begun: int = 0
+    ended: int = -1
 
     def begin(self, step: Step, now: int, most: int) -> int:
         """Begin a step, or up to `most` in a row that have no prompts; when the last of them ends, in ps."""
@@ -81,11 +83,17 @@ class Server(Struct):
         self.ends += now + step.moving
         return int(self.ends[-1])
 
+    def known(self, now: int) -> int:
+        """Until when a request must have come to be in a step that begins now: ps."""
+        scheduler = self.scheduler
+        return self.begun if scheduler.policy.ahead and scheduler.running and self.ended == now else now
+
     def cut(self, now: int) -> int | None:
-        """Stop after the step that is going on at `now`; its end, where there were others behind it."""
+        """Stop before the first step that may hold a request that comes at `now`; when that is, where there were
+        others behind it."""
         if self.ends is None:
             return None
-        kept = int(np.searchsorted(self.ends, now)) + 1
+        kept = int(np.searchsorted(self.ends, now)) + 1 + self.scheduler.policy.ahead
         if kept >= len(self.ends):
             return None
         self.ends = self.ends[:kept]

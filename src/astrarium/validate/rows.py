@@ -35,6 +35,7 @@ SOURCES: Mapping[str, str] = MappingProxyType({
     "mlperf": "MLPerf Inference", "silicon": "silicon table of aiconfigurator-core",
     "vllm": "vLLM runs of sim-to-real-accuracy-validation"})
 """Sources of kinds whose rows do not name one."""
+MOST = ("concurrency", "max")       # as many requests as there may be
 LARGEST, WIDEST, LONGEST = 2**53, 256, 1 << 16
 
 
@@ -133,7 +134,9 @@ def _values(name: str, line: int, columns: list[str], cells: list[str]) -> Mappi
         text = cell.strip()
         if len(text) > LONGEST or not text.isprintable():
             raise InputError(f"{name}:{line}: {column}", "is not readable text", expected="printable characters")
-        if column in COUNTS or column in NUMBERS:
+        if (column, text.lower()) == MOST:
+            found[column] = "max"
+        elif column in COUNTS or column in NUMBERS:
             if text.lower() not in NOTHING:
                 found[column] = _number(f"{name}:{line}: {column}", text, column in COUNTS)
         elif text:

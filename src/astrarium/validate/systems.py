@@ -41,6 +41,7 @@ SYSTEMS: tuple[tuple[str, System], ...] = (
     (r"gb200", System("gb200", "gb200_nvl72", 64, "infiniband_ndr")),
     (r"\bb300", System("b300", "dgx_b300_nvswitch", 8, "infiniband_ndr")),
     (r"\bb200", System("b200", "dgx_b200_nvswitch", 8, "infiniband_ndr")),
+    (r"l40s", System("l40s", "l40s_pcie4", 8, "infiniband_ndr")),
     (r"mi300x", System("mi300x", "mi300x_platform", 8, "ethernet_400g")),
     (r"mi325x", System("mi325x", "mi300x_platform", 8, "ethernet_400g")),
 )

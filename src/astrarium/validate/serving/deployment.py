@@ -47,7 +47,8 @@ class Deployment(Struct, frozen=True):
     """Engines under a closed loop of `concurrency` requests, or, where `rates` are given, under so many requests a
     second, one rate after the other (`concurrency` is then 0).
 
-    `prefix`: tokens that begin every prompt. `stack` and `version` of the engine; `formats` of the workload section.
+    `prefix`: tokens that begin every prompt, one of `groups` different ones. `stack` and `version` of the engine;
+    `formats` of the workload section.
     `prefill`: the layout and number of engines that prefill where the phases are apart, `engines` those that decode.
     `tokens` and `batch`: most of a step (None: the stack's default). `poll`: steps between looks for new requests.
     `share` of memory that the engine fills. `client`: ms that the source's client adds to a first token. `assumed`:
@@ -71,6 +72,7 @@ class Deployment(Struct, frozen=True):
     poll: int = 1
     rates: tuple[float, ...] = ()
     prefix: int = 0
+    groups: int = 1
     share: float | None = None
     client: float = 0.0
     assumed: tuple[str, ...] = ()

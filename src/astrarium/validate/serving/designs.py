@@ -15,6 +15,7 @@ from astrarium.validate.systems import System, system_named
 __all__ = ["design_of", "policy_of"]
 
 RACK = 72
+AHEAD = (0, 14)     # vLLM schedules asynchronously from here on
 SKEW = 1.01     # of experts' loads, as of the rows of kernels; routers of models are no more even
 def design_of(meant: Deployment) -> Design:
     """The design of a deployment. Raises InputError for what no model here covers."""
@@ -51,6 +52,8 @@ def policy_of(meant: Deployment, design: Design) -> Policy:
         changes["chunk"] = tokens
     if meant.batch is not None:
         changes["max_batch"] = max(1, meant.batch // meant.layout.dp)
+    if meant.stack == "vllm" and re.match(r"\d", meant.version) and _numbers(meant.version) < AHEAD:
+        changes["ahead"] = False
     if meant.share is not None:
         changes["memory_share"] = meant.share
     return config.replace_all(usual, changes)

@@ -21,13 +21,14 @@ __all__ = ["Log", "read_log"]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 NAMES: Mapping[str, Sequence[str]] = MappingProxyType({
-    "arrival": ("arrival", "arrival_time", "start_time", "request_start_time", "timestamp"),
+    "arrival": ("queued_ts", "arrival", "arrival_time", "start_time", "request_start_time", "timestamp"),
     "prompt": ("prompt", "prompt_tokens", "input_tokens", "input_len", "prompt_len", "prompt_toks", "input_toks"),
     "output": ("output", "output_tokens", "output_len", "generated_tokens", "completion_tokens", "output_toks"),
     "ttft": ("ttft", "ttft_s"), "ttft_ms": ("ttft_ms",), "tpot": ("tpot", "tpot_s"), "tpot_ms": ("tpot_ms",),
-    "queued": ("queued_ts",), "first": ("first_token_ts",), "last": ("last_token_ts",),
-    "latency": ("latency", "latency_s", "e2e", "e2e_latency", "e2el"), "latency_ms": ("latency_ms", "e2e_ms")})
-"""What a column is -> its names in logs, in seconds unless they say ms (queued, first, last: of the engine's clock)."""
+    "latency": ("latency", "latency_s", "e2e", "e2e_latency", "e2el"), "latency_ms": ("latency_ms", "e2e_ms"),
+    "first": ("first_token_ts",), "last": ("last_token_ts",)})
+"""What a column is -> its names in logs, in seconds unless they say ms; `first` and `last`: when these tokens
+came, by the clock of `arrival` (vLLM's RequestStateStats: that of its engine, which queues requests at `queued_ts`)."""
 LISTS = {"start_times": "arrival", "input_lens": "prompt", "output_lens": "output", "ttfts": "ttft"}
 """Columns of the JSON that vLLM's and SGLang's bench_serving write with details; `itls` are their gaps."""
 LARGEST = 1 << 28
@@ -102,9 +103,13 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]]) -> Log:
         found, more = column(field), column(f"{field}_ms")
         return found if found is not None else None if more is None else more / 1e3
 
-    prompt, output, ttft, arrival = column("prompt"), column("output"), seconds("ttft"), column("arrival")
-    queued, first, last = column("queued"), column("first"), column("last")
-    ttft = first - queued if ttft is None and first is not None and queued is not None else ttft
+    prompt, output, arrival = column("prompt"), column("output"), column("arrival")
+
+    def since(field: str, moment: str) -> F64 | None:
+        found, at = seconds(field), column(moment)
+        return found if at is None or arrival is None else at - arrival
+
+    ttft = since("ttft", "first")
     for field, values in (("prompt", prompt), ("output", output), ("ttft", ttft), ("arrival", arrival)):
         if values is None:
             raise InputError(f"{name}: {field}", "is not among the columns",
@@ -113,8 +118,7 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]]) -> Log:
     assert output is not None
     assert ttft is not None
     assert arrival is not None
-    tpot, latency = seconds("tpot"), seconds("latency")
-    latency = last - queued if latency is None and last is not None and queued is not None else latency
+    tpot, latency = seconds("tpot"), since("latency", "last")
     if tpot is None and latency is None:
         raise InputError(f"{name}: tpot", "is not among the columns", expected="tpot, or latency")
     if tpot is None:

@@ -84,7 +84,7 @@ class Predictor(Struct, frozen=True):
 
 
 def _lengths(meant: Deployment) -> dict[str, object]:
-    prefix = {"prefix": {"tokens": meant.prefix}} if meant.prefix else {}
+    prefix = {"prefix": {"tokens": meant.prefix, "groups": meant.groups}} if meant.prefix else {}
     return {"seed": 0, "prompt": _drawn(meant.prompt), "output": _drawn(meant.output), **prefix}
 
 

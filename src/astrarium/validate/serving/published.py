@@ -11,6 +11,8 @@ from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
 
 __all__ = ["published_of"]
 
+MANY = 1024     # requests in flight where as many as fit are
+
 
 def published_of(row: Row) -> Deployment:
     """The deployment of the row. Raises InputError where it states too little."""
@@ -18,7 +20,8 @@ def published_of(row: Row) -> Deployment:
     model = next((found for pattern, found in NAMES if re.fullmatch(pattern, name)), None)
     if model is None:
         raise InputError("model", f"{name[:60]!r} is not known", expected="a model of the catalog")
-    users, tp = row.count("concurrency"), row.count("tp") or row.count("n_gpus")
+    most = row.text("concurrency") == "max"
+    users, tp = MANY if most else row.count("concurrency"), row.count("tp") or row.count("n_gpus")
     if users is None or tp is None:
         raise InputError("concurrency" if users is None else "tp", "is not stated", expected="a whole number")
     formats = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "fp4": "nvfp4", "nvfp4": "nvfp4"}
@@ -32,4 +35,6 @@ def published_of(row: Row) -> Deployment:
         model=model, system=row.text("gpu").lower(), stack="trt-llm", version="", precision=precision,
         formats={"weights": formats[precision], "cache": cache}, layout=Layout(tp), concurrency=users,
         prompt=Lengths(prompt, prompt), output=Lengths(output, output), engines=max(1, npus // tp),
-        assumed=("stack: trt-llm", f"cache: {cache}", "lengths: as stated, without spread"))
+        batch=MANY if most else None,
+        assumed=("stack: trt-llm", f"cache: {cache}", "lengths: as stated, without spread",
+                 *((f"concurrency: {MANY:,} (max)",) if most else ())))

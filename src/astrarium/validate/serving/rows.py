@@ -36,4 +36,6 @@ def metrics_of(row: Row, meant: Deployment, made: Figures) -> list[tuple[str, fl
     value = row.number("value")
     if not name or not value:
         return []
+    if row.text("unit") == "s":
+        value *= 1e3
     return [(row.text("metric"), value, made.rate * meant.npus if name == "tokens_s" else getattr(made, name))]

@@ -148,6 +148,7 @@ def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | No
     """Of every layer of a stage: tokens that it looks back, bytes of a block of those, bytes that do not grow; and
     (None, bytes of a block, 0) of what grows beyond them (compressed tokens)."""
     cache, spread = cache_of(replica.model), replica.mesh.size(("sp",))
+    chunked = getattr(replica.model, "window_kind", "") == "chunked"    # longer ones than a chunk are refused
 
     def bytes_of(tokens: int, place: int) -> float:
         return replica.cache_of_layers(_of(tokens, spread), stage)[place] / spread
@@ -156,7 +157,7 @@ def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | No
     for place in range(len(replica.cache_of_layers(_of(1, spread), stage))):
         sight, one = None if cache is None else cache.sight(first + place), bytes_of(1, place)
         near = (bytes_of(1 + block, place) - one) / block
-        if sight is None:
+        if sight is None or chunked:
             yield None, block * near, one - near
             continue
         far = 0.0
