@@ -38,15 +38,14 @@ SHEETS = json.loads((Path(__file__).parent / "kernel_machines.json").read_text(e
 MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make none
 COMMON, CORRECTED = 3000, 500   # rows of a device, large and small each, in the model of all; rows that correct it
 OTHERS = ("b60",)               # devices that the model of all is tried on, not fitted on: another maker's
-SMALL = {"sparse": 50}          # fewer, where time is nearly in proportion to one size
+SMALL = {"sparse": 50, "bmm": 300}          # fewer, where time is nearly in proportion to one size
 TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300, "delta": 150, "sparse": 60,
-         "indexer": 100}
+         "indexer": 100, "bmm": 150, "latent": 150}
 ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
 ENOUGH = 30_000
-RARE = 0.1                      # weight of the rows of a small table in a part, all together
 CACHES = ("bf16", "fp8")        # formats of caches in the tables
 DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm",
-            "delta": "sglang", "sparse": "sglang", "indexer": "sglang"}
+            "delta": "sglang", "sparse": "sglang", "indexer": "sglang", "bmm": "trtllm", "latent": "trtllm"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
@@ -93,19 +92,14 @@ def target(rows: Rows, family: str, precision: str, machine: Machine, variants: 
 
 def large(rows: Rows, family: str) -> Any:
     """Rows that weigh more: products of at least 1024 a side, attention over at least 1024 keys, experts of
-    at least 1024 rows in all, scans of at least 1024 tokens."""
+    at least 1024 rows in all, scans of at least 1024 tokens, absorbed products of at least 256."""
     if family == "gemm":
         return (rows.shape[1:4] >= 1024).all(0)
+    if family == "bmm":
+        return rows.shape[1] >= 256
     if family == "delta":
         return rows.shape[2] >= 1024
     return rows.shape[1] >= 1024 if family == "experts" else rows.shape[4] >= 1024
-
-
-def rare(rows: Rows, family: str) -> Any:
-    """Rows of a small table among those of a large one: absorbed products, prompts of latent attention."""
-    if family == "gemm":
-        return rows.shape[0] > 1
-    return rows.shape[5] != rows.shape[6] if family == "attention" else np.zeros(len(rows.ns), np.bool_)
 
 
 def loss_of(family: str, rows: int) -> str:
@@ -119,8 +113,6 @@ def fit(rows: Rows, family: str, precision: str, machine: Machine, loss: str) ->
     x, y = target(rows, family, precision, machine, variants)
     big = large(rows, family)
     weight = np.where(big, max(1.0, (~big).sum() / max(1, big.sum())), 1.0)
-    few = rare(rows, family)
-    weight[few] = max(1.0, RARE * weight.sum() / max(1, few.sum()))
     rough = boost(x, y, weight, 60)
     keep = np.abs(y - rough.predict(x.T)) < 1
     return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family], loss)), variants
@@ -128,7 +120,7 @@ def fit(rows: Rows, family: str, precision: str, machine: Machine, loss: str) ->
 
 def caches_of(rows: Rows, family: str) -> dict[str, tuple[str, ...]]:
     """Variant -> formats of the cache in its rows of attention."""
-    if family not in ("attention", "decode", "mla"):
+    if family not in ("attention", "latent", "decode", "mla"):
         return {}
     held = {name: rows.shape[8][rows.variant == name] for name in np.unique(rows.variant).tolist()}
     return {name: tuple(kind for kind in CACHES if (size == BYTES[kind]).sum() >= LEAST)

@@ -35,7 +35,7 @@ ARTEFACTS = (
     Artefact("gemm", "fp4", "trtllm", BLACKWELL, "1.7 times SGLang's: a separate kernel casts the activations",
              kept=True),
     Artefact("gemm", "w8a16", "sglang/0.5.6.post2", ALL, "19 us for the smallest product: a chain of kernels"),
-    Artefact("latent prompt", "bf16", "sglang", (*HOPPER, "l40s", "rtx_pro_6000_server"), "1.5 to 8 times "
+    Artefact("latent", "bf16", "sglang", (*HOPPER, "l40s", "rtx_pro_6000_server"), "1.5 to 8 times "
              "TensorRT-LLM's: with absorbed matrices, though prompts have keys and values for every head"),
     Artefact("experts", "fp8", "vllm/0.24.0", HOPPER, "3 to 5 times other frameworks' and vLLM 0.19's, at every size"),
     Artefact("experts", "mxfp4_a16", "trtllm", BLACKWELL, "2.3 times others': its servers run mxfp4_a8"),

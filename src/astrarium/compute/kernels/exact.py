@@ -9,7 +9,7 @@ import numpy as np
 
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.model import DeviceModel
-from astrarium.compute.kernels.predict import STREAMS, latency_ns, normalised
+from astrarium.compute.kernels.predict import STREAMS, asked_of, latency_ns
 from astrarium.compute.kernels.rows import read
 from astrarium.compute.kernels.table import F64
 from astrarium.vocab import Kernel
@@ -40,7 +40,7 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
     for number, kernel in enumerate(kernels if clock == 1 else ()):
         if kernel.kind in STREAMS or (kernel.kind == "grouped_gemm" and len(kernel.shape) == PRODUCT):
             continue        # rows of experts are of whole layers
-        asked = normalised(kernel)
+        asked = asked_of(model, kernel)
         family, precision, held, shape, times = asked
         variants = model.candidates(family, precision, held, framework, asked.site)
         found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]

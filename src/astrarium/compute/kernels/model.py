@@ -25,7 +25,9 @@ Describe = Callable[[F64, str, Machine, F64], Described]
 Site = tuple[int, int]
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "gemm": (gemm.COLUMNS, gemm.describe),
+    "bmm": (gemm.COLUMNS, gemm.describe),
     "attention": (attention.COLUMNS, attention.describe),
+    "latent": (attention.COLUMNS, attention.describe),
     "decode": (attention.COLUMNS, attention.decode),
     "mla": (attention.COLUMNS, attention.latent),
     "experts": (experts.COLUMNS, experts.describe),

@@ -18,7 +18,8 @@ from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "Asked", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "Asked", "asked_of", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised",
+           "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little; a scan with a shape has rows of its own on devices that measured it."""
@@ -26,6 +27,7 @@ LEAST_HEADS = 64.0
 """Of sparse latent attention in prompts (FlashMLA's `flash_mla_sparse_fwd`; SGLang pads fewer)."""
 SCANS = "bf16"
 """Operands of the rows of scans, whose states are in fp32."""
+ABSORBED = 512      # rank of latent keys and values: the longest side of absorbed matrices
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
 
 
@@ -129,10 +131,18 @@ def _slowdown(kernel: Kernel) -> float:
     return float(slowdown(np.array([float(kernel.shape[3])]))[0])
 
 
-def _asked(model: DeviceModel, kernel: Kernel) -> Asked:
+def asked_of(model: DeviceModel, kernel: Kernel) -> Asked:
     """`normalised`, by the classes that the device has rows of: sparse attention as latent decoding, an indexer's
-    scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has rows."""
+    scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has rows.
+    Absorbed products (one of each head) and prompts of latent attention have classes of their own where rows exist."""
     asked = normalised(kernel)
+    own = ""
+    if asked.family == "gemm" and asked.shape[0] > 1 and max(asked.shape[2:]) <= ABSORBED:
+        own = "bmm"
+    elif asked.family == "attention" and asked.shape[5] != asked.shape[6]:
+        own = "latent"
+    if own and f"{own}/{asked.precision}" in model.parts:
+        return asked._replace(family=own)
     single = asked.family == "indexer" and asked.shape[3] == 1
     if asked.family not in ("sparse", "indexer") or (f"{asked.family}/bf16" in model.parts and not single):
         return asked
@@ -146,7 +156,7 @@ def no_rates(model: DeviceModel, kernel: Kernel) -> str:
     """Why a device cannot predict a kernel: it has neither rows nor a peak at its precision; else ""."""
     try:
         if not _streams(model, kernel):
-            asked = _asked(model, kernel)
+            asked = asked_of(model, kernel)
             model.machine.peak(asked.precision)
             model.candidates(*asked[:3])
     except InputError:
@@ -173,7 +183,7 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         if _streams(model, kernel):
             continue
         if kernel.kind in KINDS:
-            asked = _asked(model, kernel)
+            asked = asked_of(model, kernel)
             groups[asked.family, asked.precision, asked.held, asked.site].append((number, asked))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",

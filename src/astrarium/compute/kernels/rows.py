@@ -166,8 +166,10 @@ def _indexer(table: Columns) -> tuple[list[Any], Any]:
 
 Shape = Callable[[Columns], tuple[list[Any], Any]]
 SHAPES: Mapping[str, tuple[tuple[str, str, Shape], ...]] = {
-    "gemm": (("gemm", "gemm_perf", _gemm), ("mla_bmm", "mla_bmm_perf", _absorbed)),
-    "attention": (("attention", "context_attention_perf", _attention), ("mla", "context_mla_perf", _latent_prompt)),
+    "gemm": (("gemm", "gemm_perf", _gemm),),
+    "bmm": (("mla_bmm", "mla_bmm_perf", _absorbed),),
+    "attention": (("attention", "context_attention_perf", _attention),),
+    "latent": (("mla", "context_mla_perf", _latent_prompt),),
     "decode": (("attention", "generation_attention_perf", _decode),),
     "mla": (("mla", "generation_mla_perf", _latent),),
     "experts": (("moe", "moe_perf", _experts),),
@@ -200,8 +202,7 @@ def _rows(device: str, family: str, folder: str, variant: str, path: Path, shape
     named = np.array([PRECISIONS.get(p, "") for p in precision])
     source = table["kernel_source"].astype(str)
     fast = np.array([not any(slow in s for slow in SLOW) for s in source])
-    table_of = {"mla": "latent prompt"}.get(folder, family) if family == "attention" else family
-    found = {each: artefact(device, table_of, each, variant) for each in PRECISIONS.values()}
+    found = {each: artefact(device, family, each, variant) for each in PRECISIONS.values()}
     real = {each for each, reason in found.items() if reason is None or reason.kept}
     keep = np.isin(named, list(real)) & (table["latency"] > 0)
     keep &= fast if folder == "attention" and fast.any() else True
