@@ -68,15 +68,15 @@ def _when(served: Served) -> str:
 
 
 def _slices(served: Served) -> Iterator[tuple[str, ...]]:
-    """Means of the samples in equal parts of the span."""
+    """Means over time in equal parts of the span; a sample holds until the next."""
     samples = served.samples
     assert samples is not None
     start, end = int(samples[0, 0]), int(samples[-1, 0])
     edges = np.linspace(start, end, SLICES + 1)
     for low, high in itertools.pairwise(edges):
-        part = samples[(samples[:, 0] >= low) & (samples[:, 0] <= high)]
-        if len(part):
-            means = part.mean(axis=0)
+        lasts = np.minimum(samples[1:, 0], high) - np.maximum(samples[:-1, 0], low)
+        if (lasts > 0).any():
+            means = np.average(samples[:-1], axis=0, weights=np.maximum(lasts, 0))
             yield (format_time((high - float(served.arrival.min())) / 1000), f"{means[1]:,.4g}", f"{means[2]:,.4g}",
                    f"{100 * means[3] / max(1, served.blocks):.1f} %")
 

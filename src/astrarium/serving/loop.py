@@ -205,8 +205,6 @@ class _Run(Struct):
             job.done += tokens
             if job.done == job.todo:
                 self._first(job, place, scheduler, now)
-        if now >= self.watch.due:
-            self._sample(now)
 
     def _decoded(self, server: Server, first: int, ends: I64 | None, steps: int) -> None:
         batch, gaps = server.scheduler.batch, self.gaps
@@ -263,7 +261,10 @@ class _Run(Struct):
             else:
                 self.push(client, COME, -1)
 
-    def _sample(self, now: int) -> None:
+    def sample(self, now: int) -> None:
+        """Write down, if it is time, what holds until the next event."""
+        if now < self.watch.due:
+            return
         waiting = running = used = 0
         for server in self.servers:
             scheduler = server.scheduler
@@ -284,6 +285,7 @@ def run(requests: Requests, fleet: Fleet, progress: Told | None = None, *, singl
         state.end(now)
         state.arrive(now)
         state.begin(now)
+        state.sample(now)
         if progress is not None:
             progress(state.answered, len(requests), now)
         if state.answered < len(requests):

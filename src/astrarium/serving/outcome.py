@@ -131,16 +131,16 @@ class Served(Struct, frozen=True, eq=False, dict=True):
 
     def rates(self, window: Window | None, objective: Objective | None = None) -> Mapping[str, float]:
         """Output tokens, prompt tokens (from arrival to first token, by time), requests and good requests per second,
-        in the window, or from the first arrival to the last answer. Requests are those that arrived, if they are
-        answered as fast as they come, else those that were answered."""
+        in the window, or from the first arrival to the last answer. Requests are those that arrived, or those that were
+        answered where these are fewer."""
         if window is None:
             window = Window(int(self.arrival.min()), int(self.finish.max()))
         tokens = int(self.gap_counts[window.has(self.gap_ends)].sum()) + np.count_nonzero(window.has(self.first))
-        kept_up = not self.closed and not self.saturated
-        moment = self.arrival if kept_up else self.finish
+        answered = np.count_nonzero(window.has(self.finish))
+        came = answered if self.closed else np.count_nonzero(window.has(self.arrival))
         found = {"output_tokens_per_s": tokens / window.seconds,
                  "prompt_tokens_per_s": float((self.prompt * window.share_of(self.arrival, self.first)).sum())
-                 / window.seconds, "requests_per_s": np.count_nonzero(window.has(moment)) / window.seconds}
+                 / window.seconds, "requests_per_s": min(came, answered) / window.seconds}
         found["output_tokens_per_s_per_npu"] = found["output_tokens_per_s"] / self.npus
         if objective is not None and objective != Objective():
             found["good_share"] = float(self.good(objective)[self.within(window)].mean())
@@ -148,10 +148,10 @@ class Served(Struct, frozen=True, eq=False, dict=True):
         return found
 
     def over_time(self, column: int) -> float:
-        """Mean over time of a column of the samples."""
+        """Mean over time of a column of the samples, each of which holds until the next."""
         assert self.samples is not None
-        last = np.diff(self.samples[:, 0])
-        return float(np.average(self.samples[1:, column], weights=last) if last.any() else self.samples[-1, column])
+        lasts = np.diff(self.samples[:, 0])
+        return float(np.average(self.samples[:-1, column], weights=lasts) if lasts.any() else self.samples[-1, column])
 
     def hits(self) -> Mapping[str, tuple[int, int, int]]:
         """Group -> (requests, tokens of their prompts, those that were cached); all of them as `all`."""

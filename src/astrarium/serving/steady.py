@@ -11,6 +11,7 @@ __all__ = ["Window", "falls_behind", "steady_window"]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 LEAST = 0.25        # of the time in which requests arrive
+CERTAIN, DEFICIT = 3.0, 0.05    # standard deviations, and share, by which answers fall short of arrivals
 SURE = 2.0          # standard deviations of arrivals at random
 LONGER = 1.2        # latency of later requests over that of earlier ones
 BETWEEN = ((0.4, 0.6), (0.8, 1.0))      # parts of the time in which requests arrive, compared
@@ -51,10 +52,15 @@ def steady_window(arrival: I64, finish: I64) -> Window | None:
 
 
 def falls_behind(arrival: I64, finish: I64) -> bool:
-    """Whether requests pile up: towards the end of the arrivals there are more in the system than in their middle, by
-    more than arrivals at random explain, and later ones take longer. Too few requests, or a rate that changes, show
-    nothing.
+    """Whether requests pile up: in the steady window fewer are answered than arrive, or towards the end of the arrivals
+    there are more in the system than in their middle and later ones take longer; both by more than arrivals at random
+    explain. Too few requests, or a rate that changes, show nothing.
     """
+    window = steady_window(arrival, finish)
+    if window is not None:
+        came, answered = (int(np.count_nonzero(window.has(each))) for each in (arrival, finish))
+        if came - answered > max(CERTAIN * came**0.5, DEFICIT * came):
+            return True
     latency = finish - arrival
     begin, span = int(arrival.min()), int(arrival.max() - arrival.min())
     parts = [(arrival >= begin + low * span) & (arrival <= begin + high * span) for low, high in BETWEEN]
