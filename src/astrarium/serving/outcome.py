@@ -111,7 +111,7 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def saturated(self) -> bool:
         """Whether requests come faster than they are answered; never in a closed loop."""
-        return not self.closed and falls_behind(self.arrival, self.finish)
+        return not self.closed and falls_behind(self.arrival, self.first, self.finish)
 
     def within(self, window: Window | None) -> Bool:
         """[requests] whether a request arrived in the window; None: all."""
@@ -131,16 +131,16 @@ class Served(Struct, frozen=True, eq=False, dict=True):
 
     def rates(self, window: Window | None, objective: Objective | None = None) -> Mapping[str, float]:
         """Output tokens, prompt tokens (from arrival to first token, by time), requests and good requests per second,
-        in the window, or from the first arrival to the last answer. Requests are those that arrived, or those that were
-        answered where these are fewer."""
+        in the window, or from the first arrival to the last answer. Requests are those that arrived, if they are
+        answered as fast as they come, else those that were answered."""
         if window is None:
             window = Window(int(self.arrival.min()), int(self.finish.max()))
         tokens = int(self.gap_counts[window.has(self.gap_ends)].sum()) + np.count_nonzero(window.has(self.first))
-        answered = np.count_nonzero(window.has(self.finish))
-        came = answered if self.closed else np.count_nonzero(window.has(self.arrival))
+        kept_up = not self.closed and not self.saturated
+        moment = self.arrival if kept_up else self.finish
         found = {"output_tokens_per_s": tokens / window.seconds,
                  "prompt_tokens_per_s": float((self.prompt * window.share_of(self.arrival, self.first)).sum())
-                 / window.seconds, "requests_per_s": min(came, answered) / window.seconds}
+                 / window.seconds, "requests_per_s": np.count_nonzero(window.has(moment)) / window.seconds}
         found["output_tokens_per_s_per_npu"] = found["output_tokens_per_s"] / self.npus
         if objective is not None and objective != Objective():
             found["good_share"] = float(self.good(objective)[self.within(window)].mean())

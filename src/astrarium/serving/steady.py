@@ -11,7 +11,7 @@ __all__ = ["Window", "falls_behind", "steady_window"]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 LEAST = 0.25        # of the time in which requests arrive
-CERTAIN, DEFICIT = 3.0, 0.05    # standard deviations, and share, by which answers fall short of arrivals
+CERTAIN, DEFICIT = 3.0, 0.05    # standard deviations, and share, by which first tokens fall short of arrivals
 SURE = 2.0          # standard deviations of arrivals at random
 LONGER = 1.2        # latency of later requests over that of earlier ones
 BETWEEN = ((0.4, 0.6), (0.8, 1.0))      # parts of the time in which requests arrive, compared
@@ -51,15 +51,15 @@ def steady_window(arrival: I64, finish: I64) -> Window | None:
     return Window(start, last) if last > first and last - start >= LEAST * (last - first) else None
 
 
-def falls_behind(arrival: I64, finish: I64) -> bool:
-    """Whether requests pile up: in the steady window fewer are answered than arrive, or towards the end of the arrivals
+def falls_behind(arrival: I64, first: I64, finish: I64) -> bool:
+    """Whether requests pile up: in the steady window fewer get their first token than arrive, or towards the end of the arrivals
     there are more in the system than in their middle and later ones take longer; both by more than arrivals at random
     explain. Too few requests, or a rate that changes, show nothing.
     """
     window = steady_window(arrival, finish)
     if window is not None:
-        came, answered = (int(np.count_nonzero(window.has(each))) for each in (arrival, finish))
-        if came - answered > max(CERTAIN * came**0.5, DEFICIT * came):
+        came, begun = (int(np.count_nonzero(window.has(each))) for each in (arrival, first))
+        if came - begun > max(CERTAIN * came**0.5, DEFICIT * came):
             return True
     latency = finish - arrival
     begin, span = int(arrival.min()), int(arrival.max() - arrival.min())
