@@ -235,6 +235,14 @@ def test_requests_go_where_their_prefix_is(routing: str, cached: list[int]) -> N
     assert served.cached.tolist() == cached
 
 
+def test_a_prompt_that_is_computed_counts_besides_its_blocks() -> None:
+    """Server 0 decodes 600 tokens (38 blocks in use), server 1 computes a prompt of 500 (32 in use, 32 to compute): the
+    last request goes to the first of them and gets its token in the next step."""
+    servers = [server(Policy(routing="prefix", max_tokens=100), 200, fixed(MS)) for _ in range(2)]
+    served = answer(Requests(np.array([0, 5, 7]) * MS, np.array([600, 500, 16]), np.array([99, 9, 1])), Fleet(servers))
+    assert (served.finish - served.arrival).tolist()[2] == MS
+
+
 @pytest.mark.parametrize(("reserve", "preemptions"), [(0.0, 1), (1.0, 0)])
 def test_what_is_reserved_for_answers_is_never_missing(reserve: float, preemptions: int) -> None:
     """TensorRT-LLM's GUARANTEED_NO_EVICT and MAX_UTILIZATION."""

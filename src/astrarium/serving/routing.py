@@ -26,9 +26,13 @@ def routed(servers: Sequence[Server], job: Job, turn: int) -> int:
 
 
 def _cost(server: Server, job: Job) -> int:
-    """Blocks that the prompt still needs there, and those that requests hold or wait for (NVIDIA Dynamo's KV router
-    with overlap weight 1)."""
+    """Blocks of prompts to compute and blocks in use, both with the job there (NVIDIA Dynamo's KV router with its
+    defaults: https://docs.nvidia.com/dynamo, routing concepts). A prompt counts in full until its first token; the
+    job's blocks that others use there are in use already."""
     scheduler = server.scheduler
     cache = scheduler.cache
-    _, hit, _ = cache.match(job.segments, job.todo)
-    return cache.of(job.todo + scheduler.queued) - cache.shared(hit) + cache.total - cache.free
+    _, hit, idle = cache.match(job.segments, job.todo)
+    begun = sum(each.todo - (each.cached or 0) for each in scheduler.prompts.values())
+    compute = cache.of(scheduler.queued + begun + job.todo) - cache.shared(hit)
+    use = cache.total - cache.free + cache.of(scheduler.queued + job.todo) - (cache.shared(hit) - idle)
+    return compute + use
