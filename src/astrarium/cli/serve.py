@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config import assignments
     from astrarium.design import load_design
     from astrarium.report.files import write_whole
-    from astrarium.report.serving import serving_notes, serving_tables, written_requests
+    from astrarium.report.serving import serving_notes, serving_plain, serving_tables, written_requests
     from astrarium.serving import load_serving, serve, serve_slower
 
     place("--csv", options.csv)
@@ -64,11 +64,7 @@ def run(options: argparse.Namespace) -> int:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
     if options.json:
-        found = {**served.summary(serving.objective), "saturated": served.saturated, "groups": served.hits(),
-                 "notes": notes}
-        if slower is not None:
-            found["saturated_with_longer_steps"] = slower.saturated
-        print(json.dumps(found, indent=1))
+        print(json.dumps(serving_plain(served, slower, serving.objective, notes), indent=1))
         return 0
     from astrarium.report.tables import print_tables
 

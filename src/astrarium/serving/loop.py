@@ -303,4 +303,5 @@ def _served(state: _Run) -> Served:
                   sum(server.scheduler.preemptions for server in servers), len(servers),
                   times["cached"], state.watch.table(), sum(server.scheduler.cache.total for server in servers),
                   requests.group, requests.groups, requests.concurrency is not None, state.fleet.npus,
-                  "; ".join(dict.fromkeys(server.times.how for server in servers)))
+                  "; ".join(dict.fromkeys(server.times.how for server in servers)),
+                  None if requests.turns is None else requests.turns.session)
