@@ -133,6 +133,9 @@ def test_a_trace_of_burst_gpt(tmp_path: Path) -> None:
     found = requests_of(RequestTrace(path=str(path)))
     assert found.arrival.tolist() == [0, 113 * 10**12]
     assert found.output.tolist() == [18, 276]
+    assert "1 of 3 requests have no answer" in found.notes[1]
+    assert "column 'Model' is not read" in found.notes[0]
+    assert "has 2 requests, fewer than first: 5" in requests_of(RequestTrace(path=str(path), first=5)).notes[-1]
 
 
 def test_a_trace_of_mooncake(tmp_path: Path) -> None:
@@ -212,7 +215,10 @@ def test_share_gpt_needs_a_rate_of_characters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "message"), [
     ("", "columns"), ("a,b\n1,2\n", "columns"), ("arrival,prompt,output\n", "no requests"),
     ("arrival,prompt,output\n1,x,3\n", "line 2, column prompt: 'x' is no whole number"),
-    ("arrival,prompt,output\n1,2\n", "line 2"),
+    ("arrival,prompt,output\n1,2\n", "line 2: 2 values; expected 3"),
+    ("arrival,prompt,output\n1,2,3,4\n", "line 2: 4 values; expected 3"),
+    ("arrival,prompt,output,priority\n1,2,3,4\n", "line 1: unknown column 'priority'.*jsonl"),
+    ("arrival,prompt,output,prompt\n1,2,3,4\n", "line 1: column 'prompt' is there twice"),
     ("arrival,prompt,output\n1,2,3\n1,0,3\n", "line 3, column prompt"),
     ("arrival,prompt,output\nnan,1,3\n", "out of range"),
     ("arrival,prompt,output\n1e300,1,3\n", "out of range"),

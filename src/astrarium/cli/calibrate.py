@@ -160,7 +160,10 @@ def _engine(options: argparse.Namespace) -> int:
     if len(options.file) != 1:
         raise InputError("FILE", f"{len(options.file)} logs", expected="one log of one engine")
     serving = load_serving(options.serving)
-    found = fitted(read_log(options.file[0]), load_design(serving.design), serving.policy)
+    log = read_log(options.file[0])
+    if log.failed:
+        note(f"{options.file[0]}: {log.failed:,} requests have no answer (0 tokens), and are left out")
+    found = fitted(log, load_design(serving.design), serving.policy)
     for name, measured, before, after in (
             (name, getattr(found.measured, name), getattr(found.before, name), getattr(found.after, name))
             for name in ("tpot", "ttft")):

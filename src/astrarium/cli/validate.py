@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, idle, json_flag, place
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place
 
 if TYPE_CHECKING:
     from astrarium.validate.rows import Row
@@ -22,8 +22,9 @@ def arguments(parser: Parser) -> None:
                         help="measured rows: training steps (source, case, gpu, n_gpus, model, tp, pp, dp, gbs, "
                              "step_s...), collectives or serving figures")
     parser.add_argument("--serving", metavar="FILE.yaml", help="FILEs are logs of one engine, a request a line "
-                        "(arrival, prompt, output, ttft, tpot or latency): compare them with this serving file, whose "
-                        "requests are those of the log")
+                        "(arrival, prompt, output, and at least one of ttft, tpot and latency, in seconds, or as "
+                        "ttft_ms and so on): compare them with this serving file, whose requests are those of the log; "
+                        "the files of `serve --csv` are such logs")
     json_flag(parser)
     parser.add_argument("--html", metavar="FILE", help="write one page: measured against predicted, and the tables")
 
@@ -66,11 +67,13 @@ def _logs(options: argparse.Namespace) -> int:
     design, known, plain = load_design(serving.design), dict[tuple[object, ...], object](), []
     for path in options.files:
         log = read_log(path)
+        if log.failed:
+            note(f"{path}: {log.failed:,} requests have no answer (0 tokens), and are left out")
         real, made = means_of(log), replayed(log, design, serving.policy, known)
         plain += [{"file": path, "metric": f"{name}_mean_ms", "requests": len(log.prompt),
                    "measured": getattr(real, name), "predicted": getattr(made, name),
-                   "error": getattr(made, name) / getattr(real, name) - 1} for name in ("ttft", "tpot")
-                  if getattr(real, name)]
+                   "error": getattr(made, name) / getattr(real, name) - 1} for name in ("ttft", "tpot",
+                  "latency") if getattr(real, name)]
     if options.json:
         print(json.dumps({"logs": plain}, indent=1))
         return 0

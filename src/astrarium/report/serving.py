@@ -107,6 +107,7 @@ def _slices(served: Served) -> Iterator[tuple[float, float, float, float]]:
 
 def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: str | None) -> Iterator[str]:
     """What a reader has to know of the figures: saturation, and what was assumed."""
+    yield from served.notes
     if stack is not None:
         yield f"policy: what the serving file leaves out is that of stack {stack}"
     if not served.saturated and served.window is None:

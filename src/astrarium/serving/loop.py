@@ -304,4 +304,4 @@ def _served(state: _Run) -> Served:
                   times["cached"], state.watch.table(), sum(server.scheduler.cache.total for server in servers),
                   requests.group, requests.groups, requests.concurrency is not None, state.fleet.npus,
                   "; ".join(dict.fromkeys(server.times.how for server in servers)),
-                  None if requests.turns is None else requests.turns.session)
+                  None if requests.turns is None else requests.turns.session, requests.notes)

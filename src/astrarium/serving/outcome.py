@@ -54,6 +54,7 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     npus: int = 1
     how: str = ""
     session: I64 | None = None
+    notes: Sequence[str] = ()
 
     @cached_property
     def ttft(self) -> I64:
