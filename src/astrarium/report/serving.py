@@ -122,6 +122,8 @@ def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: 
     free = [name for name, value in (("overhead (host time a step)", policy.overhead),
                                      ("sequence_overhead (host time a sequence)", policy.sequence_overhead),
                                      ("stream_offset (to and from the client)", policy.stream_offset)) if not value]
+    if stack is None and not policy.graphs and policy.launch is None:
+        free.append("launch (host time to launch a kernel outside CUDA graphs)")
     if free:
         yield f"assumed to be 0: policy's {', '.join(free)}"
 

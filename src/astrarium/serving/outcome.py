@@ -29,7 +29,8 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     they end (`gap_ends`, ps), their length (`gap_times`, ps), and how many of them there are (`gap_counts`). `steps` of
     all `servers`, `busy` ps in all, with `tokens` going through the model. `samples` [., 4]: time in ps, requests
     waiting, requests running, cache blocks in use of `blocks` in all. `group` of each request into `groups`. `closed`:
-    whether requests wait for answers. `session`: the conversation of each request, where there are any. `npus` of all servers. `how`: where step times come from, in words."""
+    whether requests wait for answers. `npus` of all servers. `how`: where step times come from, in words. `session`:
+    the conversation of each request, where there are any. `notes`: what to know of requests and settings."""
 
     arrival: I64
     first: I64

@@ -69,9 +69,9 @@ def _answering(arrival: I64, finish: I64) -> Window | None:
 
 
 def falls_behind(arrival: I64, first: I64, finish: I64) -> bool:
-    """Whether requests pile up: once the first are answered fewer get their first token than arrive, or towards the end of the
-    arrivals there are more in the system than in their middle and later ones take longer; both by more than arrivals at
-    random explain. Too few requests, or a rate that changes, show nothing.
+    """Whether requests pile up: once the first are answered fewer get their first token than arrive, or towards the end
+    of the arrivals there are more in the system than in their middle and later ones take longer; both by more than
+    arrivals at random explain. Too few requests, or a rate that changes, show nothing.
     """
     window = _answering(arrival, finish)
     if window is not None:

@@ -61,8 +61,8 @@ class RequestTrace(Recorded, frozen=True, kw_only=True):
         notes = [f"{self.path}: column {name!r} is not read: {why}" for name, why in kind.others.items()
                  if why and name in header]
         if left:
-            notes.append(f"{self.path}: {left:,} of {left + len(rows.prompt):,} requests have no answer (0 tokens: they "
-                         "failed), and are left out")
+            notes.append(f"{self.path}: {left:,} of {left + len(rows.prompt):,} requests have no answer (0 tokens: "
+                         "they failed), and are left out")
         return rows.requests(self, notes=notes)
 
 

@@ -247,8 +247,8 @@ class ShareGpt(Arrivals, frozen=True, kw_only=True):
                              expected="all requests within 53 days")
         chosen = table[generator.integers(0, len(table), self.count)]
         left = len(pairs) - len(table)
-        notes = (f"{self.path}: {left:,} of {len(pairs):,} conversations have no two turns of legal length, and are left "
-                 "out",) if left else ()
+        notes = (f"{self.path}: {left:,} of {len(pairs):,} conversations have no two turns of legal length, and are "
+                 "left out",) if left else ()
         return Requests(np.rint(arrival).astype(np.int64), chosen[:, 0].copy(), chosen[:, 1].copy(), notes=notes)
 
     def _tokens(self, given: object, where: str) -> tuple[int, int] | None:

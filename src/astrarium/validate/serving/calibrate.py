@@ -47,7 +47,7 @@ def means_of(log: Log) -> Means:
     return Means(*(1e3 * _mean(each) for each in (log.ttft, log.tpot, log.latency)))
 
 
-def _mean(values: npt.NDArray[np.float64]) -> float:
+def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else 0.0
 
@@ -61,8 +61,8 @@ def replayed(log: Log, design: Design, policy: Policy, known: Known) -> Means:
 
 def fitted(log: Log, design: Design, policy: Policy) -> Constants:
     """Host time of a step, so that the mean time per token is the measured one, then the first token's offset, so that
-    the mean TTFT is; neither below what the policy has if times are too long already. Raises InputError for a log without
-    times of first tokens or per token."""
+    the mean TTFT is; neither below what the policy has if times are too long already. Raises InputError for a log
+    without times of first tokens or per token."""
     real, known = means_of(log), dict[tuple[object, ...], Any]()
     if not real.ttft:
         raise InputError("log", "has no time to the first token", expected="a column ttft, beside tpot or latency")
