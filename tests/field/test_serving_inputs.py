@@ -36,6 +36,13 @@ def test_what_serve_writes_is_a_log_and_a_trace(serving: Path, capsys: pytest.Ca
     assert dispatch(["calibrate", str(log), "--serving", name, "--json"]) == 0
     fitted: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert fitted == {"overhead_us": pytest.approx(0, abs=0.1), "stream_offset_ms": pytest.approx(0, abs=1e-3)}
+    assert dispatch(["calibrate", str(log), "--serving", name, "-o", str(log)]) == 1
+    assert "--out" in (said := capsys.readouterr().err)
+    assert "is one of the files that are read" in said
+    assert dispatch(["validate", str(log), "--serving", str(serving.with_name("design.yaml"))]) == 1
+    assert "is a design, not a serving file" in capsys.readouterr().err
+    assert dispatch(["validate", str(log)]) == 1
+    assert "or, with --serving, a log of requests" in capsys.readouterr().err
     serving.write_text("design: design.yaml\nrequests: {kind: trace, path: requests.csv}\n", encoding="utf-8")
     assert dispatch(["serve", name, "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
@@ -103,3 +110,17 @@ def test_without_graphs_the_host_launches_every_kernel(serving: Path, capsys: py
     assert graphs == covered == none == hidden
     assert slow > 2 * none
     assert slower == pytest.approx(2 * slow, rel=1e-3)
+
+
+def test_a_log_in_other_units_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = serving.with_name("log.csv")
+    log.write_text("arrival,prompt,output,ttft,tpot,cached\n2024-05-01 00:00:00,500,20,8000,4000,100\n"
+                   "2024-05-01 00:00:02.5,500,20,,,0\n")
+    assert dispatch(["validate", str(log), "--serving", str(serving), "--json"]) == 0
+    said = capsys.readouterr()
+    assert [row["requests"] for row in json.loads(said.out)["logs"]] == [1, 1]
+    assert "ttft_mean_ms is far from the prediction: times are seconds" in said.err
+    assert "10.0 % of the prompts' tokens were cached" in said.err
+    log.write_text("arrival,prompt,output,ttft_ms,tpot_ms\n0,500,20,0.02,0.005\n")
+    assert dispatch(["calibrate", str(log), "--serving", str(serving)]) == 0
+    assert "mean tpot is predicted too long without any host time" in capsys.readouterr().err

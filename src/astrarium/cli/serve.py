@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 
-from astrarium.cli.arguments import Parser, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, json_flag, note, place
 from astrarium.cli.imports import say_imports
 from astrarium.cli.progress import Counted, Line
-from astrarium.errors import InputError
 from astrarium.units import format_time
 
 __all__ = ["arguments", "run"]
@@ -27,12 +25,6 @@ def arguments(parser: Parser) -> None:
     json_flag(parser)
 
 
-def _own(path: str | None, read: set[str | None]) -> None:
-    """InputError where the file to write is one of those that are read."""
-    if path and os.path.exists(path) and any(each and os.path.samefile(path, each) for each in read):
-        raise InputError(f"--csv {path}", "is one of the files that are read", expected="another name")
-
-
 def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
@@ -45,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     place("--csv", options.csv)
     changes = assignments(options.set)
     serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
-    _own(options.csv, {options.serving, serving.design, getattr(serving.requests, "path", None)})
+    apart("--csv", options.csv, {options.serving, serving.design, getattr(serving.requests, "path", None)})
     design = load_design(serving.design)
     say_imports(design)
     told, known, slower = Counted(), dict[tuple[object, ...], int](), None

@@ -49,6 +49,7 @@ def test_a_log_may_have_one_time(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("arrival_s,prompt,output,latency_ms\n5,10,3,300\n")
     log = read_log(path)
+    assert log.count("latency") == 1
     assert log.latency.tolist() == [0.3]
     assert (means_of(log).latency, means_of(log).ttft) == (pytest.approx(300), 0)
 
@@ -64,6 +65,8 @@ HEAD = "arrival,prompt,output,ttft"
     (f"{HEAD},ttft_ms\n5,10,3,1,2\n", "ttft: is there in seconds and in ms"),
     (f"{HEAD}\n5,10,3,1\n6,10,3,x\n", "request 2: ttft: 'x' is no number"),
     (f"{HEAD}\n5,10,3,-1\n", "request 1: ttft: -1 s is impossible"),
+    (f"{HEAD},latency\n5,10,3,1,0.5\n", "request 1: latency: 0.5 s is less than its ttft, 1 s"),
+    (f"{HEAD}\n5,10,3,0\n", "ttft: is 0 in all requests"), (f"{HEAD}\nsoon,10,3,1\n", "'soon' is no time"),
     (f"{HEAD}\n5,10.5,3,1\n", "request 1: prompt: 10.5 is impossible"),
     (f"{HEAD}\nnan,10,3,1\n", "request 1: arrival: nan is impossible"),
     (f"{HEAD}\n1e300,10,3,1\n", "request 1: arrival: 1e\\+300 is impossible"),

@@ -68,9 +68,11 @@ class RequestTrace(Recorded, frozen=True, kw_only=True):
 
 def _kind(header: Sequence[str], where: str) -> Columns:
     """Which of KINDS a file with this header is. Raises InputError for missing, unknown and repeated columns."""
+    if not header:
+        raise InputError(where, "is empty", expected="a header with the names of the columns")
     kind = next((kind for kind in KINDS if set(kind.names) <= set(header)), None)
     if kind is None:
-        raise InputError(where, f"columns {', '.join(header)[:80]}",
+        raise InputError(where, f"columns {', '.join(header)[:80]!r}",
                          expected=" or ".join(", ".join(each.names) for each in KINDS))
     for place, name in enumerate(header):
         if name in header[:place]:

@@ -163,6 +163,9 @@ class _More(Struct):
             length = whole(given["prefix"], f"{where}, prefix", 0, prompt + 1)
             if length:
                 found.append((self.keys.setdefault(("group", name), len(self.keys)), length))
+        if "hash_block" in given and "hashes" not in given:
+            raise InputError(f"{where}, hash_block", "means nothing without hashes",
+                             expected="hashes, or no hash_block")
         if "hashes" in given:
             if found:
                 raise InputError(f"{where}, hashes", "mean nothing beside prefix", expected="one of the two")

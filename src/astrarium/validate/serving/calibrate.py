@@ -47,16 +47,17 @@ def means_of(log: Log) -> Means:
     return Means(*(1e3 * _mean(each) for each in (log.ttft, log.tpot, log.latency)))
 
 
-def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> float:
+def _mean(values: npt.NDArray[np.float64]) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else 0.0
 
 
 def replayed(log: Log, design: Design, policy: Policy, known: Known) -> Means:
-    """The same requests at the same times, predicted."""
+    """The same requests at the same times, predicted: means over those that the log has a time of."""
     arrival = np.rint(log.arrival * 1e12).astype(np.int64)
     served = run(Requests(arrival, log.prompt, log.output), fleet_of(design, policy, Buckets(), known))
-    return Means(*(_mean(each) / 1e9 for each in (served.ttft, served.tpot, served.latency)))
+    return Means(*(_mean(np.where(np.isfinite(real), made, np.nan)) / 1e9 for real, made in (
+        (log.ttft, served.ttft), (log.tpot, served.tpot), (log.latency, served.latency))))
 
 
 def fitted(log: Log, design: Design, policy: Policy) -> Constants:

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +16,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
+from astrarium.serving.requests.files import seconds
 
-__all__ = ["Log", "read_log"]
+__all__ = ["Log", "log_notes", "read_log"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -26,6 +28,7 @@ NAMES: Mapping[str, Sequence[str]] = MappingProxyType({
     "output": ("output", "output_tokens", "output_len", "generated_tokens", "completion_tokens", "output_toks"),
     "ttft": ("ttft", "ttft_s"), "ttft_ms": ("ttft_ms",), "tpot": ("tpot", "tpot_s"), "tpot_ms": ("tpot_ms",),
     "latency": ("latency", "latency_s", "e2e", "e2e_latency", "e2el"), "latency_ms": ("latency_ms", "e2e_ms"),
+    "cached": ("cached", "cached_tokens", "num_cached_tokens"),
     "first": ("first_token_ts",), "last": ("last_token_ts",)})
 """What a column is -> its names in logs, in seconds unless they say ms; `first` and `last`: when these tokens
 came, by the clock of `arrival` (vLLM's RequestStateStats: that of its engine, which queues requests at `queued_ts`)."""
@@ -38,7 +41,8 @@ FAILED: Mapping[str, Any] = MappingProxyType({})
 class Log(Struct, frozen=True, eq=False):
     """Requests in order of arrival [requests]: seconds of arrival from the first, tokens, seconds to the first token,
     per token after it (NaN of answers of one token), and to the last. A time that the log does not have is NaN.
-    `failed`: requests without an answer, which are left out."""
+    `failed`: requests without an answer, which are left out. `cached`: share of the prompts' tokens that were in the
+    prefix cache."""
 
     arrival: F64
     prompt: I64
@@ -47,6 +51,20 @@ class Log(Struct, frozen=True, eq=False):
     tpot: F64
     latency: F64
     failed: int = 0
+    cached: float = 0.0
+
+    def count(self, name: str) -> int:
+        """How many requests have a time (`ttft`, `tpot`, `latency`)."""
+        return int(np.isfinite(getattr(self, name)).sum())
+
+
+def log_notes(path: str, log: Log) -> Iterator[str]:
+    """What a comparison with a log leaves out."""
+    if log.failed:
+        yield f"{path}: {log.failed:,} requests have no answer (0 tokens), and are left out"
+    if log.cached:
+        yield (f"{path}: {100 * log.cached:.1f} % of the prompts' tokens were cached; a log does not say which prompts "
+               "are alike, so all of them are computed in the prediction")
 
 
 def read_log(path: str | os.PathLike[str]) -> Log:
@@ -139,7 +157,8 @@ class _Columns(Struct, frozen=True):
         if not names:
             return None
         found = next((each for each in names if _number(self.rows[0][each]) is not None), names[0])
-        values = [_number(row.get(found)) for row in self.rows]
+        read = _number if field != "arrival" else partial(_moment, f"{self.name}: {found}")
+        values = [read(row.get(found)) for row in self.rows]
         for number, value in enumerate(values, start=1):
             if value is None:
                 given = self.rows[number - 1].get(found)
@@ -181,6 +200,11 @@ def _number(value: object) -> float | None:
         return None
 
 
+def _moment(where: str, value: object) -> float | None:
+    """Seconds, as a number or a date and time."""
+    return found if (found := _number(value)) is not None or not isinstance(value, str) else seconds(value, where)
+
+
 def _log(name: str, rows: Sequence[Mapping[str, Any]], failed: int) -> Log:
     columns = _Columns(name, rows)
     prompt, output, arrival = columns.needed("prompt"), columns.needed("output"), columns.needed("arrival")
@@ -195,13 +219,30 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]], failed: int) -> Log:
             ", ".join((*NAMES[each], *NAMES[f"{each}_ms"])) for each in ("ttft", "tpot", "latency")))
     nothing = np.full(len(rows), np.nan)
     ttft, latency = (nothing if each is None else each for each in (ttft, latency))
+    _possible(name, ttft, tpot, latency)
     if tpot is None:
         tpot = np.where(output > 1, (latency - ttft) / np.maximum(output - 1, 1), np.nan)
+    cached = columns.of("cached")
+    order = np.argsort(arrival, kind="stable")
+    return Log((arrival - arrival.min())[order], prompt.astype(np.int64)[order], output.astype(np.int64)[order],
+               ttft[order], tpot[order], latency[order], failed,
+               0.0 if cached is None else float(np.nansum(cached) / prompt.sum()))
+
+
+def _possible(name: str, ttft: F64, tpot: F64 | None, latency: F64) -> None:
+    """Raise InputError for times that nothing can take."""
     for field, values in (("ttft", ttft), ("tpot", tpot), ("latency", latency)):
+        if values is None:
+            continue
         wrong = np.flatnonzero((values < 0) | (values >= 1e9))
         if wrong.size:
             raise InputError(f"{name}, request {int(wrong[0]) + 1}: {field}", f"{values[wrong[0]]:g} s is impossible",
                              expected="0 or more")
-    order = np.argsort(arrival, kind="stable")
-    return Log((arrival - arrival.min())[order], prompt.astype(np.int64)[order], output.astype(np.int64)[order],
-               ttft[order], tpot[order], latency[order], failed)
+        if values.size and not np.nan_to_num(values, nan=1.0).any():
+            raise InputError(f"{name}: {field}", "is 0 in all requests",
+                             expected="what was measured, or no such column")
+    wrong = np.flatnonzero(latency < ttft)
+    if wrong.size:
+        place = int(wrong[0])
+        raise InputError(f"{name}, request {place + 1}: latency", f"{latency[place]:g} s is less than its ttft, "
+                         f"{ttft[place]:g} s", expected="from arrival to the last token")
