@@ -22,11 +22,26 @@ LONGEST_NAME = 64
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word closest to `word` (one that begins with it before all others), or None when nothing is close."""
+    """The known word closest to `word`, or None when nothing is close: before all others one that begins with it, then
+    the longest one with which it begins (as a word: b200 of b200_sxm). Upper and lower case are equal where nothing is
+    close otherwise."""
+    words = list(known)
+    found = _nearest(word, words)
+    if found is None and word.lower() != word:
+        lower = {each.lower(): each for each in words}
+        close = _nearest(word.lower(), lower)
+        found = None if close is None else lower[close]
+    return found
+
+
+def _nearest(word: str, words: Iterable[str]) -> str | None:
     import difflib  # 1 ms, at the start of every command
 
-    words = list(known)
     longer = [each for each in words if len(word) >= 3 and each.startswith(word)]
+    shorter = [each for each in words
+               if len(each) >= 3 and word.startswith(each) and not word[len(each):len(each) + 1].isalnum()]
+    if shorter and not longer:
+        return max(shorter, key=len)
     close = difflib.get_close_matches(word, longer or words, n=1, cutoff=0.0 if longer else 0.6)
     return close[0] if close else None
 

@@ -133,6 +133,9 @@ def test_a_trace_of_burst_gpt(tmp_path: Path) -> None:
     found = requests_of(RequestTrace(path=str(path)))
     assert found.arrival.tolist() == [0, 113 * 10**12]
     assert found.output.tolist() == [18, 276]
+    assert "1 of 3 requests have no answer" in found.notes[1]
+    assert "column 'Model' is not read" in found.notes[0]
+    assert "has 2 requests, fewer than first: 5" in requests_of(RequestTrace(path=str(path), first=5)).notes[-1]
 
 
 def test_a_trace_of_mooncake(tmp_path: Path) -> None:
@@ -180,6 +183,7 @@ def test_json_lines_have_priorities_prefixes_and_turns(tmp_path: Path) -> None:
     ([{**ONE, "output": 0}], "line 1, output: 0 is out of range"),
     ([{**ONE, "prefix": 5}], "belongs to no group"), ([{**ONE, "group": 5}], "line 1, group: '5' is no text"),
     ([{**ONE, "group": "g", "prefix": 101}], "prefix: 101 is out of range"),
+    ([{**ONE, "hash_block": 8}], "hash_block: means nothing without hashes"),
     ([{**ONE, "hashes": [1] * 8}], "8 hashes; expected at most 7"), ([{**ONE, "hashes": 5}], "hashes: '5' is no list"),
     ([{**ONE, "think": 5}], "comes before no turn"),
     ([{"prompt": 1, "output": 1}], "line 1, arrival: 'None' is no time"),
@@ -189,6 +193,13 @@ def test_json_lines_that_are_none_are_refused(tmp_path: Path, rows: list[dict[st
     path = tmp_path / "requests.jsonl"
     path.write_text(lines(*rows))
     with pytest.raises(InputError, match=message):
+        requests_of(JsonLines(path=str(path)))
+
+
+def test_json_lines_have_a_key_once(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    path.write_text(lines({**ONE, "group": '":":":"'}) + '{"arrival": 0, "prompt": 5, "output": 5, "prompt": 7}\n')
+    with pytest.raises(InputError, match="line 2: key 'prompt' is there twice"):
         requests_of(JsonLines(path=str(path)))
 
 
@@ -210,9 +221,12 @@ def test_share_gpt_needs_a_rate_of_characters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("", "columns"), ("a,b\n1,2\n", "columns"), ("arrival,prompt,output\n", "no requests"),
+    ("", "is empty"), ("a,b\n1,2\n", "columns"), ("arrival,prompt,output\n", "no requests"),
     ("arrival,prompt,output\n1,x,3\n", "line 2, column prompt: 'x' is no whole number"),
-    ("arrival,prompt,output\n1,2\n", "line 2"),
+    ("arrival,prompt,output\n1,2\n", "line 2: 2 values; expected 3"),
+    ("arrival,prompt,output\n1,2,3,4\n", "line 2: 4 values; expected 3"),
+    ("arrival,prompt,output,priority\n1,2,3,4\n", "line 1: unknown column 'priority'.*jsonl"),
+    ("arrival,prompt,output,prompt\n1,2,3,4\n", "line 1: column 'prompt' is there twice"),
     ("arrival,prompt,output\n1,2,3\n1,0,3\n", "line 3, column prompt"),
     ("arrival,prompt,output\nnan,1,3\n", "out of range"),
     ("arrival,prompt,output\n1e300,1,3\n", "out of range"),

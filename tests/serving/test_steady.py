@@ -13,7 +13,8 @@ from tests.serving.test_loop import MANY, MS, server
 
 from astrarium.cli.dispatch import dispatch
 from astrarium.design import load_design
-from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served, load_serving, policy_of
+from astrarium.report.serving import serving_plain
+from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served, Session, load_serving, policy_of
 from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
 from astrarium.serving.requests import requests_of
@@ -39,6 +40,41 @@ def test_a_stream_that_is_served_in_time_has_its_own_rate() -> None:
     assert rates["output_tokens_per_s_per_npu"] == rates["output_tokens_per_s"] / 4
     assert rates["output_tokens_per_s_per_user"] == pytest.approx(100, rel=0.01)
     assert found.summary(whole=True)["requests_per_s"] == pytest.approx(300 / found.span)
+
+
+def test_the_steady_state_is_that_of_a_long_stream() -> None:
+    """A newcomer's report: TPOT of a stream's first 100 requests was 1.64 ms, called steady, and 2.60 ms with 10,000:
+    a step takes longer the more requests run, and few run beside the first and the last."""
+
+    def busy(count: int) -> Served:
+        one = server(Policy(max_batch=4096), MANY, lambda step: 2 * MS + MS * step.count // 8)
+        return answer(requests_of(Poisson(rate=40, count=count, seed=3, prompt=10, output=100)), Fleet([one]))
+
+    short, middle, long = (busy(count) for count in (40, 500, 3000))
+    assert short.window is None
+    assert not short.saturated
+    assert 40 < short.fewest < 500
+    expected = long.summary()["tpot_mean_ms"]
+    table = serving_plain(long, None, Objective(), ())["over_time"]
+    assert isinstance(table, list)
+    assert len(table) == 8
+    assert table[3]["running_mean"] == pytest.approx(long.over_time(2), rel=0.3)
+    assert middle.summary()["tpot_mean_ms"] == pytest.approx(expected, rel=0.1)
+    assert short.summary()["tpot_mean_ms"] < 0.9 * expected
+
+
+def test_conversations_fill_up_until_the_first_ones_end() -> None:
+    """Each has 5 turns of 0.1 s and 4 pauses of 1 s: from the first arrival to 8.9 s servers fill up, and from 4.5 s
+    before the last conversation begins they empty."""
+    one, talk = server(Policy(max_batch=4096), MANY, lambda step: 10 * MS), Session(turns=5, think="1 s")
+    found = answer(requests_of(Poisson(rate=10, count=2000, seed=3, prompt=1, output=10, session=talk)), Fleet([one]))
+    assert found.window is not None
+    last = int(found.arrival[::5].max())
+    assert (found.window.start - int(found.arrival.min())) / 1e12 == pytest.approx(2 * 4.5, rel=0.02)
+    assert (last - found.window.end) / 1e12 == pytest.approx(4.5, rel=0.02)
+    assert found.summary()["requests_per_s"] == pytest.approx(5 * 400 / (last / 1e12), rel=0.1)
+    short = Poisson(rate=10, count=500, seed=3, prompt=1, output=10, session=talk)
+    assert answer(requests_of(short), Fleet([one])).window is None
 
 
 def test_a_closed_loop_has_the_rate_of_its_server() -> None:
@@ -98,7 +134,12 @@ def test_the_command_says_what_it_assumes_and_writes_requests(capsys: pytest.Cap
     assert found["saturated"] is False
     assert found["saturated_with_longer_steps"] is False
     assert found["groups"]["all"][0] == 12
-    assert "overhead" in found["notes"][0]
+    assert found["steady"] is False
+    assert found["notes"][0].startswith("too short for a steady state: ")
+    assert "overhead" in found["notes"][1]
+    assert found["whole_run"] == {name: found[name] for name in found["whole_run"]}
+    assert found["good_requests"] == 12
+    assert found["step_times"].startswith("steps from tables")
     with table.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["request"]) for row in rows] == list(range(12))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Parser", "fold", "idle", "json_flag", "note", "place", "rank", "timeline", "truth", "whole"]
+__all__ = ["Parser", "apart", "fold", "idle", "json_flag", "note", "place", "rank", "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
@@ -92,6 +92,13 @@ def place(flag: str, path: str | None) -> None:
     if fault:
         raise InputError(f"{flag} {path}".strip(), f"cannot be written ({fault})",
                          expected="the name of a file that can be written")
+
+
+def apart(flag: str, path: str | None, read: Iterable[str | None]) -> None:
+    """InputError where the file to write is one of those that are read."""
+    if path and os.path.exists(path) and any(each and os.path.exists(each) and os.path.samefile(path, each)
+                                             for each in read):
+        raise InputError(f"{flag} {path}", "is one of the files that are read", expected="another name")
 
 
 def truth(text: str) -> bool:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth, FlopRate
 
@@ -45,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
     """Calibrate, or measure; 0."""
     place("--out", options.out)
     place("--rows", options.rows)
+    for flag, path in (("--out", options.out), ("--rows", options.rows)):
+        apart(flag, path, (*options.file, options.serving, options.measure))
     if options.measure is not None:
         idle("FILE", options.file, "one of FILE and --measure")
         for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host", "serving", "json"):
@@ -152,25 +154,41 @@ def _fabric(options: argparse.Namespace) -> int:
 
 def _engine(options: argparse.Namespace) -> int:
     """Constants of an engine's host from its log, as a policy section."""
+    from astrarium.cli.paths import read_as
     from astrarium.design import load_design
     from astrarium.serving.serve import load_serving
     from astrarium.validate.serving.calibrate import fitted
-    from astrarium.validate.serving.log import read_log
+    from astrarium.validate.serving.log import log_notes, read_log
 
     if len(options.file) != 1:
         raise InputError("FILE", f"{len(options.file)} logs", expected="one log of one engine")
-    serving = load_serving(options.serving)
-    found = fitted(read_log(options.file[0]), load_design(serving.design), serving.policy)
+    serving = read_as("serving file", load_serving, options.serving)
+    apart("--out", options.out, (serving.design,))
+    log = read_log(options.file[0])
+    for line in log_notes(options.file[0], log):
+        note(line)
+    found = fitted(log, load_design(serving.design), serving.policy)
     for name, measured, before, after in (
             (name, getattr(found.measured, name), getattr(found.before, name), getattr(found.after, name))
             for name in ("tpot", "ttft")):
-        note(f"mean {name}: measured {measured:.4g} ms, predicted {before:.4g} ms, with these constants {after:.4g} ms")
+        note(f"mean {name}: measured {_ms(measured)}, predicted {_ms(before)}, with these constants {_ms(after)}")
+    for name in ("tpot", "ttft"):
+        measured, after = getattr(found.measured, name), getattr(found.after, name)
+        if after > 1.01 * measured:
+            note(f"mean {name} is predicted too long without any host time: no constant makes it shorter (compute, "
+                 "memory and network of the design, or the log's units)")
     if options.json:
         figures = {"overhead_us": found.overhead, "stream_offset_ms": found.offset}
         _write(options.out, json.dumps(figures, indent=1) + "\n")
         return 0
     _write(options.out, f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n")
     return 0
+
+
+def _ms(value: float) -> str:
+    from astrarium.units import format_time
+
+    return format_time(value * 1e6)
 
 
 def _base(options: argparse.Namespace) -> str | Machine:

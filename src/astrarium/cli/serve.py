@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 
-from astrarium.cli.arguments import Parser, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, json_flag, note, place
 from astrarium.cli.imports import say_imports
 from astrarium.cli.progress import Counted, Line
-from astrarium.errors import InputError
 from astrarium.units import format_time
 
 __all__ = ["arguments", "run"]
@@ -27,25 +25,19 @@ def arguments(parser: Parser) -> None:
     json_flag(parser)
 
 
-def _own(path: str | None, read: set[str | None]) -> None:
-    """InputError where the file to write is one of those that are read."""
-    if path and os.path.exists(path) and any(each and os.path.samefile(path, each) for each in read):
-        raise InputError(f"--csv {path}", "is one of the files that are read", expected="another name")
-
-
 def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
     from astrarium.config import assignments
     from astrarium.design import load_design
     from astrarium.report.files import write_whole
-    from astrarium.report.serving import serving_notes, serving_tables, written_requests
+    from astrarium.report.serving import serving_notes, serving_plain, serving_tables, written_requests
     from astrarium.serving import load_serving, serve, serve_slower
 
     place("--csv", options.csv)
     changes = assignments(options.set)
     serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
-    _own(options.csv, {options.serving, serving.design, getattr(serving.requests, "path", None)})
+    apart("--csv", options.csv, {options.serving, serving.design, getattr(serving.requests, "path", None)})
     design = load_design(serving.design)
     say_imports(design)
     told, known, slower = Counted(), dict[tuple[object, ...], int](), None
@@ -64,11 +56,7 @@ def run(options: argparse.Namespace) -> int:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
     if options.json:
-        found = {**served.summary(serving.objective), "saturated": served.saturated, "groups": served.hits(),
-                 "notes": notes}
-        if slower is not None:
-            found["saturated_with_longer_steps"] = slower.saturated
-        print(json.dumps(found, indent=1))
+        print(json.dumps(serving_plain(served, slower, serving.objective, notes), indent=1))
         return 0
     from astrarium.report.tables import print_tables
 

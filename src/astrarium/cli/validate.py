@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, place
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place
 
 if TYPE_CHECKING:
     from astrarium.validate.rows import Row
@@ -22,8 +22,9 @@ def arguments(parser: Parser) -> None:
                         help="measured rows: training steps (source, case, gpu, n_gpus, model, tp, pp, dp, gbs, "
                              "step_s...), collectives or serving figures")
     parser.add_argument("--serving", metavar="FILE.yaml", help="FILEs are logs of one engine, a request a line "
-                        "(arrival, prompt, output, ttft, tpot or latency): compare them with this serving file, whose "
-                        "requests are those of the log")
+                        "(arrival, prompt, output, and at least one of ttft, tpot and latency, in seconds, or as "
+                        "ttft_ms and so on): compare them with this serving file, whose requests are those of the log; "
+                        "the files of `serve --csv` are such logs")
     json_flag(parser)
     parser.add_argument("--html", metavar="FILE", help="write one page: measured against predicted, and the tables")
 
@@ -56,26 +57,35 @@ def run(options: argparse.Namespace) -> int:
 
 def _logs(options: argparse.Namespace) -> int:
     """Means of logs beside those of a serving file."""
+    from astrarium.cli.paths import read_as
     from astrarium.design import load_design
     from astrarium.report.tables import Table, print_tables
     from astrarium.serving.serve import load_serving
+    from astrarium.units import format_time
     from astrarium.validate.serving.calibrate import means_of, replayed
-    from astrarium.validate.serving.log import read_log
+    from astrarium.validate.serving.log import log_notes, read_log
 
-    serving = load_serving(options.serving)
-    design, known, plain = load_design(serving.design), dict[tuple[object, ...], object](), []
+    serving = read_as("serving file", load_serving, options.serving)
+    design, known, plain = load_design(serving.design), dict[tuple[object, ...], object](), list[dict[str, Any]]()
     for path in options.files:
         log = read_log(path)
+        for line in log_notes(path, log):
+            note(line)
         real, made = means_of(log), replayed(log, design, serving.policy, known)
-        plain += [{"file": path, "metric": f"{name}_mean_ms", "requests": len(log.prompt),
+        plain += [{"file": path, "metric": f"{name}_mean_ms", "requests": log.count(name),
                    "measured": getattr(real, name), "predicted": getattr(made, name),
-                   "error": getattr(made, name) / getattr(real, name) - 1} for name in ("ttft", "tpot")
-                  if getattr(real, name)]
+                   "error": getattr(made, name) / getattr(real, name) - 1} for name in ("ttft", "tpot",
+                  "latency") if getattr(real, name)]
+    for row in plain:
+        if not 0.01 < row["measured"] / row["predicted"] < 100:
+            note(f"{row['file']}: {row['metric']} is far from the prediction: times are seconds, or ms in columns that "
+                 "say so (ttft_ms)")
     if options.json:
         print(json.dumps({"logs": plain}, indent=1))
         return 0
-    rows = [[str(row["file"]), str(row["metric"]), str(row["requests"]), f"{row['measured']:.4g}",
-             f"{row['predicted']:.4g}", f"{100 * float(row['error']):+.1f} %"] for row in plain]
+    rows = [[row["file"], row["metric"].split("_")[0] + " mean", str(row["requests"]),
+             *(format_time(1e6 * row[name]) for name in ("measured", "predicted")), f"{100 * row['error']:+.1f} %"]
+            for row in plain]
     print_tables([Table("logs beside predictions", "<<>>>>", rows,
                         ("file", "metric", "requests", "measured", "predicted", "error"))], sys.stdout)
     return 0

@@ -48,7 +48,11 @@ def replayed(nodes: ComputeNodes, missing: float | None, chosen: I64 | None = No
     duration, none = replay_native(recorded // PS_PER_US, missing)
     if none.any():
         first = int(np.flatnonzero(none)[0])
-        raise nodes.refusal(first if chosen is None else int(chosen[first]), "the trace recorded no duration for it",
+        place = first if chosen is None else int(chosen[first])
+        if nodes.node(place).kernel is not None:
+            raise InputError("compute", "is missing: the workload is generated, and no trace has times of its kernels",
+                             expected="a device of the catalog, or a model, such as {model: roofline, peak: ...}")
+        raise nodes.refusal(place, "the trace recorded no duration for it",
                             "duration_micros, or compute.missing")
     return duration
 

@@ -51,6 +51,8 @@ def _step(owner: Any, step: Step, seen: str) -> Any:
             raise InputError(where, f"there is no entry {step!r}", expected="one of " + ", ".join(owner) if owner else
                              "a mapping with entries", did_you_mean=nearest(step, owner))
         return owner[step]
+    if owner is None:
+        raise InputError(where, f"{seen} is not set", expected=f"it as a whole, such as {seen}={{...}}")
     if not isinstance(owner, Config):
         raise InputError(where, f"{seen} has no fields")
     if owner.tag_key and step == owner.tag_key:

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,7 @@ from astrarium.serving import LONGER, Objective, Policy, Served
 from astrarium.serving.outcome import PERCENTILES, PS, mean_of, percentiles
 from astrarium.units import format_time
 
-__all__ = ["serving_notes", "serving_tables", "written_requests"]
-
-NO_WINDOW = "too short for a steady state: figures hold warm-up and drain"
-
+__all__ = ["serving_notes", "serving_plain", "serving_tables", "written_requests"]
 
 NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "latency": "latency"}
 SLICES = 8
@@ -37,7 +34,7 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
     chosen = int(served.within(window).sum())
     tpot = mean_of(*latencies["tpot"]) if "tpot" in latencies else 0.0
     lines = [("requests", f"{len(served.finish):,}", f"in {served.span:,.4g} s"),
-             ("steady state" if window else "whole run", f"{chosen:,}", _when(served) if window else NO_WINDOW),
+             ("steady state" if window else "whole run", f"{chosen:,}", _when(served) if window else _unsteady(served)),
              ("requests", f"{rates['requests_per_s']:,.4g}", "per s"),
              ("output tokens", f"{rates['output_tokens_per_s']:,.5g}",
               f"per s; {rates['output_tokens_per_s_per_npu']:,.4g} for each of {served.npus:,} NPUs, "
@@ -56,8 +53,34 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
         rows = [(name, f"{count:,}", f"{prompts:,}", f"{100 * cached / max(1, prompts):.1f} %")
                 for name, (count, prompts, cached) in shown.items()]
         yield Table("prefix cache", "<>>>", rows, ("group", "requests", "prompt tokens", "cached"))
-    if served.samples is not None and len(served.samples) >= LEAST:
-        yield Table("over time (means)", "<>>>", list(_slices(served)), ("until", "waiting", "running", "cache used"))
+    rows = [(format_time(until * 1e9), f"{waiting:,.4g}", f"{running:,.4g}", f"{100 * used:.1f} %")
+            for until, waiting, running, used in _slices(served)]
+    if rows:
+        yield Table("over time (means)", "<>>>", rows, ("until", "waiting", "running", "cache used"))
+
+
+def serving_plain(served: Served, slower: Served | None, objective: Objective, notes: Sequence[str]
+                  ) -> dict[str, object]:
+    """All that the tables and notes say, and the figures of the whole run, as plain values with units in the keys.
+    `slower`: the run with longer steps, where there was one."""
+    chosen = served.within(served.window)
+    found: dict[str, object] = {
+        **served.summary(objective), "saturated": served.saturated, "steady": served.window is not None,
+        "tokens_per_step": served.tokens / max(1, served.steps), "step_times": served.how, "servers": served.servers,
+        "npus": served.npus, "groups": served.hits(), "whole_run": served.summary(objective, whole=True),
+        "over_time": [dict(zip(("until_s", "waiting_mean", "running_mean", "cache_use_mean"), row, strict=True))
+                      for row in _slices(served)], "notes": list(notes)}
+    if objective != Objective():
+        found["good_requests"] = int((served.good(objective) & chosen).sum())
+    if slower is not None:
+        found["saturated_with_longer_steps"] = slower.saturated
+    return found
+
+
+def _unsteady(served: Served) -> str:
+    if served.saturated:
+        return "saturated, so there is no steady state: figures hold warm-up and drain"
+    return "too short for a steady state: figures hold warm-up and drain"
 
 
 def _when(served: Served) -> str:
@@ -67,33 +90,40 @@ def _when(served: Served) -> str:
             " s: figures are of these (warm-up and drain cut)")
 
 
-def _slices(served: Served) -> Iterator[tuple[str, ...]]:
-    """Means over time in equal parts of the span; a sample holds until the next."""
+def _slices(served: Served) -> Iterator[tuple[float, float, float, float]]:
+    """Seconds until which, requests waiting, running, and share of the cache in use: means over time in equal parts of
+    the span (a sample holds until the next); nothing of a run with few samples."""
     samples = served.samples
-    assert samples is not None
-    start, end = int(samples[0, 0]), int(samples[-1, 0])
-    edges = np.linspace(start, end, SLICES + 1)
+    if samples is None or len(samples) < LEAST:
+        return
+    edges = np.linspace(int(samples[0, 0]), int(samples[-1, 0]), SLICES + 1)
     for low, high in itertools.pairwise(edges):
         lasts = np.minimum(samples[1:, 0], high) - np.maximum(samples[:-1, 0], low)
         if (lasts > 0).any():
             means = np.average(samples[:-1], axis=0, weights=np.maximum(lasts, 0))
-            yield (format_time((high - float(served.arrival.min())) / 1000), f"{means[1]:,.4g}", f"{means[2]:,.4g}",
-                   f"{100 * means[3] / max(1, served.blocks):.1f} %")
+            yield ((high - float(served.arrival.min())) / PS, float(means[1]), float(means[2]),
+                   float(means[3]) / max(1, served.blocks))
 
 
 def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: str | None) -> Iterator[str]:
     """What a reader has to know of the figures: saturation, and what was assumed."""
+    yield from served.notes
     if stack is not None:
         yield f"policy: what the serving file leaves out is that of stack {stack}"
+    if not served.saturated and served.window is None:
+        yield (f"too short for a steady state: warm-up and drain are in all figures; such a stream needs at least "
+               f"{served.fewest:,} requests, this one has {len(served.finish):,}")
     if served.saturated:
         yield ("saturated: requests come faster than they are answered; latencies grow with the length of the stream, "
-               "and say nothing beside it")
+               "and mean nothing without it")
     elif slower is not None and slower.saturated:
         yield (f"near saturation: with steps {100 * (LONGER - 1):.0f} % longer requests pile up, so latencies are no "
                "better known than step times to that share")
     free = [name for name, value in (("overhead (host time a step)", policy.overhead),
                                      ("sequence_overhead (host time a sequence)", policy.sequence_overhead),
                                      ("stream_offset (to and from the client)", policy.stream_offset)) if not value]
+    if stack is None and not policy.graphs and policy.launch is None:
+        free.append("launch (host time to launch a kernel outside CUDA graphs)")
     if free:
         yield f"assumed to be 0: policy's {', '.join(free)}"
 

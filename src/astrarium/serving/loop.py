@@ -36,7 +36,8 @@ MOST = 4096         # steps at a time
 class Fleet(Struct, frozen=True):
     """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
     tokens, now)` is then the time in ps in which a cache gets from one to the other; the first token, which prefill
-    gives, goes with it. `offset` ps between a token's step and the client. `npus` of all servers.
+    gives, goes with it. `offset` ps between a token's step and the client. `npus` of all servers; `notes`:
+    settings that do nothing.
 
     A request goes to a server by the policy's routing; its cache to the one with the fewest requests.
     """
@@ -46,6 +47,7 @@ class Fleet(Struct, frozen=True):
     transfer: Transfer = lambda front, back, tokens, now: 0
     offset: int = 0
     npus: int = 1
+    notes: Sequence[str] = ()
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -303,4 +305,5 @@ def _served(state: _Run) -> Served:
                   sum(server.scheduler.preemptions for server in servers), len(servers),
                   times["cached"], state.watch.table(), sum(server.scheduler.cache.total for server in servers),
                   requests.group, requests.groups, requests.concurrency is not None, state.fleet.npus,
-                  "; ".join(dict.fromkeys(server.times.how for server in servers)))
+                  "; ".join(dict.fromkeys(server.times.how for server in servers)),
+                  None if requests.turns is None else requests.turns.session, (*requests.notes, *state.fleet.notes))

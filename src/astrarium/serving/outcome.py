@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.serving.policy import Objective
-from astrarium.serving.steady import Window, falls_behind, steady_window
+from astrarium.serving.steady import Window, falls_behind, fewest_steady, steady_window
 
 __all__ = ["PERCENTILES", "PS", "Served", "figures", "mean_of", "percentiles"]
 
@@ -29,7 +29,8 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     they end (`gap_ends`, ps), their length (`gap_times`, ps), and how many of them there are (`gap_counts`). `steps` of
     all `servers`, `busy` ps in all, with `tokens` going through the model. `samples` [., 4]: time in ps, requests
     waiting, requests running, cache blocks in use of `blocks` in all. `group` of each request into `groups`. `closed`:
-    whether requests wait for answers. `npus` of all servers. `how`: where step times come from, in words."""
+    whether requests wait for answers. `npus` of all servers. `how`: where step times come from, in words. `session`:
+    the conversation of each request, where there are any. `notes`: what to know of requests and settings."""
 
     arrival: I64
     first: I64
@@ -53,6 +54,8 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     closed: bool = False
     npus: int = 1
     how: str = ""
+    session: I64 | None = None
+    notes: Sequence[str] = ()
 
     @cached_property
     def ttft(self) -> I64:
@@ -105,8 +108,22 @@ class Served(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def window(self) -> Window | None:
-        """The steady state, without warm-up and drain; None: the stream is too short to have one."""
-        return steady_window(self.arrival, self.finish)
+        """The steady state, without warm-up and drain; None: the stream is too short to have one, or saturated."""
+        return None if self.saturated else steady_window(*self._lives())
+
+    @property
+    def fewest(self) -> int:
+        """How many requests a stream like this must have at least to have a steady state."""
+        lives = self._lives()
+        return fewest_steady(*lives) * len(self.arrival) // len(lives[0])
+
+    def _lives(self) -> tuple[I64, I64]:
+        """When each request comes and is answered; of conversations: when the first and the last is."""
+        if self.session is None:
+            return self.arrival, self.finish
+        order = np.argsort(self.session, kind="stable")
+        starts = np.flatnonzero(np.diff(self.session[order], prepend=-1))
+        return np.minimum.reduceat(self.arrival[order], starts), np.maximum.reduceat(self.finish[order], starts)
 
     @cached_property
     def saturated(self) -> bool:
@@ -134,7 +151,7 @@ class Served(Struct, frozen=True, eq=False, dict=True):
         in the window, or from the first arrival to the last answer. Requests are those that arrived, if they are
         answered as fast as they come, else those that were answered."""
         if window is None:
-            window = Window(int(self.arrival.min()), int(self.finish.max()))
+            window = Window(int(self.arrival.min()) - 1, int(self.finish.max()))
         tokens = int(self.gap_counts[window.has(self.gap_ends)].sum()) + np.count_nonzero(window.has(self.first))
         kept_up = not self.closed and not self.saturated
         moment = self.arrival if kept_up else self.finish

@@ -29,6 +29,9 @@ class Tier(Config, frozen=True, kw_only=True):
 def _rules(policy: Policy) -> Iterator[Problem]:
     if policy.preemption == "swap" and not policy.tiers:
         yield Problem("preemption", "swap has nowhere to go", "a tier, or recompute")
+    if policy.tiers and not policy.prefix_cache and policy.preemption != "swap":
+        yield Problem("tiers", "mean nothing without a prefix cache: nothing is read back from them",
+                      "prefix_cache: true, preemption: swap, or no tiers")
     if list(policy.graphs) != sorted(set(policy.graphs)) or any(size < 1 for size in policy.graphs):
         yield Problem("graphs", "are not sizes in ascending order", "numbers of at least 1, each once")
 
@@ -84,11 +87,15 @@ class Policy(Config, frozen=True, kw_only=True):
                                  ] = default("0 ns")
     stream_offset: Annotated[Time, Knob("From a token's step to the client, and from the client to the queue: added to "
                                         "the first token and to the last. None is assumed.")] = default("0 ns")
+    launch: Annotated[OptionalTime, Knob("Host time to launch a kernel outside CUDA graphs: a step takes at least "
+                                         "that of all of its kernels. Left out: none is assumed; needed where "
+                                         "`graphs` is empty on a stack that has graphs.")] = default(None)
     ahead: Annotated[bool, Knob("Whether the next step is scheduled while one runs: a request that comes meanwhile is "
                                 "not in it (vLLM's asynchronous scheduling, from 0.14 on; the overlap schedulers of "
                                 "SGLang and TensorRT-LLM).")] = False
     graphs: Annotated[Sequence[int], Knob("Sizes in tokens of captured CUDA graphs: a smaller step is padded to the "
-                                            "next one; a larger one is not. None: no padding.")] = ()
+                                            "next one; a larger one is not, and its kernels are launched one "
+                                            "by one. None: no padding (and no graphs, with `launch`).")] = ()
 
     @property
     def whole(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated
 
-from astrarium import catalog, config
+from astrarium import config
 from astrarium.config import Config, Knob, parse_yaml
 from astrarium.config.yamlfile import read_text
 from astrarium.design import Design, load_design
@@ -17,6 +17,7 @@ from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Objective, Policy
 from astrarium.serving.requests import Arrivals, busiest, requests_of
 from astrarium.serving.servers import fleet_of
+from astrarium.serving.settings import of_stack, reaching
 from astrarium.serving.shape import Scaled
 from astrarium.serving.steps.simulated import Known
 
@@ -40,7 +41,7 @@ def load_serving(path: str | os.PathLike[str], changes: Mapping[str, object] = M
     """Read a serving file (YAML), with `changes` (path -> value) made. What its policy leaves out is that of the
     design's stack, where this has one. Raises InputError with every problem, its line, and what was expected."""
     serving = config.load(Serving, path, changes)
-    settings = _of_stack(load_design(serving.design))
+    settings = of_stack(load_design(serving.design))
     if not settings:
         return serving
     given = parse_yaml(read_text(os.fspath(path)), os.fspath(path)).data
@@ -50,15 +51,9 @@ def load_serving(path: str | os.PathLike[str], changes: Mapping[str, object] = M
     return config.replace_all(serving, under)
 
 
-def _of_stack(design: Design) -> Mapping[str, object]:
-    """What the design's stack says of the policy."""
-    found: Mapping[str, object] = catalog.load("stacks")[design.stack].get("policy", {}) if design.stack else {}
-    return found
-
-
 def policy_of(design: Design) -> Policy:
     """The policy of a design's stack; the usual one where it has none."""
-    return config.decode(Policy, _of_stack(design))
+    return config.decode(Policy, of_stack(design))
 
 
 def serve(design: Design | str | os.PathLike[str], requests: Arrivals, policy: Policy | None = None,
@@ -73,8 +68,10 @@ def serve(design: Design | str | os.PathLike[str], requests: Arrivals, policy: P
     too small.
     """
     chosen = design if isinstance(design, Design) else load_design(design)
-    fleet = fleet_of(chosen, policy or policy_of(chosen), buckets or Buckets(), {} if known is None else known)
-    return run(requests_of(requests), fleet, progress)
+    chosen_policy = policy or policy_of(chosen)
+    fleet = fleet_of(chosen, chosen_policy, buckets or Buckets(), {} if known is None else known)
+    stream = reaching(requests_of(requests), getattr(chosen.workload, "model", None), chosen_policy.priorities)
+    return run(stream, fleet, progress)
 
 
 def serve_slower(design: Design, requests: Arrivals, policy: Policy, buckets: Buckets, *, known: Known,

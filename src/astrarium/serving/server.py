@@ -19,12 +19,20 @@ DRAWN = 32      # steps in a row with speculation
 
 class Costs(Struct, frozen=True):
     """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded. Sequences are
-    on `ranks` ranks of dp, each with a host and graphs of its own."""
+    on `ranks` ranks of dp, each with a host and graphs of its own. `launches`: ps in which the host launches the
+    kernels of a decode step, and of a step with prompts, outside graphs."""
 
     step: int = 0
     sequence: int = 0
     graphs: I64 | None = None
     ranks: int = 1
+    launches: tuple[int, int] = (0, 0)
+
+    def launching(self, tokens: int, prompts: bool) -> int:
+        """Least time of a step of `tokens` tokens, in which its kernels are launched, ps; 0 in a graph."""
+        if self.graphs is not None and -(-tokens // self.ranks) <= self.graphs[-1]:
+            return 0
+        return self.launches[prompts]
 
     def of(self, sequences: int) -> int:
         """Host time of a step."""
@@ -38,11 +46,13 @@ class Costs(Struct, frozen=True):
         return int(self.graphs[place]) * self.ranks - tokens if place < len(self.graphs) else 0
 
 
-def costs_of(policy: Policy, ranks: int = 1) -> Costs:
-    """What a policy says of host time and graphs, with sequences on `ranks` ranks of dp."""
-    graphs = np.array(policy.graphs, np.int64) if policy.graphs else None
-    return Costs(round(float(policy.overhead) * 1000), round(float(policy.sequence_overhead) * 1000), graphs,
-                 ranks)
+def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) -> Costs:
+    """What a policy says of host time and graphs, with sequences on `ranks` ranks of dp. `kernels` of a decode step,
+    and of one with prompts."""
+    graphs, launch = np.array(policy.graphs, np.int64) if policy.graphs else None, float(policy.launch or 0) * 1000
+    decode, prompts = (round(launch * each) for each in kernels)
+    return Costs(round(float(policy.overhead) * 1000), round(float(policy.sequence_overhead) * 1000), graphs, ranks,
+                 (decode, prompts))
 
 
 class Server(Struct):
@@ -68,9 +78,9 @@ class Server(Struct):
         count, each = (batch.count if step.decode else 0), 1 + batch.guesses
         if step.prompts:
             parts = tuple((tokens, job.done, int(job.done + tokens == job.todo)) for job, tokens in step.prompts)
-            pad = costs.padding(count * each + sum(part[0] for part in parts)) if costs.graphs is not None else 0
-            context = batch.context if count else 0
-            time = self.times.of(Shape(count, context, parts, pad)) + costs.of(count + len(parts))
+            tokens = count * each + sum(part[0] for part in parts)
+            shape = Shape(count, batch.context if count else 0, parts, costs.padding(tokens))
+            time = max(self.times.of(shape), costs.launching(tokens, True)) + costs.of(count + len(parts))
             self.ends = None
             return now + time + step.moving
         steps, pad = min(self.scheduler.steps(), most), costs.padding(count * each)
@@ -79,7 +89,7 @@ class Server(Struct):
         else:
             shapes = (Shape(count, int(context), (), pad) for context in batch.contexts(min(steps, DRAWN)))
             times = np.array([self.times.of(shape) for shape in shapes], np.int64)
-        self.ends = np.cumsum(times + costs.of(count))
+        self.ends = np.cumsum(np.maximum(times, costs.launching(count * each, False)) + costs.of(count))
         self.ends += now + step.moving
         return int(self.ends[-1])
 

@@ -19,9 +19,13 @@ from astrarium.serving.loop import Fleet
 from astrarium.serving.policy import Buckets, Policy, Tier
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server, costs_of
+from astrarium.serving.settings import refuse_or_note
+from astrarium.serving.shape import Shape
 from astrarium.serving.steps.choose import times_of
 from astrarium.serving.steps.lockstep import Lockstep
-from astrarium.serving.steps.simulated import Known, TransferTimes
+from astrarium.serving.steps.nodes import launches_of
+from astrarium.serving.steps.simulated import Known, Simulated, TransferTimes
+from astrarium.units import format_bytes
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks, cache_bytes
@@ -35,9 +39,10 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     """The servers. The ranks of each are next to each other; ranks of dp that share experts are one server, and a
     pipeline has as many servers as stages. Raises InputError for what is not served."""
     work, offset = design.workload, round(float(policy.stream_offset) * 1000)
+    notes = tuple(refuse_or_note(design, policy))
     if isinstance(work, Inference):
         front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
-        return Fleet(front, offset=offset, npus=work.ranks)
+        return Fleet(front, offset=offset, npus=work.ranks, notes=notes)
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
@@ -48,7 +53,7 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     return Fleet(_servers(design, fronts, policy, buckets, known),
                  _servers(design, backs, policy, buckets, known, work.speculation),
                  lambda front, back, tokens, now: links.of(front // prefill.pp, back // decode.pp, tokens, now), offset,
-                 work.ranks)
+                 work.ranks, notes)
 
 
 def _links(times: TransferTimes) -> Links:
@@ -84,8 +89,18 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     held = cache_blocks(models, room, policy.block, policy.max_tokens)
     blocks, uneven = held.total * ranks // stages, None if held.even else held
     size = cache_bytes(models, policy.block)
+    for number, tier in enumerate(policy.tiers):
+        if tier.capacity < size:
+            raise InputError(f"policy.tiers[{number}].capacity",
+                             f"{format_bytes(float(tier.capacity))} is less than a block",
+                             expected=f"at least {format_bytes(size)}: {policy.block} tokens on all ranks of a server")
+    if policy.tiers and not held.shares and policy.preemption != "swap":
+        raise InputError("policy.tiers", "mean nothing: this model keeps a state, which requests do not share",
+                         expected="no tiers, or preemption: swap")
     shared = [_store(tier, size) for tier in policy.tiers]
     draw = _drawn(speculation, policy.seed) if speculation else None
+    costs = costs_of(policy, ranks, (0, 0) if policy.launch is None else _launches(
+        Simulated(design, replica, shards[0].start, buckets, known, draft, guesses)))
 
     def server(each: Shards) -> Server:
         stores = [common if tier.shared else _store(tier, size)
@@ -94,9 +109,17 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and held.shares, uneven)
         scheduler = Scheduler(_of_all(policy, ranks, stages), cache, Batch(policy.block, guesses, draw, uneven), swap)
         times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
-        return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
+        return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs)
 
     return [server(each) for each in shards for _ in range(stages)]
+
+
+def _launches(steps: Simulated) -> tuple[int, int]:
+    """Kernels of a decode step, and of a step with prompts."""
+    models = (steps.replica, steps.draft)
+    decode, prompts = (sum(launches_of(models[each.model] or steps.replica, each.packed)
+                           for each in steps.passes(shape)) for shape in (Shape(1, 100), Shape(1, 100, ((8, 0, 1),))))
+    return decode, prompts
 
 
 def _of_all(policy: Policy, ranks: int, stages: int) -> Policy:

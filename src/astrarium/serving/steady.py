@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["Window", "falls_behind", "steady_window"]
+__all__ = ["Window", "falls_behind", "fewest_steady", "steady_window"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-LEAST = 0.25        # of the time in which requests arrive
+WARM, LEAST = 2, 2  # times what requests last (its 90th percentile): warm-up, and the least steady state
+QUARTER = 0.25      # of the time in which requests arrive
 CERTAIN, DEFICIT = 3.0, 0.05    # standard deviations, and share, by which first tokens fall short of arrivals
 SURE = 2.0          # standard deviations of arrivals at random
 LONGER = 1.2        # latency of later requests over that of earlier ones
@@ -35,28 +38,42 @@ class Window(Struct, frozen=True):
         return found
 
     def has(self, moments: I64) -> npt.NDArray[np.bool_]:
-        """Which moments (ps) are in it."""
-        return (moments >= self.start) & (moments <= self.end)
+        """Which moments (ps) are in it: after `start`, up to `end`."""
+        return (moments > self.start) & (moments <= self.end)
 
 
-def steady_window(arrival: I64, finish: I64) -> Window | None:
-    """The time in which the load is whole: from when a request that came first would be answered (the 90th percentile
-    of latency after the first arrival) to the last arrival. None if that is less than a quarter of the time in which
-    requests arrive.
+def steady_window(begin: I64, end: I64) -> Window | None:
+    """The time in which the load is whole, of requests (or conversations) that last from `begin` to `end`: from WARM
+    times the 90th percentile of what one lasts after the first began (those that came first are answered then, and so
+    are those that ran beside few others) to as long before the last began. None if LEAST times as long is not left.
 
-    Before it servers fill up (warm-up), after it they empty (drain).
+    Before it servers fill up (warm-up), after it they empty: a request that comes then is answered beside ever fewer.
     """
+    first, last, lasts = int(begin.min()), int(begin.max()), int(np.quantile(end - begin, 0.9))
+    found = Window(first + WARM * lasts, last - lasts)
+    return found if found.end > found.start and found.end - found.start >= LEAST * lasts else None
+
+
+def fewest_steady(begin: I64, end: I64) -> int:
+    """How many requests (or conversations) a stream like this must have at least for a steady state."""
+    span, lasts = int(begin.max() - begin.min()), int(np.quantile(end - begin, 0.9))
+    return math.ceil(len(begin) * (WARM + LEAST + 1) * lasts / max(span, lasts, 1))
+
+
+def _answering(arrival: I64, finish: I64) -> Window | None:
+    """From when a request that came first would be answered to the last arrival; None if that is less than a quarter of
+    the time in which requests arrive."""
     first, last = int(arrival.min()), int(arrival.max())
     start = first + int(np.quantile(finish - arrival, 0.9))
-    return Window(start, last) if last > first and last - start >= LEAST * (last - first) else None
+    return Window(start, last) if last > first and last - start >= QUARTER * (last - first) else None
 
 
 def falls_behind(arrival: I64, first: I64, finish: I64) -> bool:
-    """Whether requests pile up: in the steady window fewer get their first token than arrive, or towards the end of the
-    arrivals there are more in the system than in their middle and later ones take longer; both by more than arrivals at
-    random explain. Too few requests, or a rate that changes, show nothing.
+    """Whether requests pile up: once the first are answered fewer get their first token than arrive, or towards the end
+    of the arrivals there are more in the system than in their middle and later ones take longer; both by more than
+    arrivals at random explain. Too few requests, or a rate that changes, show nothing.
     """
-    window = steady_window(arrival, finish)
+    window = _answering(arrival, finish)
     if window is not None:
         came, begun = (int(np.count_nonzero(window.has(each))) for each in (arrival, first))
         if came - begun > max(CERTAIN * came**0.5, DEFICIT * came):

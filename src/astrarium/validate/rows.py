@@ -123,7 +123,8 @@ def _kind(name: str, line: int, columns: list[str]) -> str:
 
 
 def _expected() -> str:
-    return "; or ".join(f"{', '.join(columns)} ({kind})" for kind, columns in KINDS.items())
+    return "; or ".join(f"{', '.join(columns)} ({kind})" for kind, columns in KINDS.items()) + (
+        "; or, with --serving, a log of requests")
 
 
 def _values(name: str, line: int, columns: list[str], cells: list[str]) -> Mapping[str, Value]:

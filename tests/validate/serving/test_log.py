@@ -10,7 +10,7 @@ import pytest
 from astrarium import Design, config
 from astrarium.errors import InputError
 from astrarium.serving.policy import Policy
-from astrarium.validate.serving.calibrate import fitted, replayed
+from astrarium.validate.serving.calibrate import fitted, means_of, replayed
 from astrarium.validate.serving.log import Log, read_log
 
 
@@ -29,6 +29,10 @@ def test_three_forms_of_a_log(tmp_path: Path) -> None:
     rows.write_text("\n".join(map(json.dumps, lines)))
     lists.write_text(json.dumps({"start_times": [5.0, 4.0], "input_lens": [10, 20], "output_lens": [3, 2],
                                  "ttfts": [0.1, 0.2], "itls": [[0.1, 0.1], [0.05]]}))
+    failed = tmp_path / "failed.json"
+    failed.write_text(json.dumps({"start_times": [5.0, 4.0], "input_lens": [10, 20], "output_lens": [3, 0],
+                                  "ttfts": [0.1, 0.0], "itls": [[0.1, 0.1], []]}))
+    assert (len(read_log(failed).prompt), read_log(failed).failed) == (1, 1)
     table.write_text("arrival,prompt,output,ttft_ms,tpot_ms\n5,10,3,100,100\n4,20,2,200,50\n")
     for path in (rows, lists, table):
         log = read_log(path)
@@ -39,9 +43,42 @@ def test_three_forms_of_a_log(tmp_path: Path) -> None:
     rows.write_text(json.dumps({"arrival_time": 1.7e9, "queued_ts": 4.0, "first_token_ts": 4.2, "last_token_ts": 4.3,
                                 "input_toks": 20, "output_toks": 3}))
     assert (read_log(rows).ttft, read_log(rows).tpot) == (pytest.approx([0.2]), pytest.approx([0.05]))
-    table.write_text("arrival,prompt,output\n5,10,3\n")
-    with pytest.raises(InputError, match="ttft"):
-        read_log(table)
+
+
+def test_a_log_may_have_one_time(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arrival_s,prompt,output,latency_ms\n5,10,3,300\n")
+    log = read_log(path)
+    assert log.count("latency") == 1
+    assert log.latency.tolist() == [0.3]
+    assert (means_of(log).latency, means_of(log).ttft) == (pytest.approx(300), 0)
+
+
+HEAD = "arrival,prompt,output,ttft"
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("arrival,prompt,output\n5,10,3\n", "has no measured time.*ttft, ttft_s, ttft_ms; .*latency"),
+    ("arival,prompt,output,ttft\n5,10,3,1\n", "arrival: is not among.*did you mean .arrival"),
+    (f"{HEAD}\n5,10,3\n", "line 2: 3 values; expected 4"), (f"{HEAD}\n5,10,3,1,9\n", "line 2: 5 values"),
+    (f"{HEAD},ttft\n5,10,3,1,2\n", "line 1: column 'ttft' is there twice"),
+    (f"{HEAD},ttft_ms\n5,10,3,1,2\n", "ttft: is there in seconds and in ms"),
+    (f"{HEAD}\n5,10,3,1\n6,10,3,x\n", "request 2: ttft: 'x' is no number"),
+    (f"{HEAD}\n5,10,3,-1\n", "request 1: ttft: -1 s is impossible"),
+    (f"{HEAD},latency\n5,10,3,1,0.5\n", "request 1: latency: 0.5 s is less than its ttft, 1 s"),
+    (f"{HEAD}\n5,10,3,0\n", "ttft: is 0 in all requests"), (f"{HEAD}\nsoon,10,3,1\n", "'soon' is no time"),
+    (f"{HEAD}\n5,10.5,3,1\n", "request 1: prompt: 10.5 is impossible"),
+    (f"{HEAD}\nnan,10,3,1\n", "request 1: arrival: nan is impossible"),
+    (f"{HEAD}\n1e300,10,3,1\n", "request 1: arrival: 1e\\+300 is impossible"),
+    (f"{HEAD}\n5,10,0,1\n", "request 1: output: 0 is impossible"),
+    ('[1]', "something that is no object"), ('{"input_lens": [], "ttfts": []}', "start_times: is missing"),
+    ('{"start_times": [1], "input_lens": [1, 2], "ttfts": [1], "output_lens": [1], "itls": [[]]}',
+     "1 start_times, 2 input_lens"), ("", "has no requests")])
+def test_a_log_that_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_log(path)
 
 
 def test_constants_of_the_host_are_found_again(design: Design) -> None:
@@ -49,7 +86,8 @@ def test_constants_of_the_host_are_found_again(design: Design) -> None:
     arrival = [0.05 * number for number in range(60)]
     asked = read_like(arrival)
     made = replayed(asked, design, real, {})
-    log = Log(asked.arrival, asked.prompt, asked.output, asked.ttft + made.ttft / 1e3, asked.tpot + made.tpot / 1e3)
+    log = Log(asked.arrival, asked.prompt, asked.output, asked.ttft + made.ttft / 1e3, asked.tpot + made.tpot / 1e3,
+              asked.latency)
     found = fitted(log, design, Policy())
     assert found.overhead == pytest.approx(700, rel=0.05)
     assert found.offset == pytest.approx(20, rel=0.05)
@@ -61,4 +99,4 @@ def read_like(arrival: list[float]) -> Log:
     import numpy as np
 
     count = len(arrival)
-    return Log(np.array(arrival), np.full(count, 500), np.full(count, 60), np.zeros(count), np.zeros(count))
+    return Log(np.array(arrival), np.full(count, 500), np.full(count, 60), *np.zeros((3, count)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from astrarium.errors import InputError
 __all__ = ["json_lines", "read_text", "seconds", "table_rows", "whole"]
 
 LARGEST = 2_000_000_000         # characters of a file
+WIDEST = 100_000_000            # characters of a line
 FRACTION = re.compile(r"\.(\d+)")
 DIGITS = re.compile(r"[0-9]{1,18}")
 
@@ -39,10 +41,18 @@ def _opened(path: str, what: str) -> Iterator[TextIO]:
         raise InputError(path, f"cannot be read ({error})", expected=what) from error
 
 
+def _lines(file: TextIO, path: str) -> Iterator[str]:
+    """Lines of a file, which are no longer than WIDEST."""
+    while line := file.readline(WIDEST):
+        if len(line) == WIDEST:
+            raise InputError(path, f"has a line of more than {WIDEST:,} characters", expected="a request a line")
+        yield line
+
+
 def table_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """(line, values) of a CSV file, the header first; empty lines are left out."""
     with _opened(path, "a CSV file") as file:
-        reader = csv.reader(file)
+        reader = csv.reader(_lines(file, path))
         try:
             for row in reader:
                 if row:
@@ -56,7 +66,7 @@ def json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """(file and line, object) of each line that is not empty."""
     decoder = Decoder()
     with _opened(path, "a file with a JSON object on each line") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(_lines(file, path), start=1):
             if not line.strip():
                 continue
             where = f"{path}, line {number}"
@@ -66,7 +76,21 @@ def json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise InputError(where, f"is no JSON ({error})", expected="an object") from error
             if not isinstance(found, dict):
                 raise InputError(where, f"{line.strip()[:40]!r} is no object", expected="{...} with a key a value")
+            if line.count('":') > len(found):
+                _once(line, where)
             yield where, found
+
+
+def _once(line: str, where: str) -> None:
+    """Raise InputError for a key that is there twice."""
+
+    def pairs(given: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in given]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise InputError(where, f"key {name[:40]!r} is there twice", expected="one value of a key")
+
+    json.loads(line, object_pairs_hook=pairs)
 
 
 def whole(value: object, where: str, least: int, limit: int) -> int:

@@ -48,7 +48,8 @@ class Requests(Struct, frozen=True, eq=False):
     [requests].
 
     `concurrency`: of a closed loop; then `arrival` is 0, and a request (or conversation) begins when one has ended.
-    `priority`: smaller ones first. `group` (into `groups`) of each, for which hits of the cache are counted.
+    `priority`: smaller ones first. `group` (into `groups`) of each, for which hits of the cache are counted. `notes`:
+    what of a file was left out.
     """
 
     arrival: I64
@@ -60,6 +61,7 @@ class Requests(Struct, frozen=True, eq=False):
     turns: Turns | None = None
     group: I64 | None = None
     groups: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.arrival)

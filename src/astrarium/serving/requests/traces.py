@@ -1,4 +1,4 @@
-"""Streams that were recorded: CSV tables, Mooncake's traces, JSON lines, ShareGPT's conversations."""
+"""Streams that were recorded: Mooncake's traces, JSON lines, ShareGPT's conversations (`table`: CSV)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from msgspec import Struct, field
 
 from astrarium.config import Knob
 from astrarium.errors import InputError, nearest
-from astrarium.serving.requests.files import json_lines, read_text, seconds, table_rows, whole
+from astrarium.serving.requests.files import json_lines, read_text, seconds, whole
 from astrarium.serving.requests.stream import LONGEST, MOST, PS, Arrivals, Prefixes, Requests, Turns
 
-__all__ = ["JsonLines", "Mooncake", "RequestTrace", "ShareGpt"]
+__all__ = ["JsonLines", "Mooncake", "Recorded", "Rows", "ShareGpt"]
 
 I64 = npt.NDArray[np.int64]
 HASH_BLOCK = 512        # tokens that a hash of Mooncake's traces stands for
-# names of the columns of arrival, prompt and output: our own, Azure's LLM inference traces, BurstGPT
-COLUMNS = (("arrival", "prompt", "output"), ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
-           ("Timestamp", "Request tokens", "Response tokens"))
 KEYS = ("arrival", "prompt", "output", "priority", "session", "think", "group", "prefix", "hashes", "hash_block")
 
 
@@ -48,10 +45,14 @@ class Rows(Struct):
             self.end.append(end)
         self.start.append(len(self.key))
 
-    def requests(self, path: str, speed: float, priority: I64 | None = None, group: I64 | None = None) -> Requests:
+    def requests(self, of: Recorded, priority: I64 | None = None, group: I64 | None = None,
+                 notes: Sequence[str] = ()) -> Requests:
         """The stream in order of arrival, the first one at 0; `priority` and `group` are in the order of the file."""
+        path, speed = of.path, of.speed
         if not self.prompt:
             raise InputError(path, "has no requests", expected="at least one row")
+        if of.first is not None and len(self.prompt) < of.first:
+            notes = [*notes, f"{path}: has {len(self.prompt):,} requests, fewer than first: {of.first:,}"]
         time = np.array(self.time)
         order = np.argsort(time, kind="stable")
         arrival = np.rint((time[order] - time[order[0]]) / speed * PS)
@@ -65,7 +66,7 @@ class Rows(Struct):
         return Requests(arrival.astype(np.int64), np.array(self.prompt, np.int64)[order],
                         np.array(self.output, np.int64)[order], prefixes=prefixes,
                         priority=None if priority is None else priority[order],
-                        group=None if group is None else group[order])
+                        group=None if group is None else group[order], notes=tuple(notes))
 
 
 class Recorded(Arrivals, frozen=True, kw_only=True):
@@ -74,44 +75,6 @@ class Recorded(Arrivals, frozen=True, kw_only=True):
     path: Annotated[str, Knob("The file.", file=True)]
     first: Annotated[int | None, Knob("Only so many requests, from the start of the file; left out: all.", ge=1)] = None
     speed: Annotated[float, Knob("How many times faster than recorded requests arrive.", gt=0, lt=1e6)] = 1.0
-
-
-class RequestTrace(Recorded, frozen=True, kw_only=True):
-    """A CSV file: arrival (seconds), prompt, output; Azure's LLM inference traces and BurstGPT are read as they are.
-
-    Rows of BurstGPT without an answer (requests that failed) are left out.
-    """
-
-    tag: ClassVar[str] = "trace"
-
-    def requests(self) -> Requests:
-        """The requests."""
-        lines, rows = table_rows(self.path), Rows()
-        header = [name.strip() for name in next(lines, (1, []))[1]]
-        names = next((names for names in COLUMNS if set(names) <= set(header)), None)
-        if names is None:
-            raise InputError(f"{self.path}, line 1", f"columns {', '.join(header)[:80]}",
-                             expected=" or ".join(", ".join(each) for each in COLUMNS))
-        places, failed = [header.index(name) for name in names], names == COLUMNS[2]
-        for line, row in lines:
-            if self.first is not None and len(rows.prompt) >= self.first:
-                break
-            found = _row(f"{self.path}, line {line}", row, places, header, int(not failed))
-            if found[2]:
-                rows.add(*found)
-        return rows.requests(self.path, self.speed)
-
-
-def _row(where: str, row: Sequence[str], places: Sequence[int], header: Sequence[str], least: int
-         ) -> tuple[float, int, int]:
-    """Time, prompt, output; with BurstGPT, 0 tokens of output say that there is none."""
-    if len(row) <= max(places):
-        raise InputError(where, f"{len(row)} values", expected=f"{len(header)}, as the header has")
-    when, prompt, output = (row[place].strip() for place in places)
-    columns = [f"{where}, column {header[place]}" for place in places]
-    asked = whole(prompt, columns[1], least, LONGEST)
-    answered = whole(output, columns[2], least, LONGEST)
-    return seconds(when, columns[0]), asked, answered if asked else 0
 
 
 class Mooncake(Recorded, frozen=True, kw_only=True):
@@ -131,7 +94,7 @@ class Mooncake(Recorded, frozen=True, kw_only=True):
             output = whole(given["output_length"], f"{where}, output_length", 1, LONGEST)
             time = seconds(given["timestamp"], f"{where}, timestamp") / 1000
             rows.add(time, prompt, output, _hashed(given["hash_ids"], prompt, HASH_BLOCK, f"{where}, hash_ids"))
-        return rows.requests(self.path, self.speed)
+        return rows.requests(self)
 
 
 def _known(given: Mapping[str, Any], keys: Sequence[str], where: str, needed: int | None = None) -> None:
@@ -174,7 +137,7 @@ class JsonLines(Recorded, frozen=True, kw_only=True):
             segments = more.segments(given, prompt, where)
             rows.add(more.time(given, where, len(rows.prompt), rows), prompt, output, segments)
             more.priority.append(whole(given.get("priority", 0), f"{where}, priority", -2**31, 2**31))
-        return more.requests(rows, self.path, self.speed)
+        return more.requests(rows, self)
 
 
 class _More(Struct):
@@ -200,6 +163,9 @@ class _More(Struct):
             length = whole(given["prefix"], f"{where}, prefix", 0, prompt + 1)
             if length:
                 found.append((self.keys.setdefault(("group", name), len(self.keys)), length))
+        if "hash_block" in given and "hashes" not in given:
+            raise InputError(f"{where}, hash_block", "means nothing without hashes",
+                             expected="hashes, or no hash_block")
         if "hashes" in given:
             if found:
                 raise InputError(f"{where}, hashes", "mean nothing beside prefix", expected="one of the two")
@@ -229,11 +195,11 @@ class _More(Struct):
         self.think.append(round(wait * PS))
         return rows.time[self_after] if self_after >= 0 else seconds(given.get("arrival"), f"{where}, arrival")
 
-    def requests(self, rows: Rows, path: str, speed: float) -> Requests:
+    def requests(self, rows: Rows, of: Recorded) -> Requests:
         """All of it in order of arrival."""
         priority = np.array(self.priority, np.int64) if any(self.priority) else None
         group = np.array(self.group, np.int64) if self.groups else None
-        found = rows.requests(path, speed, priority=priority, group=group)
+        found = rows.requests(of, priority, group)
         groups = tuple(self.groups)
         if max(self.after, default=-1) < 0:
             return msgspec.structs.replace(found, groups=groups)
@@ -283,7 +249,10 @@ class ShareGpt(Arrivals, frozen=True, kw_only=True):
             raise InputError("requests.rate", f"{self.rate:g} per second is too slow for the clock",
                              expected="all requests within 53 days")
         chosen = table[generator.integers(0, len(table), self.count)]
-        return Requests(np.rint(arrival).astype(np.int64), chosen[:, 0].copy(), chosen[:, 1].copy())
+        left = len(pairs) - len(table)
+        notes = (f"{self.path}: {left:,} of {len(pairs):,} conversations have no two turns of legal length, and are "
+                 "left out",) if left else ()
+        return Requests(np.rint(arrival).astype(np.int64), chosen[:, 0].copy(), chosen[:, 1].copy(), notes=notes)
 
     def _tokens(self, given: object, where: str) -> tuple[int, int] | None:
         turns = given.get("conversations", given.get("conversation")) if isinstance(given, dict) else None

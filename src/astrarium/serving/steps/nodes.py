@@ -12,7 +12,7 @@ from astrarium.workload.graph.packed import Packed
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.pieces import Piece, Step
 
-__all__ = ["InseparableError", "Node", "nodes_of", "sized_nodes"]
+__all__ = ["InseparableError", "Node", "launches_of", "nodes_of", "sized_nodes"]
 
 
 class InseparableError(AstrariumError):
@@ -24,6 +24,15 @@ class Node(NamedTuple):
 
     step: Step
     times: int
+
+
+def launches_of(replica: Replica, packed: Packed) -> int:
+    """Kernels and collectives that the hosts of a replica's stages launch in one pass, one after the other."""
+    pieces = replica.lowered(packed)[0]
+    steps = (step for stage in range(replica.stages) for block in replica.blocks_of(stage, pieces)
+             for step in pieces.blocks[block].forward.steps)
+    return sum(step.kernel.launches if step.kernel else 1 for step in steps
+               if step.kind in (NodeKind.COMP, NodeKind.COMM_COLL))
 
 
 def nodes_of(replica: Replica, packed: Packed) -> list[Node]:

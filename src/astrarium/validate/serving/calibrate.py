@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium import config
@@ -23,10 +24,11 @@ PROBE = 100.0       # us
 
 
 class Means(Struct, frozen=True):
-    """Means over requests, in ms."""
+    """Means over requests, in ms; 0: not measured."""
 
     ttft: float
     tpot: float
+    latency: float = 0.0
 
 
 class Constants(Struct, frozen=True):
@@ -41,26 +43,32 @@ class Constants(Struct, frozen=True):
 
 
 def means_of(log: Log) -> Means:
-    """The means of a log."""
-    known = log.tpot[np.isfinite(log.tpot)]
-    return Means(1e3 * float(log.ttft.mean()), 1e3 * float(known.mean()) if known.size else 0.0)
+    """The means of a log, each over the requests that have it."""
+    return Means(*(1e3 * _mean(each) for each in (log.ttft, log.tpot, log.latency)))
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else 0.0
 
 
 def replayed(log: Log, design: Design, policy: Policy, known: Known) -> Means:
-    """The same requests at the same times, predicted."""
+    """The same requests at the same times, predicted: means over those that the log has a time of."""
     arrival = np.rint(log.arrival * 1e12).astype(np.int64)
     served = run(Requests(arrival, log.prompt, log.output), fleet_of(design, policy, Buckets(), known))
-    tpot = served.tpot[np.isfinite(served.tpot)]
-    return Means(float(served.ttft.mean()) / 1e9, float(tpot.mean()) / 1e9 if tpot.size else 0.0)
+    return Means(*(_mean(np.where(np.isfinite(real), made, np.nan)) / 1e9 for real, made in (
+        (log.ttft, served.ttft), (log.tpot, served.tpot), (log.latency, served.latency))))
 
 
 def fitted(log: Log, design: Design, policy: Policy) -> Constants:
     """Host time of a step, so that the mean time per token is the measured one, then the first token's offset, so that
-    the mean TTFT is; neither below what the policy has if times are too long already. Raises InputError for a log whose
-    answers have one token each."""
+    the mean TTFT is; neither below what the policy has if times are too long already. Raises InputError for a log
+    without times of first tokens or per token."""
     real, known = means_of(log), dict[tuple[object, ...], Any]()
+    if not real.ttft:
+        raise InputError("log", "has no time to the first token", expected="a column ttft, beside tpot or latency")
     if not real.tpot:
-        raise InputError("log", "has no answer of two tokens", expected="times per token")
+        raise InputError("log", "has no time per token", expected="answers of two and more tokens with tpot or latency")
     before = replayed(log, design, policy, known)
     start, spent = float(policy.overhead) / 1e3, before
     more = start

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,35 +15,56 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
+from astrarium.serving.requests.files import seconds
 
-__all__ = ["Log", "read_log"]
+__all__ = ["Log", "log_notes", "read_log"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 NAMES: Mapping[str, Sequence[str]] = MappingProxyType({
-    "arrival": ("queued_ts", "arrival", "arrival_time", "start_time", "request_start_time", "timestamp"),
+    "arrival": ("queued_ts", "arrival", "arrival_s", "arrival_time", "start_time", "request_start_time", "timestamp"),
     "prompt": ("prompt", "prompt_tokens", "input_tokens", "input_len", "prompt_len", "prompt_toks", "input_toks"),
     "output": ("output", "output_tokens", "output_len", "generated_tokens", "completion_tokens", "output_toks"),
     "ttft": ("ttft", "ttft_s"), "ttft_ms": ("ttft_ms",), "tpot": ("tpot", "tpot_s"), "tpot_ms": ("tpot_ms",),
     "latency": ("latency", "latency_s", "e2e", "e2e_latency", "e2el"), "latency_ms": ("latency_ms", "e2e_ms"),
+    "cached": ("cached", "cached_tokens", "num_cached_tokens"),
     "first": ("first_token_ts",), "last": ("last_token_ts",)})
 """What a column is -> its names in logs, in seconds unless they say ms; `first` and `last`: when these tokens
 came, by the clock of `arrival` (vLLM's RequestStateStats: that of its engine, which queues requests at `queued_ts`)."""
 LISTS = {"start_times": "arrival", "input_lens": "prompt", "output_lens": "output", "ttfts": "ttft"}
 """Columns of the JSON that vLLM's and SGLang's bench_serving write with details; `itls` are their gaps."""
 LARGEST = 1 << 28
+FAILED: Mapping[str, Any] = MappingProxyType({})
 
 
 class Log(Struct, frozen=True, eq=False):
     """Requests in order of arrival [requests]: seconds of arrival from the first, tokens, seconds to the first token,
-    and per token after it (NaN of answers of one token)."""
+    per token after it (NaN of answers of one token), and to the last. A time that the log does not have is NaN.
+    `failed`: requests without an answer, which are left out. `cached`: share of the prompts' tokens that were in the
+    prefix cache."""
 
     arrival: F64
     prompt: I64
     output: I64
     ttft: F64
     tpot: F64
+    latency: F64
+    failed: int = 0
+    cached: float = 0.0
+
+    def count(self, name: str) -> int:
+        """How many requests have a time (`ttft`, `tpot`, `latency`)."""
+        return int(np.isfinite(getattr(self, name)).sum())
+
+
+def log_notes(path: str, log: Log) -> Iterator[str]:
+    """What a comparison with a log leaves out."""
+    if log.failed:
+        yield f"{path}: {log.failed:,} requests have no answer (0 tokens), and are left out"
+    if log.cached:
+        yield (f"{path}: {100 * log.cached:.1f} % of the prompts' tokens were cached; a log does not say which prompts "
+               "are alike, so all of them are computed in the prediction")
 
 
 def read_log(path: str | os.PathLike[str]) -> Log:
@@ -59,73 +81,168 @@ def read_log(path: str | os.PathLike[str]) -> Log:
     if len(data) > LARGEST:
         raise InputError(name, f"is larger than {LARGEST} bytes", expected="a smaller log")
     rows = list(_rows(name, text))
-    if not rows:
+    answered = [row for row in rows if row is not FAILED]
+    if not answered:
         raise InputError(name, "has no requests", expected="one a line")
-    return _log(name, rows)
+    return _log(name, answered, len(rows) - len(answered))
 
 
 def _rows(name: str, text: str) -> Iterable[Mapping[str, Any]]:
-    if not text.lstrip().startswith("{"):
-        return csv.DictReader(text.splitlines())
+    if not text.lstrip().startswith(("{", "[")):
+        return _table(name, text)
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         whole = None
     try:
         if isinstance(whole, dict) and all(isinstance(whole.get(each), list) for each in ("input_lens", "ttfts")):
-            return _of_lists(whole)
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+            return _of_lists(name, whole)
+        rows = whole if isinstance(whole, list) else [json.loads(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
         raise InputError(name, f"is not JSON ({str(error)[:80]})", expected="one request a line") from None
+    if not all(isinstance(row, dict) for row in rows):
+        raise InputError(name, "has something that is no object", expected="{...} with a key a value for each request")
+    return rows
 
 
-def _of_lists(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The requests of a result with lists, one of a kind for each; those without an answer are left out."""
+def _table(name: str, text: str) -> Iterator[Mapping[str, Any]]:
+    """Rows of a CSV file."""
+    reader = csv.reader(text.splitlines())
+    try:
+        header = [each.strip() for each in next(reader, [])]
+        for place, each in enumerate(header):
+            if each in header[:place]:
+                raise InputError(f"{name}, line 1", f"column {each[:40]!r} is there twice",
+                                 expected="one column of a name")
+        for row in reader:
+            if row and len(row) != len(header):
+                raise InputError(f"{name}, line {reader.line_num}", f"{len(row)} values",
+                                 expected=f"{len(header)}, as the header has")
+            if row:
+                yield dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise InputError(f"{name}, line {reader.line_num}", f"is not CSV ({error})",
+                         expected="values with commas") from None
+
+
+def _of_lists(name: str, whole: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The requests of a result with lists, one of a kind for each; FAILED where there is no answer."""
     known = {field: whole[column] for column, field in LISTS.items() if isinstance(whole.get(column), list)}
-    known["tpot"] = [float(np.mean(each)) if each else float("nan") for each in whole.get("itls", [])]
-    rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=False)]
-    return [row for row in rows if row["output"]]
+    if "start_times" not in whole:
+        raise InputError(f"{name}: start_times", "is missing", expected="the times at which requests were sent")
+    gaps = whole.get("itls")
+    if not isinstance(gaps, list) or not all(isinstance(each, list) for each in gaps):
+        raise InputError(f"{name}: itls", "is missing or no list of lists", expected="the gaps of each request")
+    sizes = {**{column: len(whole[column]) for column in LISTS if column in whole}, "itls": len(gaps)}
+    if len(set(sizes.values())) > 1:
+        raise InputError(name, "lists of " + ", ".join(f"{size} {each}" for each, size in sizes.items()),
+                         expected="as many of each")
+    try:
+        known["tpot"] = [float(np.mean(each)) if each else float("nan") for each in gaps]
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: itls", "has a gap that is no number", expected="seconds") from None
+    rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
+    return [row if row["output"] else FAILED for row in rows]
 
 
-def _log(name: str, rows: Sequence[Mapping[str, Any]]) -> Log:
-    columns = {field: next((each for each in names if each in rows[0]), None) for field, names in NAMES.items()}
+class _Columns(Struct, frozen=True):
+    """The columns of a log by what they are."""
 
-    def column(field: str) -> F64 | None:
-        found = columns[field]
-        if found is None:
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+
+    def of(self, field: str) -> F64 | None:
+        """Numbers of one, in its own unit [requests]; a time that a request does not have is NaN."""
+        names = [each for each in NAMES[field] if each in self.rows[0]]
+        if not names:
             return None
-        try:
-            return np.array([float(row[found]) for row in rows], np.float64)
-        except (TypeError, ValueError, KeyError):
-            raise InputError(f"{name}: {found}", "is not a number in every request", expected="a number") from None
+        found = next((each for each in names if _number(self.rows[0][each]) is not None), names[0])
+        read = _number if field != "arrival" else partial(_moment, f"{self.name}: {found}")
+        values = [read(row.get(found)) for row in self.rows]
+        for number, value in enumerate(values, start=1):
+            if value is None:
+                given = self.rows[number - 1].get(found)
+                raise InputError(f"{self.name}, request {number}: {found}", f"{str(given)[:40]!r} is no number",
+                                 expected=f"a number ({field})")
+        return np.array(values, np.float64)
 
-    def seconds(field: str) -> F64 | None:
-        found, more = column(field), column(f"{field}_ms")
+    def seconds(self, field: str) -> F64 | None:
+        """Times of one in seconds."""
+        found, more = self.of(field), self.of(f"{field}_ms")
+        if found is not None and more is not None:
+            raise InputError(f"{self.name}: {field}", "is there in seconds and in ms", expected="one of the two")
         return found if found is not None else None if more is None else more / 1e3
 
-    prompt, output, arrival = column("prompt"), column("output"), column("arrival")
+    def needed(self, field: str) -> F64:
+        """Numbers without which there is no log. Raises InputError where there are none, or none that count."""
+        found = self.of(field)
+        if found is None:
+            names = NAMES[field]
+            raise InputError(f"{self.name}: {field}", f"is not among the columns ({', '.join(self.rows[0])[:80]})",
+                             expected="one of " + ", ".join(names),
+                             did_you_mean=next((guess for guess in (nearest(each, names) for each in self.rows[0])
+                                                if guess), None))
+        least, most = (0.0, 1e12) if field == "arrival" else (1.0, 1e7)
+        wrong = np.flatnonzero(~((found >= least) & (found < most)) | ((found % 1 != 0) & (field != "arrival")))
+        if wrong.size:
+            raise InputError(f"{self.name}, request {int(wrong[0]) + 1}: {field}", f"{found[wrong[0]]:g} is impossible",
+                             expected="seconds from 0" if field == "arrival" else "a whole number of at least 1 token")
+        return found
+
+
+def _number(value: object) -> float | None:
+    """A number, NaN where nothing is written, or None."""
+    if isinstance(value, bool) or not (value is None or isinstance(value, (int, float, str))):
+        return None
+    try:
+        return float("nan") if value is None or value == "" else float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _moment(where: str, value: object) -> float | None:
+    """Seconds, as a number or a date and time."""
+    return found if (found := _number(value)) is not None or not isinstance(value, str) else seconds(value, where)
+
+
+def _log(name: str, rows: Sequence[Mapping[str, Any]], failed: int) -> Log:
+    columns = _Columns(name, rows)
+    prompt, output, arrival = columns.needed("prompt"), columns.needed("output"), columns.needed("arrival")
 
     def since(field: str, moment: str) -> F64 | None:
-        found, at = seconds(field), column(moment)
-        return found if at is None or arrival is None else at - arrival
+        at = columns.of(moment)
+        return columns.seconds(field) if at is None else at - arrival
 
-    ttft = since("ttft", "first")
-    for field, values in (("prompt", prompt), ("output", output), ("ttft", ttft), ("arrival", arrival)):
-        if values is None:
-            raise InputError(f"{name}: {field}", "is not among the columns",
-                             expected="one of " + ", ".join(NAMES[field]))
-    assert prompt is not None
-    assert output is not None
-    assert ttft is not None
-    assert arrival is not None
-    tpot, latency = seconds("tpot"), since("latency", "last")
-    if tpot is None and latency is None:
-        raise InputError(f"{name}: tpot", "is not among the columns", expected="tpot, or latency")
+    ttft, tpot, latency = since("ttft", "first"), columns.seconds("tpot"), since("latency", "last")
+    if ttft is None and tpot is None and latency is None:
+        raise InputError(name, "has no measured time", expected="one of the columns " + "; ".join(
+            ", ".join((*NAMES[each], *NAMES[f"{each}_ms"])) for each in ("ttft", "tpot", "latency")))
+    nothing = np.full(len(rows), np.nan)
+    ttft, latency = (nothing if each is None else each for each in (ttft, latency))
+    _possible(name, ttft, tpot, latency)
     if tpot is None:
-        assert latency is not None
         tpot = np.where(output > 1, (latency - ttft) / np.maximum(output - 1, 1), np.nan)
-    if not (np.isfinite(arrival).all() and (prompt >= 1).all() and (output >= 1).all()):
-        raise InputError(name, "has a request without arrival or tokens", expected="seconds, and at least 1 token each")
+    cached = columns.of("cached")
     order = np.argsort(arrival, kind="stable")
     return Log((arrival - arrival.min())[order], prompt.astype(np.int64)[order], output.astype(np.int64)[order],
-               ttft[order], tpot[order])
+               ttft[order], tpot[order], latency[order], failed,
+               0.0 if cached is None else float(np.nansum(cached) / prompt.sum()))
+
+
+def _possible(name: str, ttft: F64, tpot: F64 | None, latency: F64) -> None:
+    """Raise InputError for times that nothing can take."""
+    for field, values in (("ttft", ttft), ("tpot", tpot), ("latency", latency)):
+        if values is None:
+            continue
+        wrong = np.flatnonzero((values < 0) | (values >= 1e9))
+        if wrong.size:
+            raise InputError(f"{name}, request {int(wrong[0]) + 1}: {field}", f"{values[wrong[0]]:g} s is impossible",
+                             expected="0 or more")
+        if values.size and not np.nan_to_num(values, nan=1.0).any():
+            raise InputError(f"{name}: {field}", "is 0 in all requests",
+                             expected="what was measured, or no such column")
+    wrong = np.flatnonzero(latency < ttft)
+    if wrong.size:
+        place = int(wrong[0])
+        raise InputError(f"{name}, request {place + 1}: latency", f"{latency[place]:g} s is less than its ttft, "
+                         f"{ttft[place]:g} s", expected="from arrival to the last token")

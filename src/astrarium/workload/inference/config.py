@@ -42,7 +42,7 @@ def _layouts(model: Model, split: Split, *, draft: bool = False) -> Iterator[Pro
 
 
 def _experts(work: Inference) -> Iterator[Problem]:
-    yield from spread_rules(work.tp, work.dp, work.ep, work.moe_tp, work.exchange)
+    yield from spread_rules(work.model, work.tp, work.dp, work.ep, work.moe_tp, work.exchange)
     yield from routing_rules(work.model, work.routing, work.redundant_experts)
 
 
@@ -109,14 +109,18 @@ def _tokens(work: Inference) -> Iterator[Problem]:
     if work.uneven != "refuse" or work.sp == 1 or work.batch % (work.dp * work.micro_batches):
         return
     passes, (prompt, _) = [], work.lengths
+    batch = f"{work.batch} sequences" + (f" on {work.dp} ranks of dp" if work.dp > 1 else "") + (
+        f" in {work.micro_batches} micro-batches" if work.micro_batches > 1 else "")
     if work.phase != "decode":
         size = min(work.chunk or prompt, prompt)
-        passes += [(work.sequences * size, "prefill"), (work.sequences * (prompt % size), "the last chunk")]
+        passes += [(work.sequences * size, f"a prefill (batch: {batch}, {size} tokens each)"),
+                   (work.sequences * (prompt % size), f"the last chunk (batch: {batch}, {prompt % size} tokens each)")]
     if work.phase != "prefill":
-        passes.append((work.sequences, "a decode step"))
+        passes.append((work.sequences, f"a decode step (batch: {batch}, a token each)"))
     for tokens, name in passes:
         if tokens % work.sp:
-            yield from divides("sp", work.sp, tokens, f"tokens of {name}")
+            for problem in divides("sp", work.sp, tokens, f"tokens of {name}"):
+                yield Problem("sp", problem.message, f"{problem.expected}, another batch, or uneven: pad or fractional")
             return
 
 

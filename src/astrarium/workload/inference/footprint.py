@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from astrarium import config
 from astrarium.errors import InputError
+from astrarium.units import format_bytes
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import program_of
@@ -122,11 +123,15 @@ def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens:
         held = sum(each.weight_bytes(stage) for each in models)
         free = room - held - max(each.working(stage, step) for each in models)
         found.append(_blocks(models, stage, free, block))
-    least = min(found, key=lambda each: each.total)
-    if least.total < 1:
-        raise InputError("memory.capacity", "has no room for a cache beside weights and working memory",
-                         expected="more memory, more ranks, or fewer policy.max_tokens")
-    return least
+        if found[-1].total < 1:
+            size = sum(part for each in models for _, grows, state in _layers(each, stage, block)
+                       for part in (grows, state))
+            raise InputError("memory.capacity", f"has no room for a cache: weights take {format_bytes(held)}, working "
+                             f"memory of {max_tokens:,} tokens {format_bytes(room - held - free)}, a block of {block} "
+                             f"tokens {format_bytes(size)}, and policy.memory_share leaves {format_bytes(room)} of an "
+                             "NPU for all",
+                             expected="more memory or memory_share, more ranks, or fewer policy.max_tokens")
+    return min(found, key=lambda each: each.total)
 
 
 def _blocks(models: Sequence[Replica], stage: int, free: float, block: int) -> CacheBlocks:

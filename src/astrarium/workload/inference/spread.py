@@ -18,7 +18,7 @@ from astrarium.workload.model.base import Model
 from astrarium.workload.model.experts import Experts
 from astrarium.workload.routing import Routing
 
-__all__ = ["Exchange", "expert_parts", "routing_rules", "spread_rules"]
+__all__ = ["Exchange", "exchanges", "expert_parts", "routing_rules", "spread_rules"]
 
 Exchange = Literal["all_to_all", "all_gather", "deepep", "deepep_low_latency", "nvlink_one_sided", "nvlink_two_sided"]
 
@@ -30,10 +30,19 @@ def expert_parts(tp: int, dp: int, ep: int, moe_tp: int | None) -> int:
     return tp if dp % ep == 0 else max(1, tp * dp // ep)
 
 
-def spread_rules(tp: int, dp: int, ep: int, moe_tp: int | None, exchange: str) -> Iterator[Problem]:
+def exchanges(model: Model, tp: int, ep: int, parts: int) -> bool:
+    """Whether tokens go from one rank of dp to another: they have parts of one copy of the experts."""
+    return isinstance(getattr(model, "moe", None), Experts) and parts * ep > tp
+
+
+def spread_rules(model: Model, tp: int, dp: int, ep: int, moe_tp: int | None, exchange: str) -> Iterator[Problem]:
     """What forbids a layout of experts."""
     parts = expert_parts(tp, dp, ep, moe_tp)
-    if parts > math.gcd(tp, parts) and exchange not in ("all_to_all", "all_gather"):
+    if exchange not in ("all_to_all", "all_gather") and not exchanges(model, tp, ep, parts):
+        yield Problem("exchange", f"{exchange} means nothing here: " + (
+            "ranks of dp share no experts" if hasattr(model, "moe") and model.moe else "the model has no experts"),
+            "no exchange, or experts over several ranks of dp")
+    elif parts > math.gcd(tp, parts) and exchange not in ("all_to_all", "all_gather"):
         yield Problem("exchange", f"{exchange} sends tokens to a rank of dp with whole experts, and moe_tp is {parts}",
                       "all_gather")
     if tp * dp % ep:

@@ -1,0 +1,74 @@
+"""Settings of a design and a policy that cannot be meant, and those that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from astrarium import catalog
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.serving.policy import Policy
+from astrarium.serving.requests import Requests
+from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.disaggregated import Disaggregated
+from astrarium.workload.inference.spread import exchanges
+from astrarium.workload.model.base import Model
+
+__all__ = ["of_stack", "reaching", "refuse_or_note"]
+
+
+def of_stack(design: Design) -> Mapping[str, Any]:
+    """What the design's stack says of the policy. Raises InputError for a stack that does not serve."""
+    if design.stack is None:
+        return {}
+    stacks = catalog.load("stacks")
+    if "policy" not in stacks[design.stack]:
+        engines = [name for name, row in stacks.items() if "policy" in row]
+        raise InputError("stack", f"{design.stack} trains, and does not serve (its row has no policy)",
+                         expected=f"{', '.join(engines)}, or no stack")
+    found: Mapping[str, Any] = stacks[design.stack]["policy"]
+    return found
+
+
+def refuse_or_note(design: Design, policy: Policy) -> Iterator[str]:
+    """What does nothing, in words. Raises InputError for what would be answered wrongly."""
+    work, stack = design.workload, of_stack(design)
+    if stack.get("graphs") and not policy.graphs and policy.launch is None:
+        raise InputError("policy.graphs", f"are none, where stack {design.stack} has some: without CUDA graphs the "
+                         "host launches every kernel, and no cost of a launch is known",
+                         expected="policy.launch, the host time of a launch (0 ns: none), or graphs")
+    if not isinstance(work, (Inference, Disaggregated)):
+        return
+    pools = {"workload": work} if isinstance(work, Inference) else {
+        f"workload.{name}": work.phase(name) for name in ("prefill", "decode")}
+    usual = catalog.load("stacks")[design.stack].get("workload", {}).get("exchange") if design.stack else None
+    for path, pool in pools.items():
+        if pool.sp > 1 and pool.uneven == "refuse":
+            raise InputError(f"{path}.uneven", f"refuse: prompts of a stream have any length, and sp {pool.sp} divides "
+                             "their tokens", expected="pad, or fractional")
+        spread = exchanges(pool.model, pool.tp, pool.ep, pool.expert_parts)
+        if pool.exchange not in ("all_to_all", usual) and not spread:
+            yield f"{path}.exchange: {pool.exchange} does nothing: no experts are spread over ranks of dp"
+
+
+def reaching(requests: Requests, model: Model | None, priorities: bool) -> Requests:
+    """The requests, with notes of those that the model was not trained for, and of priorities that do nothing. Raises
+    InputError for one that is longer than a learned table of positions."""
+    most, seq = getattr(model, "max_positions", None), getattr(model, "seq", None)
+    tokens, notes = requests.prompt + requests.output, list(requests.notes)
+    longest = int(tokens.argmax())
+    if most and getattr(model, "positions", "") == "learned" and tokens[longest] > most:
+        raise InputError("requests", f"request {longest} has {tokens[longest]:,} tokens (prompt and answer)",
+                         expected=f"at most {most:,}, the positions that the model has (workload.model.max_positions)")
+    limit = most or seq
+    if limit and tokens[longest] > limit:
+        beyond = int(np.count_nonzero(tokens > limit))
+        notes.append(f"{beyond:,} of {len(tokens):,} requests have more tokens (prompt and answer) than the {limit:,} "
+                     f"of the model, up to {tokens[longest]:,}: an engine refuses what is beyond its max_model_len")
+    if requests.priority is not None and not priorities:
+        notes.append("priorities of requests do nothing: policy.priorities is false")
+    return replace(requests, notes=tuple(notes))
