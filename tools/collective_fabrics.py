@@ -9,6 +9,8 @@ __all__ = ["HOSTS", "NETWORKS", "STAND_INS", "HostFabric", "NetworkFabric"]
 
 _TABLE = ("NVIDIA aiconfigurator-core 0.12.0 (Apache-2.0, 2026), systems/data/{}/nccl_perf.parquet, half precision, "
           "https://pypi.org/project/aiconfigurator-core/0.12.0/; link: {}")
+_ENGINES = ("NVIDIA aiconfigurator-core 0.12.0 (Apache-2.0, 2026), systems/data/{}/{{{}}}/custom_allreduce_perf."
+            "parquet, https://pypi.org/project/aiconfigurator-core/0.12.0/; link: {}")
 _NVLINK = "https://www.nvidia.com/en-us/data-center/nvlink/"
 
 
@@ -16,7 +18,8 @@ _NVLINK = "https://www.nvidia.com/en-us/data-center/nvlink/"
 class HostFabric:
     """Links inside one host: the folder of its table, GB/s out of one GPU as the data sheet has it; `exchange`: the
     folder of DeepEP's tables, of so many `ranks`; `alltoall`: of TensorRT-LLM's; `larger`: the fabric that has lines of
-    more ranks; `rows`: the source of its rows in `benchmarks/data/nccl_hosts.csv`, where it has no table."""
+    more ranks; `rows`: the source of its rows in `benchmarks/data/nccl_hosts.csv`, where it has no table; `engines`:
+    tables of serving engines in `folder` that were measured on such links, and not on the device's other fabric."""
 
     name: str
     title: str
@@ -29,6 +32,7 @@ class HostFabric:
     larger: str = ""
     rows: str = ""
     alltoall: str = ""
+    engines: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[tuple[int, int], ...]:
@@ -38,6 +42,8 @@ class HostFabric:
     @property
     def source(self) -> str:
         """Where rows and link rate come from."""
+        if self.engines:
+            return _ENGINES.format(self.folder, ",".join(self.engines), self.sheet)
         return f"{self.rows}; link: {self.sheet}" if self.rows else _TABLE.format(self.folder, self.sheet)
 
 
@@ -87,6 +93,10 @@ HOSTS = (
                "PCIe 4.0 x16, 32 GB/s"),
     HostFabric("rtx_pro_6000_pcie5", "RTX PRO 6000 Blackwell Server Edition on PCIe 5.0 x16, NCCL 2.29.2", "pcie5", 64,
                "rtx_pro_6000_server/comm/nccl/2.29.2", "PCIe 5.0 x16, 64 GB/s"),
+    HostFabric("rtx_pro_6000_pcie5_host", "RTX PRO 6000 Blackwell Server Edition on PCIe 5.0 x16 through the host's "
+               "memory, NCCL (measured: all_reduce of 2; all_gather and reduce_scatter: half of it)", "pcie5", 64,
+               "rtx_pro_6000_server/comm", "PCIe 5.0 x16, 64 GB/s",
+               engines=("vllm/0.19.0", "sglang/0.5.10", "trtllm/1.3.0rc10")),
     HostFabric("mi300x_platform", "Infinity Fabric of 8 x MI300X, RCCL (measured: all_reduce of all eight; all_gather "
                "and reduce_scatter: half of it)", "infinity_fabric", 448, "",
                "AMD Instinct MI300X Platform data sheet, 7 x 64 GB/s one direction",

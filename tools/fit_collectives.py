@@ -72,7 +72,12 @@ def tables(where: Path, folder: str, table: str = "nccl_perf") -> list[dict[str,
 
 
 def host_rows(fabric: HostFabric, where: Path) -> list[Row]:
-    """The rows of a fabric inside a host: 16-bit ones of its table, or those of the repository."""
+    """The rows of a fabric inside a host: 16-bit ones of its table, NCCL's of engines, or those of the repository."""
+    if fabric.engines:
+        return [Row("", fabric.name, row["num_gpus"], 1, CommOp.ALL_REDUCE, 2.0 * row["message_size"],
+                    row["latency"] * 1e6) for engine in fabric.engines for row in tables(
+                        where, f"{fabric.folder}/{engine}", "custom_allreduce_perf")
+                if not row["kernel_source"].endswith("_eager")]
     if fabric.rows:
         return [row for row in own_rows() if row.host == fabric.name and row.hosts == 1]
     return [Row("", fabric.name, row["num_gpus"], 1, TESTS[row["op_name"]], 2.0 * row["message_size"],

@@ -87,9 +87,13 @@ def main(arguments: Sequence[str]) -> None:
     """Write the file to stdout."""
     where, every = Path(arguments[0]), list[float]()
     parts = []
+    elsewhere = {(fabric.folder.split("/")[0], table) for fabric in HOSTS for table in fabric.engines}
     for fabric in HOSTS:
         device = fabric.folder.split("/")[0]
         for engine, version, rows in tables(where, device) if device else ():
+            table = f"{engine}/{version}"
+            if table not in fabric.engines if fabric.engines else (device, table) in elsewhere:
+                continue
             found, errors = curves(engine, rows)
             every += errors
             lines = [f'{ranks} = "{", ".join(f"{size:.0f} {ns:.0f}" for size, ns in points)}"\n'

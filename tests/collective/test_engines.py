@@ -21,6 +21,7 @@ KiB, MiB = 1 << 10, 1 << 20
 ROWS = [("dgx_h100_nvswitch", "vllm/0.14.0", 8, 128 * KiB, 7.7), ("dgx_h100_nvswitch", "vllm/0.24.0", 8, MiB, 15.0),
         ("dgx_h100_nvswitch", "sglang/0.5.14", 2, 4 * KiB, 2.5), ("dgx_h200_nvswitch", "trtllm", 4, MiB, 12.8),
         ("dgx_b200_nvswitch", "vllm/0.24.0", 8, 256 * KiB, 25.8), ("dgx_b200_nvswitch", "vllm", 8, 16 * MiB, 63.2),
+        ("rtx_pro_6000_pcie5_host", "vllm/0.19.0", 2, MiB, 91.5), ("rtx_pro_6000_pcie5", "vllm", 2, MiB, 30.1),
         ("dgx_a100_nvswitch", "vllm", 8, 64 * KiB, 8.4), ("l40s_pcie4", "trtllm", 2, MiB, 78.5),
         ("gb200_nvl72", "sglang/0.5.14", 4, 64 * KiB, 4.6), ("gb300_nvl72", "trtllm", 8, 64 * KiB, 4.6),
         ("gb300_nvl72", "vllm", 16, 8 * MiB, 97.2), ("dgx_b300_nvswitch", "vllm", 4, 64 * MiB, 188.0)]
@@ -33,6 +34,15 @@ def took(name: str, library: str, ranks: int, size: float) -> float:
 @pytest.mark.parametrize(("name", "library", "ranks", "size", "us"), ROWS)
 def test_rows_come_back(name: str, library: str, ranks: int, size: float, us: float) -> None:
     assert took(name, library, ranks, size) == pytest.approx(us * 1e3, rel=0.025)
+
+
+def test_without_peer_access_every_engine_has_nccl_through_the_host_s_memory() -> None:
+    """Three engines take the same time, a gathering half of it (a ring's all_reduce is a reduce_scatter and one)."""
+    name = "rtx_pro_6000_pcie5_host"
+    times = [took(name, library, 2, 4 * MiB) for library in ("vllm", "sglang", "trtllm", "nccl")]
+    assert times == [pytest.approx(296_000, rel=0.02)] * 4
+    half = measured_ns(CommOp.ALL_GATHER, 4 * MiB, Layout(2), fabric(name), library="vllm")
+    assert half == pytest.approx(times[-1] / 2, rel=0.001)
 
 
 def test_a_kernel_is_taken_up_to_its_limit() -> None:

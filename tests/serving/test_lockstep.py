@@ -32,9 +32,11 @@ class Heard:
 @pytest.mark.parametrize(("shape", "expected"), [
     (Shape(8, 800), Shape(2, 200)), (Shape(9, 900), Shape(3, 300)), (Shape(1, 55), Shape(1, 55)), (Shape(), Shape()),
     (Shape(8, 800, (), 8), Shape(2, 200, (), 2)),
-    (Shape(0, 0, ((40, 0, 1), (40, 0, 1), (30, 0, 1), (30, 0, 1), (25, 0, 1))), Shape(0, 0, ((30, 0, 1), (25, 0, 1)))),
-    (Shape(0, 0, ((100, 0, 1), (60, 8, 0), (60, 8, 0), (30, 0, 1), (30, 0, 1))), Shape(0, 0, ((100, 0, 1),))),
-    (Shape(5, 500, ((10, 0, 1),)), Shape(2, 200, ((10, 0, 1),)))])
+    (Shape(0, 0, ((40, 0, 1), (40, 0, 1), (30, 0, 1), (30, 0, 1), (25, 0, 1))),
+     Shape(0, 0, ((30, 0, 1), (25, 0, 1)), mean=42)),
+    (Shape(0, 0, ((100, 0, 1), (60, 8, 0), (60, 8, 0), (30, 0, 1), (30, 0, 1))), Shape(0, 0, ((100, 0, 1),), mean=70)),
+    (Shape(5, 500, ((10, 0, 1),)), Shape(2, 200, ((10, 0, 1),), mean=4)),
+    (Shape(5, 500, ((10, 0, 1),), 17), Shape(2, 200, ((10, 0, 1),), 5))])
 def test_the_busiest_of_four_ranks(shape: Shape, expected: Shape) -> None:
     heard = Heard()
     times = Lockstep(heard, 4)

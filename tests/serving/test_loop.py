@@ -15,6 +15,7 @@ from astrarium.errors import InputError
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served
 from astrarium.serving.batch import Batch, Draw
 from astrarium.serving.cache import Blocks
+from astrarium.serving.gate import Gate
 from astrarium.serving.links import Links
 from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer
@@ -43,10 +44,10 @@ class Given:
         return np.array([self.of(Shape(count, context + step * count, (), padding)) for step in range(steps)])
 
 
-def server(policy: Policy, blocks: int, of: Callable[[Shape], int], guesses: int = 0, draw: Draw | None = None
-           ) -> Server:
+def server(policy: Policy, blocks: int, of: Callable[[Shape], int], guesses: int = 0, draw: Draw | None = None,
+           gate: Gate | None = None) -> Server:
     cache = Blocks(blocks, policy.block, reuse=policy.prefix_cache)
-    return Server(Scheduler(policy, cache, Batch(policy.block, guesses, draw)), Given(of))
+    return Server(Scheduler(policy, cache, Batch(policy.block, guesses, draw), gate=gate), Given(of))
 
 
 def run(stream: Requests, policy: Policy, blocks: int, of: Callable[[Shape], int]) -> Served:
@@ -106,6 +107,25 @@ def test_a_step_that_was_scheduled_ahead_has_nobody_new() -> None:
     """Steps of 2 ms; who comes at 5 ms, during the third, is in the fifth; who comes to an idle server, at once."""
     served = run(requests((0, 10, 20), (5, 10, 2), (7, 10, 2), (100, 10, 2)), Policy(ahead=True), MANY, fixed(2 * MS))
     assert served.ttft.tolist() == [2 * MS, 5 * MS, 5 * MS, 2 * MS]
+
+
+@pytest.mark.parametrize(("gate", "later", "first"), [
+    pytest.param(Gate(10, 2), [20.5], [22], id="ten steps were over"),
+    pytest.param(Gate(10, 2), [21.5], [32], id="ten steps"),
+    pytest.param(Gate(10, 2), [21.5, 25.5], [27, 27], id="the other rank has one, too"),
+    pytest.param(Gate(10, 1, 999), [21.5], [33], id="ten steps from the first that waits"),
+    pytest.param(Gate(10, 1, 22), [21.5, 25.5], [27, 27], id="enough tokens"),
+    pytest.param(Gate(10, 1, 999), [200.5], [201.5], id="nobody decodes")])
+@pytest.mark.parametrize("single", [False, True])
+def test_prompts_wait_for_others(gate: Gate, later: list[float], first: list[float], single: bool) -> None:
+    """Two requests decode from 1 ms on, in steps of 1 ms."""
+    gate = Gate(gate.steps, gate.ranks, gate.tokens)
+    stream = requests((0, 10, 100), (0, 10, 100), *((0, 10, 5) for _ in later))
+    stream.arrival[2:] = (np.array(later) * MS).astype(np.int64)
+    fleet = Fleet([server(Policy(schedule="inflight"), MANY, fixed(MS), gate=gate)])
+    served = answer(stream, fleet, single=single)
+    assert (served.first / MS).tolist() == [1, 1, *first]
+    assert (gate.have, gate.asking) == ([0] * gate.ranks, [0] * gate.ranks)
 
 
 def test_whole_prompts_stall_decoding() -> None:

@@ -15,8 +15,9 @@ from astrarium.compute.measured import Measured
 from astrarium.serving import Buckets, ClosedLoop, serve
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.choose import Summed, times_of
-from astrarium.serving.steps.exact import step_times
-from astrarium.serving.steps.simulated import Simulated
+from astrarium.serving.steps.exact import Times, step_times
+from astrarium.serving.steps.nodes import nodes_of
+from astrarium.serving.steps.simulated import Simulated, packed_of
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import replica_of
 
@@ -106,6 +107,21 @@ def test_an_engine_does_one_thing_after_the_other() -> None:
                                     fusion="engine"))
     assert tables.of(Shape(4, 800)) == pytest.approx(simulated.of(Shape(4, 800)), rel=0.005)
     assert tables.how == "steps from tables"
+
+
+def test_experts_get_the_tokens_of_all_ranks() -> None:
+    """A prompt on one of two ranks: twice the mean tokens are there for its layers, the mean for experts."""
+    base = design({**SMALL, "moe": EXPERTS}, tp=1, dp=2, ep=2, batch=2, exchange="all_gather", fusion="engine",
+                  measured=False)
+    simulated, tables = both(base)
+    times, busy = Times(base, simulated.replica), Shape(0, 0, ((4096, 0, 1),))
+    layers, half = (nodes_of(simulated.replica, packed_of(Shape(0, 0, ((new, 0, 1),)))) for new in (4096, 2048))
+    names = "gs.all_gather", "expert_up", "reduce_scatter"
+    expected = times.of([node for node in layers if not any(name in node.step.name for name in names)]).sum()
+    expected += times.of([node for node in half if any(name in node.step.name for name in names)]).sum()
+    assert tables.of(replace(busy, mean=2048)) == pytest.approx(expected, rel=1e-6)
+    assert times.of_passes([packed_of(busy)], 2048).tolist() == [expected]
+    assert expected < 0.9 * tables.of(busy)
 
 
 def test_what_changes_is_simulated() -> None:

@@ -21,7 +21,7 @@ class Job(Struct, eq=False):
     `segments` (key, end in tokens) of what it shares with others, the last one open; `told`: whether others may find
     blocks of its prompt before it ends. `target`: the server that its cache goes to. `order`: its place in the queue.
     `last`: when it got its last token, ps; `came`: when it came to its server. `cached`: tokens of its prompt that were
-    in the cache or a tier at first.
+    in the cache or a tier at first. `rank` of dp on which it is.
     """
 
     number: int
@@ -40,6 +40,7 @@ class Job(Struct, eq=False):
     last: int = 0
     came: int = 0
     cached: int | None = None
+    rank: int = 0
     joined: int = -1
     ends: int = 0
     given: npt.NDArray[np.int64] | None = None

@@ -119,7 +119,7 @@ class _Run(Struct):
         empty = not scheduler.waiting
         scheduler.add(job, prompt if self.fleet.back else prompt + output - 1)
         self.touched.add(place)
-        if empty or scheduler.policy.priorities:
+        if empty or scheduler.policy.priorities or scheduler.gate is not None:
             self._cut(place, now)
 
     def _cut(self, place: int, now: int) -> None:

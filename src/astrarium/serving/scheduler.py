@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from astrarium.errors import InputError
 from astrarium.serving.batch import Batch
 from astrarium.serving.cache import Blocks
+from astrarium.serving.gate import Gate
 from astrarium.serving.job import Job, Step
 from astrarium.serving.policy import Policy
 
@@ -25,13 +26,14 @@ class Scheduler(Struct):
     job) of caches that began to be read from a tier; `handing`: requests whose cache is on its way from or to here, or
     from a tier. `early`: whether the head of the queue came too late for the step in progress. `growth`: blocks that
     running requests will still take at most. `taken`: blocks claimed for the step in progress. `swap`: ps per block
-    that goes to the host or back.
+    that goes to the host or back. `gate`: when prompts begin, where they wait for others.
     """
 
     policy: Policy
     cache: Blocks
     batch: Batch
     swap: float = 0.0
+    gate: Gate | None = None
     waiting: list[tuple[int, int, Job]] = field(default_factory=list)
     running: dict[int, Job] = field(default_factory=dict)
     prompts: dict[int, Job] = field(default_factory=dict)
@@ -66,6 +68,8 @@ class Scheduler(Struct):
                              expected="as many, or prompts in chunks")
         self.arrivals += 1
         job.order = self.arrivals
+        if self.gate is not None:
+            self.gate.come(job)
         self._wait(job)
 
     def next_step(self, now: int, known: int) -> Step:
@@ -73,15 +77,16 @@ class Scheduler(Struct):
         self.moving, self.taken, before = 0.0, 0, self.preemptions
         self._resume()
         self.early = bool(self.waiting) and self.waiting[0][2].came > known
+        opens = self.gate is None or self.gate.opens(self.batch.count, self.batch.count + self.queued)
         if self.policy.schedule == "prefill_first":
-            prompts = self._choose(self.policy.max_tokens, now, known, admit=True)
+            prompts = self._choose(self.policy.max_tokens, now, known, admit=opens)
             if prompts:
                 return Step(False, prompts, round(self.moving))
             self._make_room()
             return Step(self.batch.count > 0, (), round(self.moving))
         self._make_room()
         left = self.policy.max_tokens - self.batch.count * (1 + self.batch.guesses)
-        prompts = self._choose(left, now, known, admit=self.preemptions == before)
+        prompts = self._choose(left, now, known, admit=opens and self.preemptions == before)
         return Step(self.batch.count > 0, prompts, round(self.moving))
 
     def advance(self, steps: int) -> int:
@@ -90,11 +95,17 @@ class Scheduler(Struct):
         self.cache.claim(need - self.taken)
         self.growth -= need - self.taken
         self.taken = 0
+        if self.gate is not None:
+            self.gate.advance(steps)
         return self.batch.advance(steps)
 
     def steps(self) -> int:
-        """How many steps the batch can make before somebody is answered or has to give way, the first included."""
-        return max(1, self.batch.fitting(self.batch.next_end(), self.cache.free + self.taken))
+        """How many steps the batch can make before somebody is answered, has to give way, or has waited long enough for
+        others, the first included."""
+        steps = self.batch.next_end()
+        if self.gate is not None and self.waiting:
+            steps = min(steps, self.gate.left_over)
+        return max(1, self.batch.fitting(steps, self.cache.free + self.taken))
 
     def prompt_done(self, job: Job) -> None:
         """A job's prompt is in the cache."""
@@ -102,12 +113,12 @@ class Scheduler(Struct):
 
     def finish(self, job: Job) -> None:
         """The job is answered."""
-        self._forget(job)
+        self._leave(job)
         self.cache.release(job.held, job.segments, job.done)
 
     def hand_over(self, job: Job) -> None:
         """The job is done here; its blocks are kept until `let_go`."""
-        self._forget(job)
+        self._leave(job)
         self.handing += 1
 
     def let_go(self, job: Job) -> None:
@@ -123,9 +134,19 @@ class Scheduler(Struct):
     def _wait(self, job: Job) -> None:
         heapq.heappush(self.waiting, (job.priority, job.order, job))
         self.queued += job.todo
+        if self.gate is not None:
+            self.gate.wait(job)
 
     def _next(self) -> None:
-        self.queued -= heapq.heappop(self.waiting)[2].todo
+        job = heapq.heappop(self.waiting)[2]
+        self.queued -= job.todo
+        if self.gate is not None:
+            self.gate.wait(job, -1)
+
+    def _leave(self, job: Job) -> None:
+        self._forget(job)
+        if self.gate is not None:
+            self.gate.left(job)
 
     def _final(self, job: Job) -> int:
         return self.cache.of(job.prompt + job.output - 1 + self.batch.guesses)

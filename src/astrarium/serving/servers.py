@@ -14,6 +14,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.batch import Batch
 from astrarium.serving.cache import Blocks, Store
+from astrarium.serving.gate import Gate
 from astrarium.serving.links import Links
 from astrarium.serving.loop import Fleet
 from astrarium.serving.policy import Buckets, Policy, Tier
@@ -107,7 +108,10 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
                   for tier, common in zip(policy.tiers, shared, strict=True)]
         swap = stores[0].per_block if stores else 0.0
         cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and held.shares, uneven)
-        scheduler = Scheduler(_of_all(policy, ranks, stages), cache, Batch(policy.block, guesses, draw, uneven), swap)
+        enough = round(policy.wait_share * policy.max_tokens)
+        gate = Gate(policy.wait_steps, ranks, enough) if policy.wait_steps else None
+        batch = Batch(policy.block, guesses, draw, uneven)
+        scheduler = Scheduler(_of_all(policy, ranks, stages), cache, batch, swap, gate)
         times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs)
 

@@ -44,6 +44,21 @@ def test_one_query_is_decoding_bound_by_the_cache():
     assert 0.3 < moved / H100.machine.bandwidth / ns < 1
 
 
+@pytest.mark.parametrize(("device", "sequences", "bandwidth"), [
+    ("l40s", 8, 864.0), ("rtx_pro_6000_server", 32, 1792.0), ("b200_sxm", 16, 7700.0)])
+def test_decoding_reads_keys_and_values_from_memory(device: str, sequences: int, bandwidth: float) -> None:
+    """34 to 134 MB of them: the rows' kernel finds these in the cache of the run before it, a model's does not."""
+    shape = (sequences, 32, 8, 1, 1024, 128, 128)
+    one, far = (Kernel("attention", "bf16", (*shape[:4], keys, 128, 128), 1.0, 4.0 * sequences * 32 * keys * 128, 0)
+                for keys in (1024, 65536))
+    rows = kernels.load(device).latency_ns("decode", "bf16", np.array([[*map(float, shape), 1.0, 2.0]]).T, "vllm")[0]
+    ns, large = kernels.latency_ns(kernels.load(device), [one, far], "vllm")
+    moved = sequences * 1024 * 8 * 256 * 2
+    assert rows < 0.9 * ns
+    assert 0.4 < moved / bandwidth / ns < 0.9
+    assert 0.7 < 64 * moved / bandwidth / large < 1       # beyond the cache: as the rows have it
+
+
 def test_groups_share_the_rows_and_read_every_weight() -> None:
     few, many = kernels.latency_ns(H100, [product(groups, 8192, kind="grouped_gemm") for groups in (8, 64)])
     assert few < many < 8 * few

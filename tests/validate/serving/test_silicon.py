@@ -28,7 +28,7 @@ def row(**values: str | int | float) -> Row:
     ("8", "1", "8", "1", Layout(8)), ("8", "1", "1", "8", Layout(8, ep=8)), ("1", "8", "1", "8", Layout(1, 8, ep=8)),
     ("64", "1", "8", "8", Layout(8, ep=8)), ("16", "1", "4", "4", Layout(4, ep=4)),
     ("1", "64", "8", "8", Layout(1, 8, ep=8)), ("4", "4", "1", "16", Layout(4, ep=4)),
-    ("72", "1", "72", "1", Layout(1, 72, ep=72)), ("1", "4", "4", "1", Layout(4)),
+    ("1", "4", "4", "1", Layout(4)),
     ("1", "32", "32", "1", Layout(1, 32, ep=32))])
 def test_layouts_of_dumps(tp: str, dp: str, moe: str, ep: str, layout: Layout) -> None:
     found = deployment_of(row(tp_size=tp, attention_dp_size=dp, moe_tp_size=moe, moe_ep_size=ep))
@@ -58,6 +58,19 @@ def test_missing_batches_are_refused_by_name() -> None:
         deployment_of(row(mode="disagg"))
     with pytest.raises(InputError, match="batch_size"):
         deployment_of(row(batch_size=16, silicon_data_source="source_file=/x/a.csv; silicon_concurrency=64"))
+
+
+def test_pools_that_are_summed_are_refused() -> None:
+    with pytest.raises(InputError, match="tp_size: 72 NPUs are those of pools"):
+        deployment_of(row(system="gb200", tp_size="72", moe_tp_size="72"))
+
+
+def test_prompts_wait_as_the_recipe_says() -> None:
+    apart = {"backend": "trtllm", "tp_size": "1", "attention_dp_size": "8", "moe_tp_size": "1", "moe_ep_size": "8"}
+    assert deployment_of(row(**apart)).wait_steps == 60
+    found = deployment_of(row(backend="trtllm"))
+    assert (found.wait_steps, found.wait_share) == (40, 0.8)
+    assert deployment_of(row(backend="trtllm", isl=8192)).wait_steps == 0
 
 
 def test_repeats_count_once() -> None:

@@ -12,6 +12,7 @@ from astrarium.compute.kernels.model import DeviceModel
 from astrarium.compute.kernels.predict import STREAMS, asked_of, latency_ns
 from astrarium.compute.kernels.rows import read
 from astrarium.compute.kernels.table import F64
+from astrarium.compute.kernels.uncached import CACHED
 from astrarium.vocab import Kernel
 
 __all__ = ["exact_or_fitted_ns"]
@@ -45,7 +46,9 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
         variants = model.candidates(family, precision, held, framework, asked.site)
         found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]
         measured = [row for row in found if row is not None]
-        if measured:
+        if measured and family in CACHED:
+            out[number] = max(out[number], min(measured) * times)
+        elif measured:
             out[number] = min(measured) * times
             if family == "experts":
                 out[number] *= at_random(np.array([shape]).T, precision, model.machine)[0]

@@ -15,6 +15,7 @@ from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
 from astrarium.compute.kernels.rows import FEW
 from astrarium.compute.kernels.table import F64
+from astrarium.compute.kernels.uncached import CACHED, uncached_ns
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
@@ -193,7 +194,7 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         at = np.array([number for number, _ in members])
         shape = np.array([asked.shape for _, asked in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([asked.times for _, asked in members])
-        times = _rising_ns if family == "experts" else DeviceModel.fastest_ns
+        times = _rising_ns if family == "experts" else _uncached_ns if family in CACHED else DeviceModel.fastest_ns
         out[at] = times(model, family, precision, shape, variants, clock) * repeats
         if family == "experts":
             out[at] *= at_random(shape, precision, model.machine)
@@ -201,6 +202,15 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         if (more := extra_bytes(kernel)) > 0:
             out[number] += more / model.machine.bandwidth
     return out
+
+
+def _uncached_ns(model: DeviceModel, family: str, precision: str, shape: F64, variants: Sequence[str],
+                 clock: float) -> F64:
+    """`fastest_ns` of decoding whose keys and values are in no cache."""
+    def times(points: F64) -> F64:
+        return model.fastest_ns(family, precision, points, variants, clock)
+
+    return uncached_ns(family, shape, times(shape), times)
 
 
 def _rising_ns(model: DeviceModel, family: str, precision: str, shape: F64, variants: Sequence[str],

@@ -1,5 +1,9 @@
-"""Data-parallel ranks that share experts: each has sequences of its own, and a step of all takes as long as that of the
-busiest rank, for which the others wait at every layer's experts."""
+"""Data-parallel ranks that share experts: each has sequences of its own, and the others wait for the busiest one at
+every layer's experts.
+
+In a step with prompts no rank is padded: experts get the tokens that all ranks have (SGLang's DpPaddingMode.SUM_LEN,
+all_rank_num_tokens of TensorRT-LLM, vLLM outside of CUDA graphs). In a graph all ranks have as many as the busiest one.
+"""
 
 from __future__ import annotations
 
@@ -51,4 +55,8 @@ def _busiest(shape: Shape, ranks: int) -> Shape:
         heapq.heapreplace(queue, (tokens + prompt[0], rank))
     count = whole + (more > 0)
     context = -(-shape.context * count // shape.count) if count else 0
-    return Shape(count, context, tuple(given[max(queue)[1]]), -(-shape.padding // ranks))
+    busy, padding = tuple(given[max(queue)[1]]), -(-shape.padding // ranks)
+    if padding or not busy:
+        return Shape(count, context, busy, padding)
+    tokens = shape.count + sum(prompt[0] for prompt in shape.prompts)
+    return Shape(count, context, busy, mean=-(-tokens // ranks))

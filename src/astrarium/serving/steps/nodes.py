@@ -12,7 +12,9 @@ from astrarium.workload.graph.packed import Packed
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.pieces import Piece, Step
 
-__all__ = ["InseparableError", "Node", "launches_of", "nodes_of", "sized_nodes"]
+__all__ = ["InseparableError", "Node", "launches_of", "nodes_of", "of_all_ranks", "sized_nodes"]
+
+SHARED = frozenset({"ep", "mdp"})       # axes over which ranks of dp share experts
 
 
 class InseparableError(AstrariumError):
@@ -55,6 +57,11 @@ def sized_nodes(replica: Replica, packed: Packed) -> tuple[list[Node], Mapping[s
         _check(piece)
         found += [Node(step, times) for step in piece.steps]
     return found, sizes
+
+
+def of_all_ranks(step: Step) -> bool:
+    """Whether the tokens of all ranks of dp make the size of a step: products of experts, and exchanges over dp."""
+    return bool(SHARED & set(step.axes)) or (step.kernel is not None and step.kernel.kind == "grouped_gemm")
 
 
 def _check(piece: Piece) -> None:

@@ -15,7 +15,7 @@ from astrarium.serving.steps.exact import Times
 from astrarium.serving.steps.features import decode_features, edge_of, line, prompt_features, windows_of
 from astrarium.serving.steps.formulas import F64, Formula, kernels_of
 from astrarium.serving.steps.grids import MOST, Plane, Row, past_nodes, prompt_nodes
-from astrarium.serving.steps.nodes import InseparableError, Node
+from astrarium.serving.steps.nodes import InseparableError, Node, of_all_ranks
 from astrarium.serving.steps.split import Formulas, Sort, split_of
 from astrarium.vocab import Kernel, NodeKind
 from astrarium.workload.inference.chain import Exchange
@@ -107,7 +107,7 @@ class Tables:
             sort = self._sort((True, tokens != heads, False, False, False, False))
         else:
             raise InseparableError("sequences of one token and nothing else")
-        total = sort.tokens(tokens) + sort.heads(heads)
+        total = sort.tokens(tokens) + sort.experts(tokens if shape.mean is None else shape.mean) + sort.heads(heads)
         if count:
             total += sort.row(count, padding)(context / count)
         for size, past, number, own in parts:
@@ -119,7 +119,7 @@ class Tables:
         heads = count * self._new
         sort = self._sort((True, padding > 0, False, False, False, False))
         found = sort.row(count, padding).along(context / count, steps)
-        found += sort.tokens(heads + padding) + sort.heads(heads)
+        found += sort.tokens(heads + padding) + sort.experts(heads + padding) + sort.heads(heads)
         return np.rint(found).astype(np.int64)
 
     def _sort(self, key: tuple[bool, ...]) -> _Sort:
@@ -137,8 +137,12 @@ class Tables:
 
     def _new_sort(self, sort: Sort) -> _Sort:
         split = split_of(self._times.replica, sort)
-        tokens = self._shared(split.tokens, lambda each: _Tokens(self._times, each, split.curved))
-        return _Sort(tokens, self._shared(split.heads, lambda each: _Tokens(self._times, each, line)),
+        apart = self._times.replica.mesh.size(("dp",)) > 1
+        tokens, experts = (
+            self._shared(Formulas(tuple(each for each in split.tokens.nodes
+                                        if (apart and of_all_ranks(each[0].step)) == chosen), split.tokens.points),
+                         lambda each: _Tokens(self._times, each, split.curved)) for chosen in (False, True))
+        return _Sort(tokens, experts, self._shared(split.heads, lambda each: _Tokens(self._times, each, line)),
                      self._shared(split.decode, lambda each: self._rows(each, sort.new or 1, tokens)),
                      self._shared(split.prompts, lambda each: self._planes(each, tokens)))
 
@@ -195,9 +199,10 @@ class _Planes:
 
 
 class _Sort(NamedTuple):
-    """The tables of steps of one sort."""
+    """The tables of steps of one sort. `experts`: of nodes whose size the tokens of all ranks of dp make."""
 
     tokens: _Tokens
+    experts: _Tokens
     heads: _Tokens
     row: _Rows
     plane: _Planes

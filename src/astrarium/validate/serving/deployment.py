@@ -51,6 +51,7 @@ class Deployment(Struct, frozen=True):
     `formats` of the workload section.
     `prefill`: the layout and number of engines that prefill where the phases are apart, `engines` those that decode.
     `tokens` and `batch`: most of a step (None: the stack's default). `poll`: steps between looks for new requests.
+    `wait_steps`, `wait_share`: see Policy.
     `share` of memory that the engine fills. `client`: ms that the source's client adds to a first token. `assumed`:
     what the source leaves open, and what was taken; `stated`: nothing of that changes times by much.
     """
@@ -70,6 +71,8 @@ class Deployment(Struct, frozen=True):
     tokens: int | None = None
     batch: int | None = None
     poll: int = 1
+    wait_steps: int = 0
+    wait_share: float = 1.0
     rates: tuple[float, ...] = ()
     prefix: int = 0
     groups: int = 1

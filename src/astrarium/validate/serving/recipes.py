@@ -25,13 +25,19 @@ def recipe_of(model: str, stack: str, system: str, precision: str) -> Recipe:
     return NONE
 
 
-def launched(recipe: Recipe, users: int, prompt: int) -> dict[str, Any]:
-    """Fields of a deployment that a recipe sets for so many requests in flight and prompts of so many tokens."""
+def launched(recipe: Recipe, users: int, lengths: tuple[int, int], dp: int = 1) -> dict[str, Any]:
+    """Fields of a deployment that a recipe sets for so many requests in flight, prompts and answers of at most so many
+    tokens, and ranks of attention-DP."""
     found: dict[str, Any] = {}
     if "tokens" in recipe:
-        found["tokens"] = 2 * prompt if recipe["tokens"] == "2 prompts" else recipe["tokens"]
+        found["tokens"] = 2 * lengths[0] if recipe["tokens"] == "2 prompts" else recipe["tokens"]
     if "batch" in recipe:
         found["batch"] = users if recipe["batch"] == "users" else recipe["batch"]
     if poll := recipe.get("poll"):
         found["poll"] = poll["many"] if users >= poll["from"] else poll["few"]
+    wait = recipe.get("wait")
+    if dp > 1:
+        found["wait_steps"] = recipe.get("dp_wait", 0)
+    elif wait and users >= wait["from"] and lengths == (wait["prompt"], wait["output"]):
+        found |= {"wait_steps": wait["steps"], "wait_share": wait["share"]}
     return found

@@ -95,7 +95,7 @@ def deployment_of(row: Row) -> Deployment:
         assumed.append("multi-token prediction: none, as rows of this model do not say")
         named["stated"] = False
     named["client"] = CLIENT[STACKS[backend]]
-    named |= launched(recipe, users, row.count("isl") or 1)
+    named |= launched(recipe, users, (row.count("isl") or 1, row.count("osl") or 1), layout.dp)
     return Deployment(**named, layout=layout, concurrency=users, engines=engines,       # type: ignore[arg-type]
                       assumed=tuple(assumed))
 
@@ -166,6 +166,9 @@ def _layout(row: Row, side: str, model: str, assumed: list[str]) -> Layout:
         assumed.append(f"attention_dp {dp} with moe_tp {dp} is " + (f"ep {dp}" if wide else f"tp {dp}"))
         return Layout(1, dp, pp, dp) if wide else Layout(dp, 1, pp)
     if dp == 1 and tp & (tp - 1):
+        if not side:
+            raise InputError("tp_size", f"{tp} NPUs are those of pools that prefill and decode together (no engine of "
+                             "InferenceX has so many)", expected="the layout of an engine, and of each pool")
         assumed.append(f"tp {tp} is attention-DP over {tp} NPUs")
         return Layout(1, tp, pp, tp)
     if product == 1:
