@@ -21,6 +21,7 @@ from astrarium.compute.kernels import DeviceModel, Machine, from_sheet, latency_
 from astrarium.compute.kernels.correction import Correction, corrected_by
 from astrarium.compute.kernels.predict import STREAMS, no_rates, normalised
 from astrarium.compute.timings import Timing
+from astrarium.engine.plugins.kernels import tabled
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
@@ -61,14 +62,14 @@ def _correction(plain: DeviceModel, name: str, shape: F64, ns: F64) -> Correctio
 def calibrated(base: str | Machine, timings: Sequence[Timing]) -> Calibration:
     """A calibration by timings."""
     plain = load(base) if isinstance(base, str) else from_sheet(base)
-    groups: dict[str, list[tuple[tuple[float, ...], float]]] = defaultdict(list)
+    groups: dict[str, list[tuple[F64, float]]] = defaultdict(list)
     streams = []
     for kernel, ns in timings:
         if kernel.kind in STREAMS:
             streams.append(ns / latency_ns(plain, [kernel])[0])
         else:
-            asked = normalised(kernel)
-            groups[f"{asked.family}/{asked.precision}"].append((asked.shape, ns / asked.times))
+            asked, = normalised(tabled((kernel,)).parts)
+            groups[f"{asked.family}/{asked.precision}"].append((asked.shape[:, 0], ns / asked.times[0]))
     rows = {name: (np.array([shape for shape, _ in found]).T, np.array([ns for _, ns in found]))
             for name, found in sorted(groups.items())}
     return Calibration(base, MappingProxyType(rows), float(np.median(streams)) if streams else 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from astrarium.config import Config, Knob
 
 if TYPE_CHECKING:
-    from astrarium.vocab import Kernel
+    from astrarium.engine.plugins.kernels import KernelTable
 
 __all__ = ["InSitu", "factors_of"]
 
@@ -32,11 +31,14 @@ class InSitu(Config, frozen=True, kw_only=True):
     vector: Annotated[float, Knob("Everything bound by memory.", gt=0)] = 1.0
 
 
-def factors_of(kernels: Sequence[Kernel], settings: InSitu) -> F64:
+def factors_of(kernels: KernelTable, settings: InSitu) -> F64:
     """The factor of each kernel's class."""
-    return np.array([getattr(settings, _class(each)) for each in kernels], np.float64)
+    found = np.empty(len(kernels))
+    for part in kernels.parts:
+        found[part.place] = getattr(settings, _class(part.kind, part.precision))
+    return found
 
 
-def _class(kernel: Kernel) -> str:
-    found = CLASS.get(kernel.kind, "vector")
-    return "gemm_narrow" if found == "gemm" and kernel.precision in NARROW else found
+def _class(kind: str, precision: str) -> str:
+    found = CLASS.get(kind, "vector")
+    return "gemm_narrow" if found == "gemm" and precision in NARROW else found

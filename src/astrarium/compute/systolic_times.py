@@ -129,8 +129,7 @@ def _matrix_ns(chip: Chip, kernels: Sequence[Kernel], rate: Sequence[float], ban
     found = product_cycles(chip.arrays, batch, m, n, k, Words(widths), bandwidth / rates) / rates
     whole = np.array([2.0 * np.prod(each, dtype=np.float64) for each in shapes])
     flops = np.array([kernel.flops for kernel in kernels])
-    more = np.array([max(0.0, extra_bytes(kernel)) for kernel in kernels])
-    times: F64 = found * flops / whole + more / bandwidth
+    times: F64 = found * flops / whole + extra_bytes(kernels) / bandwidth
     return times
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from astrarium.compute.config import Compute, near
 from astrarium.compute.in_situ import InSitu, factors_of
 from astrarium.compute.replay import replayed
 from astrarium.config import Knob, default
+from astrarium.engine.plugins.kernels import tabled
 from astrarium.errors import InputError
 from astrarium.units import OptionalTime, Time
 
@@ -28,7 +30,7 @@ __all__ = ["Predicted", "Work", "durations", "split", "with_operators"]
 Bool = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-Predict = Callable[["tuple[Kernel, ...]"], F64]
+Predict = Callable[["Sequence[Kernel]"], F64]
 
 
 class Predicted(Compute, frozen=True, kw_only=True):
@@ -60,8 +62,7 @@ def split(nodes: ComputeNodes, skipped: Bool) -> Work:
     """The nodes by what times them. `skipped` [kernels]: those that nothing predicts."""
     number = np.full(len(nodes), -1) if nodes.kernel is None else np.asarray(nodes.kernel, np.int64)
     number = np.where(np.append(skipped, False)[number], -1, number)
-    is_host_kernel = np.array([kernel.kind == "host" for kernel in nodes.kernels] + [False])
-    host = nodes.host | is_host_kernel[number]
+    host = nodes.host | np.append(tabled(nodes.kernels).column("kind") == "host", False)[number]
     known = np.flatnonzero(~host & (number >= 0))
     return Work(np.flatnonzero(host), known, number[known], np.flatnonzero(~host & (number < 0)))
 
@@ -74,12 +75,11 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     skipped = _without_rates(nodes, model) if keeps else np.zeros(len(nodes.kernels), np.bool_)
     work, ns = split(nodes, skipped), np.zeros(len(nodes))
     # Every kernel, used by this class of ranks or not: other classes have the same tuple, and the cache answers.
-    timed = np.array([kernel.kind != "host" for kernel in nodes.kernels], np.bool_) & ~skipped
-    kernels = tuple(kernel for kernel, known in zip(nodes.kernels, timed, strict=True) if known)
-    launches = np.array([max(1, kernel.launches) for kernel in kernels], np.float64)
-    factors = factors_of(kernels, setting.in_situ)
-    each = np.zeros(len(nodes.kernels))
-    each[timed] = predict(kernels) * factors + launches * float(setting.launch_gap)
+    table = tabled(nodes.kernels)
+    timed = (table.column("kind") != "host") & ~skipped
+    kernels = nodes.kernels if timed.all() else tuple(itertools.compress(nodes.kernels, timed.tolist()))
+    each, gaps = np.zeros(len(table)), np.maximum(1, table.column("launches")) * float(setting.launch_gap)
+    each[timed] = predict(kernels) * factors_of(table, setting.in_situ)[timed] + gaps[timed]
     ns[work.known] = each[work.number]
     if not keeps:
         ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from astrarium.compute import kernels
+from astrarium.engine.plugins.kernels import tabled
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
@@ -83,6 +84,21 @@ def test_order_does_not_matter():
     some = [product(m=1000 + 7 * i) if i % 3 else attention(queries=128 * (i + 1)) for i in range(40)]
     forth, back = kernels.latency_ns(H100, some), kernels.latency_ns(H100, some[::-1])
     assert np.allclose(forth, back[::-1])
+
+
+def test_kernels_as_columns_take_the_time_of_each_alone() -> None:
+    """One object a kernel is the oracle; parts of a table hold kernels of several classes."""
+    some = [product(), product(batch=32, m=7, n=128, k=512), product(8, 64, kind="grouped_gemm"),
+            made("normalisation", bytes=2**20, launches=3), attention(), attention(queries=1, work=1.0),
+            attention("attention_backward", times=2.5), made("mla", (4, 128, 1, 1, 900, 576, 512), flops=1e9),
+            made("mla", (4, 16, 1, 40, 900, 576, 512), 0.5, flops=1e9), product(times=2),
+            made("attention", (2, 8, 1, 64, 900, 128, 0), 0.5, flops=1e8),
+            made("attention", (2, 8, 8, 64, 900, 192, 128), 0.5, flops=1e8)]
+    table = tabled(some)
+    assert list(table) == some
+    assert table[3] == some[3]
+    alone = [float(kernels.latency_ns(H100, [each], "fastest")[0]) for each in some]
+    assert kernels.latency_ns(H100, table, "fastest").tolist() == alone
 
 
 def test_more_rows_of_experts_never_take_less_time():

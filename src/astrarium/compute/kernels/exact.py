@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.model import DeviceModel
 from astrarium.compute.kernels.predict import STREAMS, asked_of, latency_ns
 from astrarium.compute.kernels.rows import read
 from astrarium.compute.kernels.table import F64
 from astrarium.compute.kernels.uncached import CACHED
+from astrarium.engine.plugins.kernels import tabled
 from astrarium.vocab import Kernel
 
 __all__ = ["exact_or_fitted_ns"]
@@ -38,18 +37,17 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
                        clock: float = 1.0) -> F64:
     """`latency_ns`, but kernels whose shape was measured take the row's time. A clock other than 1 is of no row."""
     out = latency_ns(model, kernels, framework, clock)
-    for number, kernel in enumerate(kernels if clock == 1 else ()):
-        if kernel.kind in STREAMS or (kernel.kind == "grouped_gemm" and len(kernel.shape) == PRODUCT):
-            continue        # rows of experts are of whole layers
-        asked = asked_of(model, kernel)
-        family, precision, held, shape, times = asked
-        variants = model.candidates(family, precision, held, framework, asked.site)
-        found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]
-        measured = [row for row in found if row is not None]
-        if measured and family in CACHED:
-            out[number] = max(out[number], min(measured) * times)
-        elif measured:
-            out[number] = min(measured) * times
-            if family == "experts":
-                out[number] *= at_random(np.array([shape]).T, precision, model.machine)[0]
+    parts = [part for part in tabled(kernels).parts if part.kind not in STREAMS and not (
+        part.kind == "grouped_gemm" and len(part.shape) == PRODUCT)]    # rows of experts are of whole layers
+    for family, precision, held, place, shapes, times, site in asked_of(model, parts if clock == 1 else ()):
+        variants = model.candidates(family, precision, held, framework, site)
+        for number, shape, repeats in zip(place.tolist(), shapes.T, times.tolist(), strict=True):
+            found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]
+            measured = [row for row in found if row is not None]
+            if measured and family in CACHED:
+                out[number] = max(out[number], min(measured) * repeats)
+            elif measured:
+                out[number] = min(measured) * repeats
+                if family == "experts":
+                    out[number] *= at_random(shape[:, None], precision, model.machine)[0]
     return out

@@ -44,7 +44,9 @@ def at_random(shape: F64, precision: str, machine: Machine) -> F64:
     approximation).
     """
     groups, m, _, _, _, share, skew = shape
-    hit, apart = _chosen(m / groups), np.array([NormalDist().inv_cdf((each - 0.375) / (each + 0.25)) for each in share])
+    ranks, which = np.unique(share, return_inverse=True)
+    hit = _chosen(m / groups)
+    apart = np.array([NormalDist().inv_cdf((each - 0.375) / (each + 0.25)) for each in ranks])[which]
     busy = np.minimum(groups * hit + apart * np.sqrt(groups * hit * (1 - hit)), groups)
     rows = m + apart * np.sqrt(m * (1 - 1 / share))
 

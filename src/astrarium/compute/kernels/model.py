@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -91,6 +92,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
                              expected="one of " + ", ".join((FASTEST, *known)),
                              did_you_mean=nearest(framework, known))
 
+    @functools.lru_cache(maxsize=1024)      # noqa: B019
     def candidates(self, family: str, precision: str, held: str = "", framework: str | None = None,
                    site: Site | None = None) -> tuple[str, ...]:
         """The variants of which the fastest answers for kernels of a class.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.compute.kernels.backward import slowdown
 from astrarium.compute.kernels.experts import at_random
@@ -16,12 +16,14 @@ from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
 from astrarium.compute.kernels.rows import FEW
 from astrarium.compute.kernels.table import F64
 from astrarium.compute.kernels.uncached import CACHED, uncached_ns
+from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
 __all__ = ["KINDS", "STREAMS", "Asked", "asked_of", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised",
            "stream_ns"]
 
+I64 = npt.NDArray[np.int64]
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little; a scan with a shape has rows of its own on devices that measured it."""
 LEAST_HEADS = 64.0
@@ -29,6 +31,7 @@ LEAST_HEADS = 64.0
 SCANS = "bf16"
 """Operands of the rows of scans, whose states are in fp32."""
 ABSORBED = 512      # rank of latent keys and values: the longest side of absorbed matrices
+ROWS = 40           # octaves of rows of a layer of experts
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
 
 
@@ -43,81 +46,138 @@ def stream_ns(machine: Machine, moved: F64) -> F64:
     return beyond
 
 
-def _streams(model: DeviceModel, kernel: Kernel) -> bool:
-    """Whether a kernel takes the time of its bytes."""
-    return kernel.kind in STREAMS and not (kernel.shape and kernel.kind == "scan" and f"delta/{SCANS}" in model.parts)
+def _streams(model: DeviceModel, part: Columns) -> bool:
+    """Whether kernels take the time of their bytes."""
+    return part.kind in STREAMS and not (len(part.shape) and part.kind == "scan" and f"delta/{SCANS}" in model.parts)
 
 
 class Asked(NamedTuple):
-    """What a kernel asks of a device's model: the part `family`/`precision`, for weights or a cache that memory holds
-    in the format `held` (see Kernel); it takes the time of `shape` so many `times`."""
+    """What kernels ask of a device's model: the part `family`/`precision`, for weights or a cache that memory holds in
+    the format `held` (see Kernel); the kernel at `place` [n] takes the time of `shape` [columns, n] so many `times`
+    [n]. `site`: the model whose kernels they are, as far as rows tell models apart (see model.Part)."""
 
     family: str
     precision: str
     held: str
-    shape: tuple[float, ...]
-    times: float
+    place: I64
+    shape: F64
+    times: F64
+    site: Site | None = None
 
-    @property
-    def site(self) -> Site | None:
-        """The model whose kernel it is, as far as rows tell models apart (see model.Part)."""
+    def where(self, chosen: npt.NDArray[Any]) -> Asked:
+        """Those of a mask."""
+        if chosen.all():
+            return self
+        return self._replace(place=self.place[chosen], shape=self.shape[:, chosen], times=self.times[chosen])
+
+    def by_site(self) -> Iterator[Asked]:
+        """Those of each model apart."""
         if self.family in ("attention", "decode"):
-            return round(self.shape[5]), round(self.shape[6])
-        whole = self.family == "experts" and self.shape[4] > 0
-        return (round(self.shape[0] * self.shape[5]), round(self.shape[3])) if whole else None
+            sites = np.rint(self.shape[5:7])
+        elif self.family == "experts":
+            sites = np.rint(np.stack([self.shape[0] * self.shape[5], self.shape[3]])) * (self.shape[4] > 0)
+        else:
+            sites = np.zeros((2, 0))
+        if not sites.size or (sites == sites[:, :1]).all():
+            yield self._replace(site=_site(sites[:, 0])) if sites.size else self
+            return
+        for each in np.unique(sites, axis=1).T:
+            yield self.where((sites == each[:, None]).all(axis=0))._replace(site=_site(each))
 
 
-def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
-    """(family, shape columns, flops of one launch of that shape)."""
-    wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(kernel.kind, (7,))
-    if len(kernel.shape) not in wanted or min(kernel.shape[:6]) < 1 or min(kernel.shape) < (kernel.kind == "gemm"):
-        raise InputError("kernel.shape", f"{kernel.shape} does not describe a kernel of kind {kernel.kind}",
+def _site(numbers: F64) -> Site | None:
+    return (int(numbers[0]), int(numbers[1])) if numbers.any() else None
+
+
+def _product(part: Columns) -> Asked:
+    """What products with weights ask."""
+    shape, precision = part.shape.astype(np.float64), _weight_only(part)
+    if part.kind == "gemm":
+        return Asked("gemm", precision, part.held, part.place, shape, part.flops / (2.0 * np.prod(shape, axis=0)))
+    if len(shape) == 4:
+        rest = np.tile(np.array([[0.0], [1.0], [0.0]]), shape.shape[1])
+    else:
+        rest = np.stack([shape[4], shape[5], shape[6] / 100])
+    whole = np.concatenate([shape[:4], rest])
+    _, m, n, k, second, _, _ = whole
+    return Asked("experts", precision, part.held, part.place, whole, part.flops / (2.0 * m * k * (n + second)))
+
+
+def _attention(part: Columns) -> Iterator[Asked]:
+    """What attention asks, and a multi-token query of latent attention, in which each query has keys of its own and the
+    kernel computes 64 heads at least (sparse)."""
+    batch, heads, kv_heads, queries, keys, long, value = part.shape.astype(np.float64)
+    times = part.flops / (2.0 * batch * heads * queries * keys * (long + value) * part.work)
+    if part.kind == "attention_backward":
+        times = times * slowdown(queries)
+    cache = np.full(len(times), BYTES.get(part.held or part.precision, BYTES["bf16"]))
+    whole = np.stack([batch, heads, kv_heads, queries, keys, long, value, part.work, cache])
+    narrow = BYTES.get(part.precision, 2.0) < BYTES["bf16"]
+    scores, many = value == 0, queries > FEW
+    if part.kind == "mla":
+        masks = {"indexer": scores, "sparse": ~scores & many, "mla": ~scores & ~many}
+    else:
+        masks = {"indexer": scores, "decode": ~scores & (queries == 1), "attention": ~scores & (queries != 1)}
+    for family, mask in masks.items():
+        if not mask.any():
+            continue
+        precision, held = part.precision, part.held
+        if family in ("indexer", "sparse"):
+            precision, held = "bf16", ""
+        elif family != "attention" and narrow:
+            precision, held = "bf16", part.held or part.precision
+        found = Asked(family, precision, held, part.place, whole, times).where(mask)
+        if family == "sparse":
+            _, heads, _, _, keys, _, _, work, _ = found.shape
+            found = found._replace(shape=np.stack([
+                found.shape[0], np.maximum(heads, LEAST_HEADS), *found.shape[2:4], np.maximum(1.0, keys * work),
+                *found.shape[5:7], np.ones(len(work)), found.shape[8]]))
+        yield found
+
+
+def extra_bytes(kernels: Sequence[Kernel]) -> F64:
+    """Bytes [kernels] that products move beyond their operands and results of 16 bits: a gradient in fp32, or what is
+    there already and is read to be added to."""
+    found = np.zeros(len(kernels))
+    for part in tabled(kernels).parts:
+        if part.kind not in ("gemm", "grouped_gemm") or part.held or len(part.shape) > 4:
+            continue        # rows of narrower weights, and of whole layers of experts, have all of it
+        batch, m, n, k = part.shape
+        rows = m if part.kind == "grouped_gemm" else batch * m
+        moved = BYTES.get(part.precision, 2.0) * (rows * k + batch * k * n) + 2.0 * (rows * n)
+        found[part.place] = np.maximum(0.0, part.bytes - moved * np.maximum(1, part.launches))
+    return found
+
+
+def normalised(parts: Iterable[Columns]) -> Iterator[Asked]:
+    """What kernels with a shape ask of a model. Decoding is measured with queries of 16 bits, whatever the cache's
+    format: narrower queries take those rows. Raises InputError for shapes that are none of the kind."""
+    for part in parts:
+        _check(part)
+        if part.kind == "scan":
+            yield Asked("delta", SCANS, "", part.place, part.shape.astype(np.float64),
+                        np.maximum(1, part.launches).astype(np.float64))
+        elif part.kind in ("gemm", "grouped_gemm"):
+            yield _product(part)
+        else:
+            yield from _attention(part)
+
+
+def _check(part: Columns) -> None:
+    if part.kind not in KINDS:
+        raise InputError("kernel.kind", f"{part.kind[:60]!r} has no predicted time",
+                         expected="one of " + ", ".join(KINDS), did_you_mean=nearest(part.kind, KINDS))
+    if part.kind == "scan":
+        return
+    wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(part.kind, (7,))
+    least = np.where(np.arange(len(part.shape)) < 6, 1, 0)
+    wrong = (part.shape < least[:, None]).any(axis=0) | (len(part.shape) not in wanted)
+    for row in np.flatnonzero(wrong)[:1].tolist():
+        raise InputError("kernel.shape", f"{part.kernel(row).shape} does not describe a kernel of kind {part.kind}",
                          expected=" or ".join(map(str, wanted)) + " positive numbers")
-    if kernel.kind == "gemm":
-        return "gemm", tuple(map(float, kernel.shape)), 2.0 * float(np.prod(kernel.shape, dtype=float))
-    if kernel.kind == "grouped_gemm":
-        groups, m, n, k, second, share, skew = kernel.shape if len(kernel.shape) == 7 else (*kernel.shape, 0, 1, 0)
-        return "experts", (groups, m, n, k, second, share, skew / 100), 2.0 * m * k * (n + second)
-    batch, heads, kv_heads, queries, keys, long, value = map(float, kernel.shape)
-    flops, work = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work, kernel.work
-    family = "indexer" if not value else "mla" if kernel.kind == "mla" else "decode" if queries == 1 else "attention"
-    if family == "mla" and queries > FEW:       # each query has keys of its own; the kernel computes 64 heads at least
-        family, heads, keys, work = "sparse", max(heads, LEAST_HEADS), max(1.0, keys * work), 1.0
-    cache = BYTES.get(kernel.held or kernel.precision, BYTES["bf16"])
-    return family, (batch, heads, kv_heads, queries, keys, long, value, work, cache), flops
 
 
-def extra_bytes(kernel: Kernel) -> float:
-    """Bytes that a product moves beyond its operands and a result of 16 bits: a gradient in fp32, or what is there
-    already and is read to be added to."""
-    if kernel.kind not in ("gemm", "grouped_gemm") or kernel.held or len(kernel.shape) > 4:
-        return 0.0      # rows of narrower weights, and of whole layers of experts, have all of it
-    batch, m, n, k = kernel.shape
-    left, right, out = (m * k, batch * k * n, m * n) if kernel.kind == "grouped_gemm" else (
-        batch * m * k, batch * k * n, batch * m * n)
-    launches = max(1, kernel.launches)
-    return float(kernel.bytes) - (BYTES.get(kernel.precision, 2.0) * (left + right) + 2.0 * out) * launches
-
-
-def normalised(kernel: Kernel) -> Asked:
-    """What a kernel with a shape asks of a model. Decoding is measured with queries of 16 bits, whatever the cache's
-    format: narrower queries take those rows."""
-    if kernel.kind == "scan":
-        return Asked("delta", SCANS, "", tuple(map(float, kernel.shape)), float(max(1, kernel.launches)))
-    family, shape, flops = _product(kernel)
-    times = kernel.flops / flops
-    if kernel.kind == "attention_backward":
-        times *= _slowdown(kernel)
-    if family in ("gemm", "experts"):
-        return Asked(family, _weight_only(kernel), kernel.held, shape, times)
-    if family in ("indexer", "sparse"):
-        return Asked(family, "bf16", "", shape, times)
-    if family != "attention" and BYTES.get(kernel.precision, 2.0) < BYTES["bf16"]:
-        return Asked(family, "bf16", kernel.held or kernel.precision, shape, times)
-    return Asked(family, kernel.precision, kernel.held, shape, times)
-
-
-def _weight_only(kernel: Kernel) -> str:
+def _weight_only(kernel: Columns) -> str:
     """The name of the rows of a product: its precision, or that of kernels with narrower weights. Raises InputError."""
     computed, held = kernel.precision, kernel.held
     name = computed if held in ("", computed) else WEIGHT_ONLY.get((computed, held))
@@ -128,36 +188,43 @@ def _weight_only(kernel: Kernel) -> str:
     return name
 
 
-def _slowdown(kernel: Kernel) -> float:
-    return float(slowdown(np.array([float(kernel.shape[3])]))[0])
+def asked_of(model: DeviceModel, parts: Iterable[Columns]) -> Iterator[Asked]:
+    """`normalised`, by the classes that the device has rows of, and by models: sparse attention as latent decoding, an
+    indexer's scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has
+    rows. Absorbed products (one of each head) and prompts of latent attention have classes of their own where rows
+    exist."""
+    for asked in normalised(parts):
+        for each in _measured(model, asked):
+            yield from each.by_site()
 
 
-def asked_of(model: DeviceModel, kernel: Kernel) -> Asked:
-    """`normalised`, by the classes that the device has rows of: sparse attention as latent decoding, an indexer's
-    scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has rows.
-    Absorbed products (one of each head) and prompts of latent attention have classes of their own where rows exist."""
-    asked = normalised(kernel)
-    own = ""
-    if asked.family == "gemm" and asked.shape[0] > 1 and max(asked.shape[2:]) <= ABSORBED:
-        own = "bmm"
-    elif asked.family == "attention" and asked.shape[5] != asked.shape[6]:
-        own = "latent"
-    if own and f"{own}/{asked.precision}" in model.parts:
-        return asked._replace(family=own)
-    single = asked.family == "indexer" and asked.shape[3] == 1
-    if asked.family not in ("sparse", "indexer") or (f"{asked.family}/bf16" in model.parts and not single):
-        return asked
-    if asked.family == "sparse":
-        return asked._replace(family="mla")
-    shape = (*asked.shape[:6], 1.0, *asked.shape[7:])
-    return asked._replace(family="decode" if single else "attention", shape=shape)
+def _measured(model: DeviceModel, asked: Asked) -> Iterator[Asked]:
+    shape, masks = asked.shape, {asked.family: np.ones(len(asked.place), np.bool_)}
+
+    def apart(family: str, chosen: npt.NDArray[np.bool_]) -> None:
+        masks[asked.family], masks[family] = masks[asked.family] & ~chosen, chosen
+
+    if asked.family == "gemm" and f"bmm/{asked.precision}" in model.parts:
+        apart("bmm", (shape[0] > 1) & (shape[2:].max(axis=0) <= ABSORBED))
+    elif asked.family == "attention" and f"latent/{asked.precision}" in model.parts:
+        apart("latent", shape[5] != shape[6])
+    elif asked.family == "sparse" and "sparse/bf16" not in model.parts:
+        asked = asked._replace(family="mla")
+        masks = {"mla": masks["sparse"]}
+    elif asked.family == "indexer":
+        single, rows = shape[3] == 1, "indexer/bf16" in model.parts
+        masks = {"decode": single, "indexer" if rows else "attention": ~single}
+        asked = asked._replace(shape=np.concatenate([shape[:6], np.where(single | (not rows), 1.0, shape[6:7]),
+                                                     shape[7:]]))
+    for family, mask in masks.items():
+        if mask.any():
+            yield asked.where(mask)._replace(family=family)
 
 
 def no_rates(model: DeviceModel, kernel: Kernel) -> str:
     """Why a device cannot predict a kernel: it has neither rows nor a peak at its precision; else ""."""
     try:
-        if not _streams(model, kernel):
-            asked = asked_of(model, kernel)
+        for asked in asked_of(model, [part for part in tabled((kernel,)).parts if not _streams(model, part)]):
             model.machine.peak(asked.precision)
             model.candidates(*asked[:3])
     except InputError:
@@ -174,34 +241,22 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     random, or by the power law of the shape; the backward pass of attention follows `backward.slowdown`. Other kinds
     move their bytes.
     """
-    out = np.empty(len(kernels))
-    streams = [number for number, kernel in enumerate(kernels) if _streams(model, kernel)]
-    launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
-    moved = np.array([kernels[number].bytes for number in streams], np.float64)
-    out[streams] = launches * stream_ns(model.machine, moved / launches)
-    groups: dict[tuple[str, str, str, Site | None], list[tuple[int, Asked]]] = defaultdict(list)
-    for number, kernel in enumerate(kernels):
-        if _streams(model, kernel):
-            continue
-        if kernel.kind in KINDS:
-            asked = asked_of(model, kernel)
-            groups[asked.family, asked.precision, asked.held, asked.site].append((number, asked))
+    table, rest = tabled(kernels), list[Columns]()
+    out = np.empty(len(table))
+    for part in table.parts:
+        if _streams(model, part):
+            launches = np.maximum(1, part.launches).astype(np.float64)
+            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches)
         else:
-            raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",
-                             expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
-    for (family, precision, held, site), members in groups.items():
+            rest.append(part)
+    for asked in asked_of(model, rest):
+        family, precision, held, place, shape, times, site = asked
         variants = model.candidates(family, precision, held, framework, site)
-        at = np.array([number for number, _ in members])
-        shape = np.array([asked.shape for _, asked in members]).T.reshape(len(FAMILIES[family][0]), -1)
-        repeats = np.array([asked.times for _, asked in members])
-        times = _rising_ns if family == "experts" else _uncached_ns if family in CACHED else DeviceModel.fastest_ns
-        out[at] = times(model, family, precision, shape, variants, clock) * repeats
+        predict = _rising_ns if family == "experts" else _uncached_ns if family in CACHED else DeviceModel.fastest_ns
+        out[place] = predict(model, family, precision, shape, variants, clock) * times
         if family == "experts":
-            out[at] *= at_random(shape, precision, model.machine)
-    for number, kernel in enumerate(kernels):
-        if (more := extra_bytes(kernel)) > 0:
-            out[number] += more / model.machine.bandwidth
-    return out
+            out[place] *= at_random(shape, precision, model.machine)
+    return out + extra_bytes(table) / model.machine.bandwidth
 
 
 def _uncached_ns(model: DeviceModel, family: str, precision: str, shape: F64, variants: Sequence[str],
@@ -219,20 +274,27 @@ def _rising_ns(model: DeviceModel, family: str, precision: str, shape: F64, vari
     a rank with more than its share of rows must not look faster than the others."""
     rows = FAMILIES[family][0].index("m")
     layers, which = np.unique(np.delete(shape, rows, axis=0), axis=1, return_inverse=True)
-    octaves = np.log2(shape[rows])
-    grid = np.arange(0.0, octaves.max() + 0.5, 0.5)
-    points = np.insert(np.repeat(layers, len(grid), axis=1), rows, np.tile(np.exp2(grid), layers.shape[1]), axis=0)
-    times = model.fastest_ns(family, precision, points, variants, clock).reshape(-1, len(grid))
-    rising = np.log2(np.maximum.accumulate(times, axis=1))
-    place = np.minimum(2 * octaves, max(len(grid) - 2, 0))
-    low = place.astype(np.intp)
-    high, part, line = np.minimum(low + 1, len(grid) - 1), 2 * octaves - low, which.ravel()
-    found: F64 = np.exp2(rising[line, low] * (1 - part) + rising[line, high] * part)
+    curves = np.stack([_rising(model, family, precision, tuple(variants), clock, tuple(layer.tolist()))
+                       for layer in layers.T])
+    place = np.minimum(2 * np.log2(shape[rows]), curves.shape[1] - 2)
+    low, line = place.astype(np.intp), which.ravel()
+    part = place - low
+    found: F64 = np.exp2(curves[line, low] * (1 - part) + curves[line, low + 1] * part)
     return found
 
 
+@functools.lru_cache(maxsize=256)
+def _rising(model: DeviceModel, family: str, precision: str, variants: tuple[str, ...], clock: float,
+            layer: tuple[float, ...]) -> F64:
+    """log2 of the times of a layer with 1, sqrt(2), 2, ... rows."""
+    grid = np.exp2(np.arange(0.0, ROWS, 0.5))
+    points = np.insert(np.repeat(np.array(layer)[:, None], len(grid), axis=1), FAMILIES[family][0].index("m"), grid,
+                       axis=0)
+    return np.log2(np.maximum.accumulate(model.fastest_ns(family, precision, points, variants, clock)))
+
+
 @functools.lru_cache(maxsize=64)
-def latencies(model: DeviceModel, kernels: tuple[Kernel, ...], framework: str | None, clock: float) -> F64:
+def latencies(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None, clock: float) -> F64:
     """`latency_ns` of kernels that several classes of ranks share; read-only."""
     found = latency_ns(model, kernels, framework, clock)
     found.flags.writeable = False

@@ -36,9 +36,9 @@ class Summed:
         models = (steps.replica,) if steps.draft is None else (steps.replica, steps.draft)
         self._steps = steps
         self._times = [Times(steps.design, model, steps.start, steps.kept) for model in models]
-        for model in models:
+        for times in self._times:
             for probe in PROBES:
-                nodes_of(model, probe)
+                nodes_of(times.replica, probe, times.forms)
         self._target = Tables(self._times[0], 1 if steps.draft is None else steps.guesses + 1)
         self._drafts: dict[int, Tables] = {}
         self._known: dict[Shape, int] = {}

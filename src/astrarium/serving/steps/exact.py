@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from astrarium.compute.config import Compute, replays_all
 from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
+from astrarium.engine.plugins.kernels import tabled
 from astrarium.lower.kept import Kept
 from astrarium.lower.native import placement_of
 from astrarium.lower.native_plugins import local_memory
@@ -22,6 +23,7 @@ from astrarium.serving.steps.simulated import NAMES, gaps, packed_of
 from astrarium.simulate import simulate
 from astrarium.vocab import Kernel, NodeKind
 from astrarium.workload.assemble.pool import whole_kernel
+from astrarium.workload.graph import Forms
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.chain import Exchange, chain_of
 from astrarium.workload.inference.join import joined
@@ -43,6 +45,7 @@ class Times(Struct, frozen=True, dict=True):
     replica: Replica
     start: int = 0
     kept: Kept = field(default_factory=Kept)
+    forms: Forms = field(default_factory=Forms)
 
     def __post_init__(self) -> None:
         if self.design.network.changes:
@@ -67,11 +70,11 @@ class Times(Struct, frozen=True, dict=True):
     def kernels(self, kernels: Sequence[Kernel], names: Sequence[str] | None = None) -> I64:
         """Times of kernels [kernels]."""
         number, compute, memory = self._own
-        none = np.zeros(len(kernels), np.int64)
+        table = tabled(kernels)
+        none, names = np.zeros(len(table), np.int64), names or table.column("kind").tolist()
         return durations_of(compute, ComputeNodes(
-            np.array([each.flops for each in kernels]), np.array([each.bytes for each in kernels]), none,
-            names or [each.kind for each in kernels], none.astype(np.bool_), number,
-            np.arange(len(kernels), dtype=np.int32), tuple(kernels), local_memory(memory)))
+            table.column("flops"), table.column("bytes"), none, names, none.astype(np.bool_), number,
+            np.arange(len(table), dtype=np.int32), table, local_memory(memory)))
 
     def exchanges(self, wanted: Iterable[Exchange]) -> list[int]:
         """Times of collectives, each alone on the network with its like of the replica's other groups."""
@@ -97,9 +100,9 @@ class Times(Struct, frozen=True, dict=True):
 
     def of_passes(self, passes: Sequence[Packed], mean: int | None = None) -> I64:
         """Times of passes of the model [passes]; all their kernels are timed together. `mean`: see Shape."""
-        nodes = [nodes_of(self.replica, each) for each in passes]
+        nodes = [nodes_of(self.replica, each, self.forms) for each in passes]
         if mean is not None:
-            other = nodes_of(self.replica, Packed((Sequences(1, mean, 0),)))
+            other = nodes_of(self.replica, Packed((Sequences(1, mean, 0),)), self.forms)
             shared = [node for node in other if of_all_ranks(node.step)]
             nodes = [[node for node in each if not of_all_ranks(node.step)] + shared for each in nodes]
         lasts = self.of([node for each in nodes for node in each])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of, with_layers
 
-__all__ = ["decode_features", "edge_of", "line", "prompt_features", "windows_of"]
+__all__ = ["decode_features", "edge_of", "line", "prompt_features", "token_features", "windows_of"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -34,6 +34,11 @@ def windows_of(replica: Replica) -> tuple[int | None, ...]:
 def line(tokens: I64) -> F64:
     """[points, 2] of what goes through the layers, or is sampled."""
     return np.stack([np.ones(len(tokens)), tokens], axis=1)
+
+
+def token_features(tokens: I64, curves: Sequence[F64]) -> F64:
+    """[points, features] of tokens, and of sizes that are another function of them: each alone and times the tokens."""
+    return np.concatenate([line(tokens), *(np.stack([each, each * tokens], axis=1) for each in curves)], axis=1)
 
 
 def decode_features(count: I64, context: I64, padding: I64, new: int, windows: Sequence[int | None]) -> F64:

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.vocab import Kernel, NodeKind
+from astrarium.engine.plugins.kernels import Columns
+from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.pool import SIZES
 from astrarium.workload.pieces import Step
 
-__all__ = ["CHECKS", "Formula", "formula_of", "kernels_of", "numbers_of"]
+__all__ = ["CHECKS", "Formula", "formula_of", "is_close", "kernels_of", "numbers_of"]
 
 F64 = npt.NDArray[np.float64]
 CLOSE = 1e-6
@@ -29,17 +30,17 @@ def numbers_of(step: Step) -> tuple[float, ...]:
     return (float(step.flops), float(step.bytes), *map(float, shape))
 
 
-def kernels_of(step: Step, numbers: F64) -> list[Kernel]:
-    """The kernel of a step with `numbers` [points, numbers] in the place of its own, at each point."""
+def kernels_of(step: Step, numbers: F64, first: int) -> Columns:
+    """The kernel of a step with `numbers` [points, numbers] in the place of its own, at each point; the first is number
+    `first` of a table."""
     sketch = step.kernel
     assert sketch is not None
     numbers = np.maximum(0, numbers)    # beyond what a sort of steps has, formulas mean nothing
     whole = np.rint(numbers)
-    flops, sizes = whole[:, 0].tolist(), whole[:, 1].astype(np.int64).tolist()
     whole[:, 3:3 + SIZES] = np.maximum(1, whole[:, 3:3 + SIZES])
-    shapes = whole[:, 3:].astype(np.int64).tolist()
-    return [Kernel(sketch.kind, sketch.precision, tuple(shape), work, flop, size, sketch.launches, sketch.held)
-            for shape, work, flop, size in zip(shapes, numbers[:, 2].tolist(), flops, sizes, strict=True)]
+    points = np.arange(first, first + len(numbers))
+    return Columns(sketch.kind, sketch.precision, sketch.held, points, whole[:, 3:].T.astype(np.int64), numbers[:, 2],
+                   whole[:, 0], whole[:, 1].astype(np.int64), np.full(len(points), sketch.launches))
 
 
 class Formula(Struct, frozen=True, eq=False):
@@ -52,6 +53,11 @@ class Formula(Struct, frozen=True, eq=False):
         return features @ self.weights
 
 
+def is_close(found: F64, numbers: F64) -> bool:
+    """Whether all are the numbers, up to rounding."""
+    return bool((np.abs(found - numbers) <= CLOSE * np.maximum(np.abs(numbers), 1e-9)).all())
+
+
 def formula_of(features: F64, numbers: F64, first: int | None = None) -> Formula | None:
     """The formula of numbers [points, numbers] at points with `features` [points, features], of the `first` features if
     these will do; None where no formula gives the numbers. The last CHECKS points only check it."""
@@ -59,6 +65,6 @@ def formula_of(features: F64, numbers: F64, first: int | None = None) -> Formula
         columns = features[:, :used]
         scale, fitted = np.maximum(np.abs(columns).max(0), 1e-300), len(columns) - CHECKS
         weights = np.linalg.lstsq(columns[:fitted] / scale, numbers[:fitted], rcond=1e-13)[0] / scale[:, None]
-        if bool((np.abs(columns @ weights - numbers) <= CLOSE * np.maximum(np.abs(numbers), 1e-9)).all()):
+        if is_close(columns @ weights, numbers):
             return Formula(np.concatenate([weights, np.zeros((features.shape[1] - used, numbers.shape[1]))]))
     return None

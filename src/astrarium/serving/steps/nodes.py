@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from astrarium.errors import AstrariumError
 from astrarium.vocab import NodeKind
+from astrarium.workload.graph import Forms
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.inference.replica import Replica
@@ -30,24 +31,24 @@ class Node(NamedTuple):
 
 def launches_of(replica: Replica, packed: Packed) -> int:
     """Kernels and collectives that the hosts of a replica's stages launch in one pass, one after the other."""
-    pieces = replica.lowered(packed)[0]
+    pieces = replica.lowered(packed, Forms())[0]
     steps = (step for stage in range(replica.stages) for block in replica.blocks_of(stage, pieces)
              for step in pieces.blocks[block].forward.steps)
     return sum(step.kernel.launches if step.kernel else 1 for step in steps
                if step.kind in (NodeKind.COMP, NodeKind.COMM_COLL))
 
 
-def nodes_of(replica: Replica, packed: Packed) -> list[Node]:
+def nodes_of(replica: Replica, packed: Packed, forms: Forms) -> list[Node]:
     """The nodes of one pass, equal ones of equal blocks together. Raises InseparableError where some overlap, and
     InputError where a size does not divide."""
-    return sized_nodes(replica, packed)[0]
+    return sized_nodes(replica, packed, forms)[0]
 
 
-def sized_nodes(replica: Replica, packed: Packed) -> tuple[list[Node], Mapping[str, Size]]:
+def sized_nodes(replica: Replica, packed: Packed, forms: Forms) -> tuple[list[Node], Mapping[str, Size]]:
     """The nodes of one pass, and the sizes of its dims."""
     if replica.stages > 1:
         raise InseparableError("pipeline stages wait for each other")
-    pieces, sizes = replica.lowered(packed)
+    pieces, sizes = replica.lowered(packed, forms)
     counts: dict[int, int] = {}
     for block in replica.blocks_of(0, pieces):
         counts[block] = counts.get(block, 0) + 1

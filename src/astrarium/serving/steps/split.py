@@ -12,15 +12,23 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.errors import InputError
-from astrarium.serving.steps.features import decode_features, edge_of, line, prompt_features, windows_of
-from astrarium.serving.steps.formulas import CHECKS, F64, Formula, formula_of, numbers_of
+from astrarium.serving.steps.features import (
+    decode_features,
+    edge_of,
+    line,
+    prompt_features,
+    token_features,
+    windows_of,
+)
+from astrarium.serving.steps.formulas import CHECKS, F64, Formula, formula_of, is_close, numbers_of
 from astrarium.serving.steps.grids import Row
 from astrarium.serving.steps.nodes import InseparableError, Node, sized_nodes
+from astrarium.workload.graph import Forms
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.replica import Replica
 
-__all__ = ["Formulas", "Point", "Split", "split_of"]
+__all__ = ["Formulas", "Lowered", "Point", "Sort", "Split", "split_of"]
 
 I64 = npt.NDArray[np.int64]
 WINDOW, SURE = 10, 15    # points for the features of a window, of which some see less, and for others
@@ -105,17 +113,6 @@ def _kind(node: Node) -> tuple[object, ...]:
                                                                   kernel.held)
 
 
-class Split(Struct, frozen=True, eq=False):
-    """The nodes of steps of one kind by what their numbers depend on: tokens, tokens that are sampled, the decoding
-    sequences, the prompts. `curved`: the features of tokens."""
-
-    curved: Curved
-    tokens: Formulas
-    heads: Formulas
-    decode: Formulas
-    prompts: Formulas
-
-
 class Sort(NamedTuple):
     """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none that has a cache),
     with padding, with prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes, with
@@ -133,24 +130,91 @@ class Sort(NamedTuple):
         """Whether there are prompts."""
         return self.fresh or self.cached
 
+    def wide(self, new: int) -> Sort:
+        """One whose steps may have all nodes of this one."""
+        return self._replace(new=new, padded=True, several=False)
 
-def split_of(replica: Replica, sort: Sort) -> Split:
+
+class Split(Struct, frozen=True, eq=False):
+    """The nodes of steps of one sort by what their numbers depend on: tokens, tokens that are sampled, the decoding
+    sequences, the prompts. `curved`: the features of tokens."""
+
+    sort: Sort
+    curved: Curved
+    tokens: Formulas
+    heads: Formulas
+    decode: Formulas
+    prompts: Formulas
+
+    def of(self, drawn: Lowered) -> Split | None:
+        """The split of another sort of steps, if all its nodes are here; its nodes may be fewer."""
+        sort = drawn.sort
+        if sort.new not in (0, self.sort.new) or (sort.padded and not sort.new) or sort.prompts > self.sort.prompts:
+            return None
+        groups = {**dict(zip(GROUPS, self.groups, strict=True)), "others": self.prompts}
+        features = drawn.features(self.curved.names)
+        left = [(name, node, formula, formula(features[name])) for name in features
+                for node, formula in groups[name].nodes]
+        times = [0] * len(left)
+        for node, numbers in drawn.nodes:
+            found = next((place for place, (_, other, _, given) in enumerate(left) if _kind(other) == _kind(node)
+                          and times[place] + node.times <= other.times and is_close(given, numbers)), None)
+            if found is None:
+                return None
+            times[found] += node.times
+        if times == [node.times for _, node, _, _ in left]:
+            return self
+        return Split(sort, self.curved, *(Formulas(tuple(
+            (node._replace(times=count), formula) for (name, node, formula, _), count in zip(left, times, strict=True)
+            if count and name == group), groups[group].points) for group in GROUPS))
+
+    @property
+    def groups(self) -> tuple[Formulas, ...]:
+        """In the order of GROUPS."""
+        return self.tokens, self.heads, self.decode, self.prompts
+
+
+class Lowered(Struct, frozen=True, eq=False):
+    """Steps of one sort: their nodes, each with its numbers [points, numbers]; sizes of dims of each step."""
+
+    replica: Replica
+    sort: Sort
+    points: Sequence[Point]
+    nodes: Sequence[tuple[Node, F64]]
+    sizes: Sequence[Mapping[str, Size]]
+
+    @staticmethod
+    def of(replica: Replica, sort: Sort, count: int, forms: Forms) -> Lowered:
+        """`count` drawn steps. Raises InseparableError where they do not run the same nodes."""
+        points = _points(sort, windows_of(replica), edge_of(replica), count)
+        try:
+            made = [sized_nodes(replica, point.packed, forms) for point in points]
+        except InputError as why:
+            raise InseparableError(f"not every step is possible: {why.message}") from why
+        steps = [nodes for nodes, _ in made]
+        names = [[node.step.name for node in nodes] for nodes in steps]
+        if any(each != names[0] for each in names):
+            raise InseparableError("steps of one kind run other kernels")
+        nodes = [(node, np.array([numbers_of(each[number].step) for each in steps]))
+                 for number, node in enumerate(steps[0])]
+        return Lowered(replica, sort, points, nodes, [sizes for _, sizes in made])
+
+    def features(self, names: Sequence[str]) -> dict[str, F64]:
+        """Features by group [points, features]; `names` of sizes that curve with tokens."""
+        tokens = np.array([point.tokens for point in self.points])
+        curves = [np.array([float(sizes[name]) for sizes in self.sizes]) for name in names]
+        return {"tokens": token_features(tokens, curves),
+                **_features(self.sort, self.points, windows_of(self.replica))}
+
+
+def split_of(replica: Replica, sort: Sort, forms: Forms) -> Split:
     """The nodes of steps of a sort. Raises InseparableError where a node depends on more than one of these."""
-    windows = windows_of(replica)
-    points = _points(sort, windows, edge_of(replica))
-    try:
-        made = [sized_nodes(replica, point.packed) for point in points]
-    except InputError as why:
-        raise InseparableError(f"not every step is possible: {why.message}") from why
-    steps = [nodes for nodes, _ in made]
-    names = [[node.step.name for node in nodes] for nodes in steps]
-    if any(each != names[0] for each in names):
-        raise InseparableError("steps of one kind run other kernels")
-    curved, alone = _curved(replica, points, [sizes for _, sizes in made])
-    features = {"tokens": alone, **_features(sort, points, windows)}
+    windows = len(windows_of(replica))
+    drawn = Lowered.of(replica, sort, WINDOW * (windows - 1) + SURE + CHECKS, forms)
+    curved = _curved(drawn)
+    features = drawn.features(curved.names)
     groups: dict[str, list[tuple[Node, Formula]]] = {name: [] for name in (*GROUPS, "others")}
-    for number, node in enumerate(steps[0]):
-        numbers = np.array([numbers_of(nodes[number].step) for nodes in steps])
+    for node, numbers in drawn.nodes:
         for name, columns in features.items():
             found = formula_of(columns, numbers, 2 if name == "tokens" else None)
             if found is not None:
@@ -158,7 +222,8 @@ def split_of(replica: Replica, sort: Sort) -> Split:
                 break
         else:
             raise InseparableError(f"{node.step.name} depends on tokens and sequences together")
-    return Split(curved, *(Formulas(tuple(groups[name]), features.get(name, np.zeros((0, 0)))) for name in GROUPS))
+    return Split(sort, curved, *(Formulas(tuple(groups[name]), features.get(name, np.zeros((0, 0))))
+                                 for name in GROUPS))
 
 
 def _add(known: list[tuple[Node, Formula]], node: Node, formula: Formula) -> None:
@@ -170,9 +235,9 @@ def _add(known: list[tuple[Node, Formula]], node: Node, formula: Formula) -> Non
     known.append((node, formula))
 
 
-def _points(sort: Sort, windows: Sequence[int | None], edge: int | None) -> list[Point]:
-    """Steps that differ in everything, with prompts shorter and longer than the windows; all fresh ones shorter or all
-    longer than `edge`."""
+def _points(sort: Sort, windows: Sequence[int | None], edge: int | None, count: int) -> list[Point]:
+    """`count` steps that differ in everything, with prompts shorter and longer than the windows; all fresh ones shorter
+    or all longer than `edge`."""
     draw, found = random.Random(SEED), []
     most = max(1000, *(4 * (window or 0) for window in windows))
     sizes = (most, 3) if edge is None or not sort.fresh else (8 * edge, edge + 1) if sort.long else (edge, 3)
@@ -184,7 +249,7 @@ def _points(sort: Sort, windows: Sequence[int | None], edge: int | None) -> list
         return Class(draw.randint(1, 3), up_to(*sizes), up_to(9000) if sort.cached else 0,
                      draw.randint(1, 2)) if there else NONE
 
-    for _ in range(WINDOW * (len(windows) - 1) + SURE + CHECKS):
+    for _ in range(count):
         many = up_to(256) if sort.new else 0
         padding = up_to(8 if many else 256) if sort.padded else 0
         found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),
@@ -234,18 +299,16 @@ class Curved(Struct, frozen=True, dict=True):
 
     def __call__(self, tokens: I64) -> F64:
         """[points, features]."""
-        columns = [np.array([row(each) for each in tokens.tolist()]) for row in self._rows]
-        return np.concatenate([line(tokens), *(np.stack([each, each * tokens], axis=1) for each in columns)], axis=1)
+        return token_features(tokens, [np.array([row(each) for each in tokens.tolist()]) for row in self._rows])
 
 
-def _curved(replica: Replica, points: Sequence[Point], sizes: Sequence[Mapping[str, Size]]) -> tuple[Curved, F64]:
-    """The sizes that depend on nothing but tokens, and not along a line; the features at the points."""
-    tokens, names = np.array([point.tokens for point in points]), []
-    alone = [replica.sizes(Packed((Sequences(1, point.tokens, 0),))) for point in points[:PAIRS]]
-    columns = [line(tokens)]
-    for name in sizes[0]:
-        values, same = (np.array([[float(each.get(name, 0))] for each in step]) for step in (sizes, alone))
+def _curved(drawn: Lowered) -> Curved:
+    """The sizes that depend on nothing but tokens, and not along a line."""
+    replica, names = drawn.replica, []
+    tokens = np.array([point.tokens for point in drawn.points])
+    alone = [replica.sizes(Packed((Sequences(1, each, 0),))) for each in tokens[:PAIRS].tolist()]
+    for name in drawn.sizes[0]:
+        values, same = (np.array([[float(each.get(name, 0))] for each in step]) for step in (drawn.sizes, alone))
         if (values[:PAIRS] == same).all() and formula_of(line(tokens), values) is None:
             names.append(name)
-            columns += [values, values * tokens[:, None]]
-    return Curved(replica, tuple(names)), np.concatenate(columns, axis=1)
+    return Curved(replica, tuple(names))

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.engine.plugins.kernels import Columns, KernelTable
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.exact import Times
 from astrarium.serving.steps.features import decode_features, edge_of, line, prompt_features, windows_of
 from astrarium.serving.steps.formulas import F64, Formula, kernels_of
 from astrarium.serving.steps.grids import MOST, Plane, Row, past_nodes, prompt_nodes
 from astrarium.serving.steps.nodes import InseparableError, Node, of_all_ranks
-from astrarium.serving.steps.split import Formulas, Sort, split_of
-from astrarium.vocab import Kernel, NodeKind
+from astrarium.serving.steps.split import Formulas, Lowered, Sort, Split, split_of
+from astrarium.vocab import NodeKind
 from astrarium.workload.inference.chain import Exchange
 
 __all__ = ["Tables"]
@@ -25,13 +26,14 @@ __all__ = ["Tables"]
 I64 = npt.NDArray[np.int64]
 FINE, COARSE = 256, 16     # points between a number and twice as much
 EQUAL = 0.01
+FEW = 2         # steps that tell whether formulas of others serve
 
 
 def _timed(times: Times, nodes: Sequence[tuple[Node, Formula]], features: F64) -> F64:
     """Times in ps [points] of all nodes together at points with `features`."""
     total = np.zeros(len(features))
-    kernels: list[Kernel] = []
-    runs: list[tuple[int, slice]] = []
+    kernels: list[Columns] = []
+    runs, place = list[tuple[int, slice]](), 0
     for (step, count), formula in nodes:
         numbers = formula(features)
         if step.kind == NodeKind.COMM_COLL and step.op is not None:
@@ -39,10 +41,9 @@ def _timed(times: Times, nodes: Sequence[tuple[Node, Formula]], features: F64) -
             total += count * np.array(times.exchanges(Exchange(step.op, size, step.axes) for size in sizes))
         else:
             equal = bool((np.abs(numbers - numbers[0]) < EQUAL).all())
-            made = kernels_of(step, numbers[:1] if equal else numbers)
-            runs.append((count, slice(len(kernels), len(kernels) + len(made))))
-            kernels += made
-    lasts = times.kernels(kernels) if kernels else np.zeros(0, np.int64)
+            kernels.append(kernels_of(step, numbers[:1] if equal else numbers, place))
+            runs.append((count, slice(place, place := place + len(kernels[-1].place))))
+    lasts = times.kernels(KernelTable(kernels))
     for count, places in runs:
         total += count * lasts[places]
     return total
@@ -80,6 +81,8 @@ class Tables:
         self._times, self._new, self._windows = times, new, windows_of(times.replica)
         self._edge = edge_of(times.replica) or MOST
         self._sorts: dict[tuple[bool, ...], _Sort | InseparableError] = {}
+        self._splits: list[Split] = []
+        self._tried: set[Sort] = set()
         self._made: list[tuple[Formulas, Any]] = []
 
     def of(self, shape: Shape, /) -> int:
@@ -136,14 +139,26 @@ class Tables:
         return found
 
     def _new_sort(self, sort: Sort) -> _Sort:
-        split = split_of(self._times.replica, sort)
-        apart = self._times.replica.mesh.size(("dp",)) > 1
+        """From formulas of a sort that was split before, or of a wider one, if its steps have all nodes of these."""
+        replica, forms = self._times.replica, self._times.forms
+        drawn = Lowered.of(replica, sort, FEW, forms)
+        found = next(filter(None, (split.of(drawn) for split in self._splits)), None)
+        wide = sort.wide(self._new)
+        if found is None and wide not in self._tried:
+            self._tried.add(wide)
+            try:
+                self._splits.append(split_of(replica, wide, forms))
+                found = self._splits[-1].of(drawn)
+            except InseparableError:
+                pass        # steps with less may do
+        split = found or split_of(replica, sort, forms)
+        apart = replica.mesh.size(("dp",)) > 1
         tokens, experts = (
             self._shared(Formulas(tuple(each for each in split.tokens.nodes
                                         if (apart and of_all_ranks(each[0].step)) == chosen), split.tokens.points),
                          lambda each: _Tokens(self._times, each, split.curved)) for chosen in (False, True))
         return _Sort(tokens, experts, self._shared(split.heads, lambda each: _Tokens(self._times, each, line)),
-                     self._shared(split.decode, lambda each: self._rows(each, sort.new or 1, tokens)),
+                     self._shared(split.decode, lambda each: self._rows(each, split.sort.new or 1, tokens)),
                      self._shared(split.prompts, lambda each: self._planes(each, tokens)))
 
     def _shared(self, formulas: Formulas, make: Callable[[Formulas], Any]) -> Any:

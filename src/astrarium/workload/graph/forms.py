@@ -20,6 +20,46 @@ __all__ = ["Forms"]
 MOST = 256      # forms: some 50 KB each
 
 
+class Sized(Struct, frozen=True):
+    """What a program asks: a layout's sizes, and a block's numbers."""
+
+    layout: Layout
+    block: Block
+
+    def degree(self, axes: Sequence[str]) -> float:
+        """See Layout."""
+        return self.layout.degree(axes)
+
+    def local(self, dim: str) -> float:
+        """See Layout."""
+        return self.layout.local(dim)
+
+    def elements(self, dims: tuple[str, ...]) -> float:
+        """See Layout."""
+        return self.layout.elements(dims)
+
+    def work(self, number: int) -> float:
+        """Of an operator."""
+        return self.block.ops[number].work
+
+    def sequences(self, number: int) -> float:
+        """Of an operator."""
+        return self.block.ops[number].sequences
+
+
+def _unnumbered(block: Block, tape: Tape | None = None) -> Block:
+    """The block with amounts in the place of numbers that differ from step to step: which part of packed attention is
+    masked, and how many sequences it has. Without a tape: with marks there."""
+    ops = list(block.ops)
+    for number, op in enumerate(ops):
+        if op.packs and tape is None:
+            ops[number] = op._replace(work=-1.0, sequences=0)
+        elif op.packs and tape is not None:
+            ops[number] = op._replace(work=_number(tape.leaf("work", number)),
+                                      sequences=cast(int, tape.leaf("sequences", number)))
+    return block.with_ops(ops)
+
+
 class Unsized:
     """A layout of known axes and ring, whose sizes are amounts."""
 
@@ -45,8 +85,8 @@ def _number(amount: Amount) -> float:
 
 
 class Form(Struct, frozen=True, eq=False):
-    """A block's pieces; `program` has their numbers: three for every step and those of its kernel's shape, two for
-    every weight, then the rest."""
+    """A block's pieces; `program` has their numbers: three for every step and those of its kernel's shape and work, two
+    for every weight, then the rest."""
 
     pieces: BlockPieces
     program: Program
@@ -56,13 +96,13 @@ class Form(Struct, frozen=True, eq=False):
         """Of pieces whose numbers are amounts."""
         steps = (*pieces.forward.steps, *pieces.backward.steps)
         wanted = [number for step in steps for number in
-                  (step.flops, step.gemm, step.bytes, *(step.kernel.shape if step.kernel else ()))]
+                  (step.flops, step.gemm, step.bytes, *((*step.kernel.shape, step.kernel.work) if step.kernel else ()))]
         wanted += [number for weight in pieces.weights for number in (weight.elements, weight.matrix)]
         return Form(pieces, tape.program([*wanted, pieces.saved, pieces.working, pieces.output]))
 
-    def sized(self, layout: Layout) -> BlockPieces:
-        """The pieces under a layout. Raises InputError where it refuses an uneven size."""
-        pieces, numbers = self.pieces, iter(self.program.run(layout))
+    def sized(self, layout: Layout, block: Block) -> BlockPieces:
+        """The pieces of a block under a layout. Raises InputError where it refuses an uneven size."""
+        pieces, numbers = self.pieces, iter(self.program.run(Sized(layout, block)))
         forward, backward = (Piece(tuple([_step(step, numbers) for step in piece.steps]), piece.exit)
                              for piece in (pieces.forward, pieces.backward))
         weights = tuple([each._replace(elements=next(numbers), matrix=next(numbers)) for each in pieces.weights])
@@ -71,8 +111,8 @@ class Form(Struct, frozen=True, eq=False):
 
 def _step(step: Step, numbers: Iterator[float]) -> Step:
     flops, gemm, size, kernel = next(numbers), next(numbers), next(numbers), step.kernel
-    if kernel is not None and kernel.shape:
-        kernel = kernel._replace(shape=tuple([next(numbers) for _ in kernel.shape]))
+    if kernel is not None:
+        kernel = kernel._replace(shape=tuple([next(numbers) for _ in kernel.shape]), work=next(numbers))
     return Step(step.name, step.kind, step.after, flops, gemm, size, step.op, step.axes, step.shift, step.weight,
                 kernel)
 
@@ -91,12 +131,14 @@ class Forms:
                widths: Mapping[str, float], backward: bool, numbers: Numbers, temporary: bool) -> BlockPieces:
         """What `lower_block` gives."""
         rings = {op.ring for op in block.ops if op.ring}
-        key = (block, tuple(layout.axes.items()), tuple(sorted((axis, layout.ranks(axis)) for axis in rings)),
-               recompute, modules, fuse, tuple(widths.items()), backward, numbers, temporary)
+        key = (_unnumbered(block), tuple(layout.axes.items()),
+               tuple(sorted((axis, layout.ranks(axis)) for axis in rings)), recompute, modules, fuse,
+               tuple(widths.items()), backward, numbers, temporary)
 
         def made() -> Form:
             tape = Tape()
-            return Form.of(lower_block(block, Unsized(layout, tape), recompute=recompute, modules=modules, fuse=fuse,
-                                       widths=widths, backward=backward, numbers=numbers, temporary=temporary), tape)
+            return Form.of(lower_block(_unnumbered(block, tape), Unsized(layout, tape), recompute=recompute,
+                                       modules=modules, fuse=fuse, widths=widths, backward=backward, numbers=numbers,
+                                       temporary=temporary), tape)
 
-        return self._known.get(key, made).sized(layout)
+        return self._known.get(key, made).sized(layout, block)

@@ -114,6 +114,12 @@ class Op(NamedTuple):
     spread: tuple[int, int, float] = (1, 0, 1.0)
     per: str = ""
 
+    @property
+    def packs(self) -> bool:
+        """Whether it is attention, or scores, of sequences that are packed into one: a part of all pairs."""
+        pairs = self.kind == "gemm" and base(self.outputs[0].dims[-1]) == "pairs"
+        return (self.work, self.sequences) != (1.0, 1) and (pairs or self.kind in ("attention", "attention_backward"))
+
 
 class Block(Struct, frozen=True):
     """A piece of a model between two points of its residual stream.

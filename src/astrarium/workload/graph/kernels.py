@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
 from astrarium.workload.pieces import Numbers, Sketch
 
@@ -112,7 +113,7 @@ def _attention(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sket
     q, k, v = op.inputs[:3]
     batch, queries, heads, size = (layout.local(dim) for dim in q.dims)
     count = op.sequences
-    padded = max(1.0, op.work * count)      # rows of a tile without queries of their own
+    padded = largest(1.0, op.work * count)      # rows of a tile without queries of their own
     shape = (batch * count, heads, layout.local(k.dims[2]), queries / count * padded, layout.local(k.dims[1]) / count,
              size, layout.local(v.dims[3]))
     precision, held = _cached(k, block, numbers)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from astrarium import config
 from astrarium.errors import InputError
-from astrarium.workload.graph import ModelPieces, Options, lower_stack
+from astrarium.workload.graph import Forms, ModelPieces, Options, lower_stack
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout, Size
 from astrarium.workload.graph.options import AXES, layout_of
@@ -95,11 +95,12 @@ class Replica(Struct, frozen=True, dict=True):
             self._made[step] = _Made(lower_stack(stack, options), cache)
         return self._made[step]
 
-    def lowered(self, step: Packed) -> tuple[ModelPieces, Mapping[str, Size]]:
-        """What `pieces` gives, made anew each time, for many steps; sizes of its dims before any rank's share."""
+    def lowered(self, step: Packed, forms: Forms) -> tuple[ModelPieces, Mapping[str, Size]]:
+        """What `pieces` gives, for many steps, which have `forms` in common; sizes of its dims before any rank's
+        share."""
         options = self.options(self.packed(step))
         stack = stack_of(self._padded(), options)
-        return lower_stack(stack, options), stack.sizes
+        return lower_stack(stack, options, forms), stack.sizes
 
     def sizes(self, step: Packed) -> Mapping[str, Size]:
         """Sizes of the dims of one step, before any rank's share."""
