@@ -76,7 +76,7 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     # Every kernel, used by this class of ranks or not: other classes have the same tuple, and the cache answers.
     timed = np.array([kernel.kind != "host" for kernel in nodes.kernels], np.bool_) & ~skipped
     kernels = tuple(kernel for kernel, known in zip(nodes.kernels, timed, strict=True) if known)
-    launches = np.array([max(1, kernel.launches) for kernel in kernels], np.float64)
+    launches = np.array([kernel.launches for kernel in kernels], np.float64)
     factors = factors_of(kernels, setting.in_situ)
     each = np.zeros(len(nodes.kernels))
     each[timed] = predict(kernels) * factors + launches * float(setting.launch_gap)
