@@ -4,7 +4,7 @@
     workload: {source: transformer, model: megatron-22b, tp: 8, global_batch: 4}
 
 A row holds, per section, fields of its class; `several_hosts` holds those that apply only where the network has more
-than one dim, and `devices` those of devices by name. What the design states itself stays.
+than one dim, `devices` and `models` those of devices and of models by name. What the design states itself stays.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ class Stacks:
         return name in catalog.load("stacks")
 
 
-def settings_of(name: str, several_hosts: bool, device: str | None = None) -> Plain:
-    """Section -> settings of a stack, on a device of that name. Raises KeyError for a name that is none."""
+def settings_of(name: str, several_hosts: bool, device: str | None = None, model: str | None = None) -> Plain:
+    """Section -> settings of a stack, for a device and a model of these names. Raises KeyError for a stack that is
+    none."""
     row = catalog.load("stacks")[name]
     found: dict[str, Plain] = {section: row.get(section, {}) for section in SECTIONS}
-    own = [each for each in row.get("devices", ()) if device in each["names"]]
+    own = [each for kind, given in (("devices", device), ("models", model)) for each in row.get(kind, ())
+           if given in each["names"]]
     for table in ([row.get("several_hosts", {})] if several_hosts else []) + own:
         for section in SECTIONS:
             found[section] = merged(found[section], table.get(section, {}))
@@ -51,7 +53,9 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
     if not isinstance(name, str) or name not in Stacks():
         return plain
     found = dict(plain)
-    for section, settings in settings_of(name, _several(plain.get("network")), _device(plain.get("compute"))).items():
+    settings_for = settings_of(name, _several(plain.get("network")), _named(plain.get("compute"), "device"),
+                               _named(plain.get("workload"), "model"))
+    for section, settings in settings_for.items():
         given = plain.get(section, {})
         kind = classes[section](given)
         if kind is None or not settings:
@@ -76,9 +80,11 @@ def _several(network: Any) -> bool:
     return isinstance(network, Mapping) and len(network.get("dims") or ()) > 1
 
 
-def _device(compute: Any) -> str | None:
-    """The device that a design's compute names."""
-    found = (compute.get("device") or compute.get(LIKE)) if isinstance(compute, Mapping) else compute
+def _named(section: Any, key: str) -> str | None:
+    """The device that a design's compute names, or the model that its workload names."""
+    found = (section.get(key) or section.get(LIKE)) if isinstance(section, Mapping) else section
+    if isinstance(found, Mapping):
+        found = found.get(LIKE)
     return found if isinstance(found, str) else None
 
 

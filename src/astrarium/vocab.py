@@ -60,8 +60,9 @@ class Kernel(NamedTuple):
     gated delta net in inference (sequences, heads, tokens of each, length of a key, of a value); else (). `work`: part
     of the full product that is computed, above all of a masked attention. `precision`: bf16, fp16, fp8, fp8_block, fp4,
     int8, int4 or fp32, that of the operands of products. `flops` and `bytes` are the node's, over all of its
-    `launches`; where these have several shapes, `shape` is that of the first. `held`: the format in which memory holds
-    quantised weights of a product, or attention's quantised cache; else "".
+    `launches` (0: it is the end of the kernel before it); where these have several shapes, `shape` is that of the
+    first. `held`: the format in which memory holds quantised weights of a product, or attention's quantised cache; else
+    "".
     """
 
     kind: str

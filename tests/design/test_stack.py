@@ -42,6 +42,15 @@ def test_a_stack_has_settings_of_devices() -> None:
     assert [each.workload.attention for each in found] == ["flash_2", "flash"]
 
 
+@pytest.mark.parametrize(("model", "fusion"), [("llama3-70b", "engine_norms"), ("qwen3-32b", "engine")])
+def test_a_stack_has_settings_of_models(model: str, fusion: str) -> None:
+    """TensorRT-LLM's modeling_llama.py has norms in all_reduces, modeling_qwen3.py has not."""
+    design = config.decode(Design, {**PLAIN, "stack": "trt-llm", "compute": "h100_sxm", "memory": "h100_sxm",
+                                    "workload": {"source": "inference", "model": model, "tp": 8, "phase": "decode",
+                                                 "context": 8}})
+    assert design.workload.fusion == fusion
+
+
 def test_a_design_with_a_stack_reads_back_equal() -> None:
     design = changed(attention="flash")
     assert config.loads(Design, config.dumps(design)) == design

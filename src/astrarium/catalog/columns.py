@@ -175,6 +175,7 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "models": {**_ROW, "model": Column(_table, needed=True)},
     "stacks": {**_ROW, "version": TEXT, "memory": TEXT, "not_default": TEXT, "reserve": TEXT, "reserve_source": TEXT,
                "measured": Column(lambda value: value), "runs": Column(_table), "devices": Column(lambda value: value),
+               "models": Column(lambda value: value),
                **dict.fromkeys(("workload", "compute", "collective", "system", "policy", "several_hosts"),
                                Column(_table))},
 })

@@ -78,7 +78,7 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     table = tabled(nodes.kernels)
     timed = (table.column("kind") != "host") & ~skipped
     kernels = nodes.kernels if timed.all() else tuple(itertools.compress(nodes.kernels, timed.tolist()))
-    each, gaps = np.zeros(len(table)), np.maximum(1, table.column("launches")) * float(setting.launch_gap)
+    each, gaps = np.zeros(len(table)), table.column("launches") * float(setting.launch_gap)
     each[timed] = predict(kernels) * factors_of(table, setting.in_situ)[timed] + gaps[timed]
     ns[work.known] = each[work.number]
     if not keeps:

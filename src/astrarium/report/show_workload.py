@@ -83,7 +83,7 @@ def _launches(trace: TraceClass) -> int:
     computes = (trace.type == NodeKind.COMP) & ~trace.is_cpu
     if trace.kernel is None:
         return int(np.count_nonzero(computes))
-    launches = np.array([*(max(1, kernel.launches) for kernel in trace.kernels), 1])    # the last: names no kernel
+    launches = np.array([*(kernel.launches for kernel in trace.kernels), 1])    # the last: names no kernel
     return int(launches[np.asarray(trace.kernel)[computes]].sum())
 
 

@@ -32,12 +32,16 @@ BF16 = Numbers()
 
 class Fusion(NamedTuple):
     """Which operators share a kernel: elementwise neighbours (`neighbours`), norms and softmax with these (`norms`),
-    the gradients of products of one operand (`qkv`), and what serving engines have in one (`engine`: see Op.fused)."""
+    the gradients of products of one operand (`qkv`), and what serving engines have in one (`engine`: see Op.fused;
+    `reduced`: norms of the residual stream too, in the all_reduce in front of them; `carried`: a block begins behind
+    one)."""
 
     neighbours: bool = True
     norms: bool = True
     qkv: bool = False
     engine: bool = False
+    reduced: bool = False
+    carried: bool = False
 
 
 FUSED = Fusion()
@@ -45,7 +49,7 @@ FUSED = Fusion()
 
 class Sketch(NamedTuple):
     """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result.
-    `held`: see Kernel. `spread`, of experts' products: see Op."""
+    `launches` and `held`: see Kernel. `spread`, of experts' products: see Op."""
 
     kind: str
     precision: str

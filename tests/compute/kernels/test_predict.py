@@ -73,6 +73,13 @@ def test_streams_move_bytes_in_each_launch():
     assert two > one
 
 
+def test_the_end_of_another_kernel_takes_its_bytes_alone():
+    whole, part, none = kernels.latency_ns(H100, [made("normalisation", bytes=2**24),
+                                                  made("normalisation", bytes=2**24, launches=0),
+                                                  made("normalisation", launches=0)])
+    assert none == 0 < part == whole - kernels.latency_ns(H100, [made("normalisation")])[0]
+
+
 def test_a_shape_of_the_wrong_length_and_an_unknown_kind_are_refused():
     with pytest.raises(InputError, match="4 positive"):
         kernels.latency_ns(H100, [made("gemm", shape=(1, 2, 3), flops=1.0)])

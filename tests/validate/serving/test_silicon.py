@@ -53,6 +53,21 @@ def test_formats_of_checkpoints_and_recipes() -> None:
     assert not found.stated         # rows of this model mix multi-token prediction on and off
 
 
+def test_experts_of_tensorrt_llm_on_hopper_are_whole() -> None:
+    """InferenceX starts it with --ep_size=$TP; its dump of 2025-11 writes moe_tp."""
+    stated = {"model_path": "openai/gpt-oss-120b", "system": "h200_sxm", "precision": "fp4"}
+    assert deployment_of(row(backend="trtllm", **stated)).layout == Layout(8, ep=8)
+    assert deployment_of(row(backend="vllm", **stated)).layout == Layout(8)
+
+
+def test_a_script_that_always_asked_for_512_states_no_batch() -> None:
+    stated = {"model_path": "openai/gpt-oss-120b", "backend": "vllm", "precision": "fp4", "batch_size": 512,
+              "silicon_data_source": DUMP.replace("64", "512")}
+    with pytest.raises(InputError, match="always asked for"):
+        deployment_of(row(system="h100_sxm", **stated))
+    assert deployment_of(row(system="h200_sxm", **stated)).concurrency == 512
+
+
 def test_missing_batches_are_refused_by_name() -> None:
     with pytest.raises(InputError, match="decode_batch_size"):
         deployment_of(row(mode="disagg"))

@@ -112,3 +112,13 @@ def test_launches_of_a_step_are_reported() -> None:
     """9 kernels a layer, one of the embedding, four of the head: what a gap between kernels is added to."""
     work = inference(model="llama3-70b", tp=8, batch=TOKENS, phase="decode", context=1500, fusion="engine")
     assert workload_rows(design(work))["launches"] == [80 * 9 + 1 + 4]
+
+
+@pytest.mark.parametrize(("model", "fields"), [
+    ("gpt-oss-120b", {"tp": 4}), ("deepseek-v3", {"tp": 8}), ("gpt-oss-120b", {"dp": 4, "ep": 4, "batch": 4 * TOKENS})])
+def test_norms_end_all_reduces(model: str, fields: dict[str, Any]) -> None:
+    """Both norms of a layer's stream, where all_reduces are in front of them; those of latents stay kernels."""
+    apart, joined = (block(engine(model, fusion=each, **fields), "expert_layer") for each in ("engine", "engine_norms"))
+    assert launched(apart) == launched(joined)
+    ends = [step.name for step in joined.forward.steps if step.kernel and not step.kernel.launches]
+    assert ends == (["expert_layer.residual+norm1", "expert_layer.residual1+norm2"] if "tp" in fields else [])

@@ -242,11 +242,12 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     move their bytes.
     """
     table, rest = tabled(kernels), list[Columns]()
-    out = np.empty(len(table))
+    out, start = np.empty(len(table)), stream_ns(model.machine, np.zeros(1))
     for part in table.parts:
         if _streams(model, part):
             launches = np.maximum(1, part.launches).astype(np.float64)
-            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches)
+            inside = part.launches == 0
+            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches) - inside * start
         else:
             rest.append(part)
     for asked in asked_of(model, rest):

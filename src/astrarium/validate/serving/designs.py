@@ -34,11 +34,14 @@ def design_of(meant: Deployment) -> Design:
         work |= {"source": "disaggregated", "prompt": 1, "generated": 1, "prefill": front,
                  "decode": {**back, "workers": meant.engines}}
         work["batch"] = meant.layout.dp * meant.engines * meant.prefill[0].dp * meant.prefill[1]
+    library = _library(meant, system)
+    if meant.stack == "vllm":       # whether it fuses goes by the version
+        work["fusion"] = "engine_norms" if library.startswith("vllm_fused") else "engine"
     return config.decode(Design, {
         "stack": meant.stack, "workload": work, "network": {"dims": _dims(system, meant.npus)},
         "memory": {"like": system.device},
         "compute": {"model": "measured", "device": system.kernels or system.device},
-        "collective": {"model": "measured", "library": _library(meant, system)}})
+        "collective": {"model": "measured", "library": library}})
 
 
 def policy_of(meant: Deployment, design: Design) -> Policy:

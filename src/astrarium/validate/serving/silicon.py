@@ -38,6 +38,9 @@ CLIENT: Mapping[str, float] = MappingProxyType({"vllm": 60.0, "sglang": 150.0, "
 """ms by which mean first tokens of the table come later than predicted, fitted on its even half: clients that tokenize
 and stream in one process, SGLang's --scheduler-recv-interval, prompts that run without graphs."""
 RATIO, HOST_OF_FOUR = 0.8, 4
+ALWAYS = ("openai/gpt-oss-120b", "h100_sxm", "vllm", 512)
+"""Requests in flight that gptoss_fp4_h100_docker.sh of InferenceX asked for in every run (commits d22bf9c of 2025-11-21
+to 4e135fd of 2025-12-08; its sweeps end at 64), while the engine's --max-num-seqs was the run's concurrency."""
 
 
 def measured(row: Row) -> Mapping[str, float]:
@@ -90,6 +93,8 @@ def deployment_of(row: Row) -> Deployment:
     if row.text("mode") == "disagg":
         return _apart(row, model, named, assumed)
     layout = _layout(row, "", model, assumed)
+    if recipe.get("ep") == "tp" and layout.dp == 1:
+        layout = Layout(layout.tp, 1, layout.pp, layout.tp)
     users, engines = _users(row, layout)
     if any(word in path for word in HIDES_MTP):
         assumed.append("multi-token prediction: none, as rows of this model do not say")
@@ -138,6 +143,9 @@ def _users(row: Row, layout: Layout) -> tuple[int, int]:
     batch, users = row.count("batch_size"), _stated_users(row)
     if batch is None:
         raise InputError("batch_size", "is not stated", expected="requests in flight")
+    if _public(row) and (row.text("model_path"), row.text("system"), row.text("backend"), users) == ALWAYS:
+        raise InputError("batch_size", f"{batch} is what the client of this script always asked for, not what the "
+                         "engine held", expected="requests in flight")
     if users is None or _public(row) or users == batch:
         return users or batch, 1
     if layout.dp > 1 and users == batch * layout.dp:

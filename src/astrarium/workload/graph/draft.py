@@ -85,8 +85,19 @@ class Drafts:
         runs all on one stream: every step waits for the one before."""
         for number in range(1, len(self._steps) if self._fuse.engine else 0):
             self.wait(number, {number - 1})
+        if self._fuse.reduced:
+            self._join_norms()
         needed = {name for draft in self._steps for name in draft.reads} | set(kept)
         return Piece(tuple(_step(draft, needed) for draft in self._steps), exit_step)
+
+    def _join_norms(self) -> None:
+        """Make norms of the residual stream the end of the all_reduce in front of them. Those of queries, keys and
+        latents are parts of kernels of their own (`fused`)."""
+        before = CommOp.ALL_REDUCE if self._fuse.carried else None
+        for draft in self._steps:
+            if before == CommOp.ALL_REDUCE and draft.kernel is not None and _normalises(draft) and not draft.fused:
+                draft.kernel = draft.kernel._replace(launches=0)
+            before = draft.op
 
     def working(self, kept: Collection[str], sizes: Mapping[str, float] = MappingProxyType({})) -> float:
         """Most bytes alive at once of what the steps write and is not `kept`: each from its step to its last reader.

@@ -35,7 +35,7 @@ class Options(Struct, frozen=True):
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
     the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
     Inference. `module`: the model's module for multi-token prediction, as a draft. `engine`: kernels as in serving
-    engines.
+    engines; `reduced`: see Fusion.
     """
 
     degrees: Mapping[str, int]
@@ -65,11 +65,13 @@ class Options(Struct, frozen=True):
     redundant: int = 0
     module: bool = False
     engine: bool = False
+    reduced: bool = False
 
     @property
     def fusion(self) -> Fusion:
         """Which operators share a kernel."""
-        return Fusion(self.fuse, self.fused_norms, self.fused_qkv, self.engine)
+        reduced = self.reduced and self.degrees.get("tp", 1) > 1
+        return Fusion(self.fuse, self.fused_norms, self.fused_qkv, self.engine, reduced, reduced and not self.exchanges)
 
     @property
     def experts(self) -> int:

@@ -262,9 +262,9 @@ class Inference(Workload, frozen=True):
         "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
-    fusion: Annotated[bool | Literal["engine"], Knob(
+    fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(
         "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
-        "experts in one.")] = True
+        "experts in one; engine_norms: norms behind an all_reduce are part of its kernel, too.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
     speculation: Annotated[Speculation | None, Knob("Speculative decoding; left out: a token per step.")] = None

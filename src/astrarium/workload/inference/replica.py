@@ -49,7 +49,7 @@ class Replica(Struct, frozen=True, dict=True):
     compression: Compression
     attention: str = "flash"
     mask: str = "skip"
-    fusion: bool | Literal["engine"] = True
+    fusion: bool | Literal["engine", "engine_norms"] = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
     exchange: str = "all_to_all"
@@ -138,7 +138,7 @@ class Replica(Struct, frozen=True, dict=True):
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=bool(self.fusion), backward=False, uneven=self.uneven, packed=step,
-                       engine=self.fusion == "engine",
+                       engine=isinstance(self.fusion, str), reduced=self.fusion == "engine_norms",
                        widths=self.widths, numbers=numbers_of(self.formats),
                        exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module)
 
