@@ -18,6 +18,7 @@ from astrarium.serving.steps.choose import Summed, times_of
 from astrarium.serving.steps.exact import Times, step_times
 from astrarium.serving.steps.nodes import nodes_of
 from astrarium.serving.steps.simulated import Simulated, packed_of
+from astrarium.workload.graph import Forms
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import replica_of
 
@@ -115,7 +116,8 @@ def test_experts_get_the_tokens_of_all_ranks() -> None:
                   measured=False)
     simulated, tables = both(base)
     times, busy = Times(base, simulated.replica), Shape(0, 0, ((4096, 0, 1),))
-    layers, half = (nodes_of(simulated.replica, packed_of(Shape(0, 0, ((new, 0, 1),)))) for new in (4096, 2048))
+    layers, half = (nodes_of(simulated.replica, packed_of(Shape(0, 0, ((new, 0, 1),))), Forms())
+                    for new in (4096, 2048))
     names = "gs.all_gather", "expert_up", "reduce_scatter"
     expected = times.of([node for node in layers if not any(name in node.step.name for name in names)]).sum()
     expected += times.of([node for node in half if any(name in node.step.name for name in names)]).sum()
