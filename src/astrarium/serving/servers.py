@@ -42,9 +42,11 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     notes = tuple(refuse_or_note(design, policy))
     if isinstance(work, Inference):
         front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
+        if buckets != Buckets() and all(server.times.how.startswith("steps from tables") for server in front):
+            notes = (*notes, "buckets: do nothing, since step times come from tables")
         return Fleet(front, offset=offset, npus=work.ranks, notes=notes)
     if not isinstance(work, Disaggregated):
-        raise InputError("workload.source", "is not served", expected="inference or disaggregated")
+        raise InputError("workload.source", f"{work.tag} is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
         raise InputError("workload.retrieval", "is not served", expected="no retrieval")
     prefill, decode = work.phase("prefill"), work.phase("decode")
