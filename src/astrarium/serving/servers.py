@@ -91,14 +91,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     held = cache_blocks(models, room, policy.block, policy.max_tokens)
     blocks, uneven = held.total * ranks // stages, None if held.even else held
     size = cache_bytes(models, policy.block)
-    for number, tier in enumerate(policy.tiers):
-        if tier.capacity < size:
-            raise InputError(f"policy.tiers[{number}].capacity",
-                             f"{format_bytes(float(tier.capacity))} is less than a block",
-                             expected=f"at least {format_bytes(size)}: {policy.block} tokens on all ranks of a server")
-    if policy.tiers and not held.shares and policy.preemption != "swap":
-        raise InputError("policy.tiers", "mean nothing: this model keeps a state, which requests do not share",
-                         expected="no tiers, or preemption: swap")
+    _used(policy, size, held.shares)
     shared = [_store(tier, size) for tier in policy.tiers]
     draw = _drawn(speculation, policy.seed) if speculation else None
     costs = costs_of(policy, ranks, (0, 0) if policy.launch is None else _launches(
@@ -114,6 +107,18 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs)
 
     return [server(each) for each in shards for _ in range(stages)]
+
+
+def _used(policy: Policy, size: float, shares: bool) -> None:
+    """Raise InputError for tiers that hold no block of `size` bytes, or nothing that is read back."""
+    for number, tier in enumerate(policy.tiers):
+        if tier.capacity < size:
+            raise InputError(f"policy.tiers[{number}].capacity",
+                             f"{format_bytes(float(tier.capacity))} is less than a block",
+                             expected=f"at least {format_bytes(size)}: {policy.block} tokens on all ranks of a server")
+    if policy.tiers and not shares and policy.preemption != "swap":
+        raise InputError("policy.tiers", "mean nothing: this model keeps a state, which requests do not share",
+                         expected="no tiers, or preemption: swap")
 
 
 def _launches(steps: Simulated) -> tuple[int, int]:
