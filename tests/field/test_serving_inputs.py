@@ -96,6 +96,8 @@ def test_what_does_nothing_is_said(serving: Path, capsys: pytest.CaptureFixture[
     assert dispatch(["serve", name, "--set", "buckets.context=8", "--set", "requests.concurrency=5"]) == 0
     said = capsys.readouterr().err
     assert "workload.exchange: all_gather does nothing" in said
+    assert dispatch(["serve", write(serving, {}, "prompt: 5, output: 1", "")]) == 0
+    assert "for each user" not in capsys.readouterr().out
     assert "2 of 2 requests have more tokens (prompt and answer) than the 8,192 of the model, up to 8,500" in said
     assert "requests.concurrency: 5 users, but only 2 requests" in said
     assert "buckets: do nothing" in said
