@@ -165,3 +165,13 @@ def test_a_large_pure_run_is_announced(run: Run, tmp_path: Path, monkeypatch: py
                       "network: {dims: [{shape: ring, npus: 4, bandwidth: 1 GB/s, latency: 1 us}]}\n")
     said = run("run", design, "--pure")
     assert (said.code, "4 NPUs, and the pure-Python engine runs every rank" in said.err) == (0, True)
+
+
+@pytest.mark.parametrize(("capacity", "verdict"), [
+    ("2.41 GB", "fits, but leaves less than an allocator takes beside tensors"), ("2.6 GB", "fits\n"),
+    ("2.3 GB", "does NOT fit\n")])
+def test_head_room_is_said(run: Run, root: Path, capacity: str, verdict: str) -> None:
+    """A newcomer's report: tensors that fill 99.6 % of the memory were said to fit."""
+    said = run("run", str(root / "examples" / "inference" / "h100.yaml"), "--set", f"memory.capacity={capacity}",
+               "--set", "workload.phase=prefill")
+    assert f"of {capacity}: {verdict}" in said.out

@@ -35,7 +35,9 @@ def test_what_serve_writes_is_a_log_and_a_trace(serving: Path, capsys: pytest.Ca
     assert found == {f"{metric}_mean_ms": pytest.approx(0, abs=1e-4) for metric in ("ttft", "tpot", "latency")}
     assert dispatch(["calibrate", str(log), "--serving", name, "--json"]) == 0
     fitted: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert fitted == {"overhead_us": pytest.approx(0, abs=0.1), "stream_offset_ms": pytest.approx(0, abs=1e-3)}
+    assert fitted["overhead_us"] == pytest.approx(0, abs=0.1)
+    assert fitted["stream_offset_ms"] == pytest.approx(0, abs=1e-3)
+    assert fitted["tpot_mean_measured_ms"] == pytest.approx(first["whole_run"]["tpot_mean_ms"], rel=1e-4)
     assert dispatch(["calibrate", str(log), "--serving", name, "-o", str(log)]) == 1
     assert "--out" in (said := capsys.readouterr().err)
     assert "is one of the files that are read" in said
@@ -90,12 +92,21 @@ def test_what_cannot_be_meant_is_refused(serving: Path, capsys: pytest.CaptureFi
 
 
 def test_what_does_nothing_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dispatch(["serve", write(serving, model("llama3-8b, exchange: all_gather"), "prompt: 500, output: 8000", "")]
-                    ) == 0
+    name = write(serving, model("llama3-8b, exchange: all_gather"), "prompt: 500, output: 8000", "")
+    assert dispatch(["serve", name, "--set", "buckets.context=8", "--set", "requests.concurrency=5"]) == 0
     said = capsys.readouterr().err
     assert "workload.exchange: all_gather does nothing" in said
+    assert dispatch(["serve", write(serving, {}, "prompt: 5, output: 1", "")]) == 0
+    assert "for each user" not in capsys.readouterr().out
     assert "2 of 2 requests have more tokens (prompt and answer) than the 8,192 of the model, up to 8,500" in said
+    assert "requests.concurrency: 5 users, but only 2 requests" in said
+    assert "buckets: do nothing" in said
     assert "launch (host time to launch a kernel outside CUDA graphs)" in said
+
+
+def test_a_stack_with_another_compute_model_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["serve", write(serving, {"stack": "vllm"}, "prompt: 5, output: 2", "")]) == 0
+    assert "compute: model roofline has no framework" in capsys.readouterr().err
 
 
 def test_without_graphs_the_host_launches_every_kernel(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,29 @@ def test_other_fields_keep_the_recorded_times(run: Run, traces: str) -> None:
         assert makespan(run, "--trace", traces, "--set", text) == 1.3e6
 
 
+def test_fields_that_do_nothing_are_refused(run: Run, traces: str) -> None:
+    """A newcomer's report: `--set memory.bandwidth=...` without a design changed nothing, and nothing was said."""
+    for text in ("memory.bandwidth=1 MB/s", "stack=vllm", "system.placement=[1, 0]", "npu_types=[]"):
+        said = run("run", "--trace", traces, "--set", text)
+        assert said.code == 1
+        assert "does nothing where every node takes its recorded time" in said.err
+
+
+def test_check_refuses_what_run_refuses(run: Run, traces: str, tmp_path: Path) -> None:
+    """A newcomer's report: 0 errors for traces without kernels on a measured device, or kernels without a device."""
+    design = tmp_path / "design.yaml"
+    for work, compute, words in (
+            (f"{{source: trace, path: '{traces}'}}", "{model: measured, device: h100_sxm}", "names no kernel"),
+            ("{source: inference, model: gpt2-small, phase: decode, context: 8, tp: 2}", "{model: replay}",
+             "compute: is missing: the workload is generated")):
+        design.write_text(f"workload: {work}\ncompute: {compute}\nmemory: h100_sxm\n"
+                          "network: {dims: [{shape: switch, npus: 2, bandwidth: 1 GB/s, latency: 0 ns}]}\n")
+        checked, ran = run("check", str(design)), run("run", str(design))
+        assert (checked.code, ran.code) == (1, 1)
+        assert words in checked.out
+        assert words in ran.err
+
+
 def test_traces_in_the_place_of_another_workload(run: Run, traces: str, tmp_path: Path) -> None:
     """The workload of the file is of another size than the network that `--set` makes; parts of the workload are those
     of the traces."""

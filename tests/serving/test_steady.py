@@ -124,6 +124,9 @@ def test_a_single_instant_has_no_steady_state() -> None:
     assert found.window is None
     assert not found.saturated
     assert found.summary(Objective(ttft="1 ms"))["goodput_per_s"] == pytest.approx(3 / 0.002)
+    arrival = np.array([0, 0, 9000 * MS])
+    apart = replace(found, arrival=arrival, first=arrival + 1, finish=arrival + 2)
+    assert apart.window is None         # nobody comes in the middle
 
 
 def test_the_command_says_what_it_assumes_and_writes_requests(capsys: pytest.CaptureFixture[str], root: Path,

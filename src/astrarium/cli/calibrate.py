@@ -178,7 +178,9 @@ def _engine(options: argparse.Namespace) -> int:
             note(f"mean {name} is predicted too long without any host time: no constant makes it shorter (compute, "
                  "memory and network of the design, or the log's units)")
     if options.json:
-        figures = {"overhead_us": found.overhead, "stream_offset_ms": found.offset}
+        figures = {"overhead_us": found.overhead, "stream_offset_ms": found.offset} | {
+            f"{name}_mean_{when}_ms": getattr(getattr(found, when), name)
+            for name in ("tpot", "ttft") for when in ("measured", "before", "after")}
         _write(options.out, json.dumps(figures, indent=1) + "\n")
         return 0
     _write(options.out, f"policy: {{overhead: {found.overhead:.4g} us, stream_offset: {found.offset:.4g} ms}}\n")

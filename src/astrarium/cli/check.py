@@ -63,14 +63,23 @@ def _counted(count: int, what: str) -> str:
 
 
 def _design(path: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Findings of the traces that a design names; ConfigError with every problem of the design itself."""
+    """Findings of the traces that a design names; where there are none, why it cannot run. ConfigError with every
+    problem of the design itself."""
+    from astrarium.simulate import prepare
     from astrarium.workload.config import Trace
     from astrarium.workload.jobs import Jobs
 
     design = read_design(path)
     say_imports(design)
     works = [job.workload for job in design.workload.jobs] if isinstance(design.workload, Jobs) else [design.workload]
-    return [finding for work in works if isinstance(work, Trace) for finding in _of_workload(path, work, options.limit)]
+    found = [finding for work in works if isinstance(work, Trace)
+             for finding in _of_workload(path, work, options.limit)]
+    if not any(finding["severity"] == "error" for finding in found):
+        try:
+            prepare(design, record=False)
+        except InputError as error:
+            return found + _faults(path, error)
+    return found
 
 
 def _of_workload(path: str, work: Trace, limit: int) -> list[dict[str, Any]]:

@@ -19,6 +19,8 @@ __all__ = ["assumed", "replay_design"]
 NONE: Mapping[str, object] = MappingProxyType({})
 TIMED = ("network", "collective")       # sections of which every field says how communication is timed
 UNTIMED = ("compute", "compute.model", "compute.everything")       # that it does not take its recorded time
+IDLE = ("memory", "npu_types", "stack", "system.placement")     # what says nothing of recorded times, but for:
+FITTED = "memory.capacity"      # whether the tensors of the traces fit
 UNLIMITED = 1 << 20      # streams: dependencies say what waits for what
 PROFILED = "profiled"    # `kind` of a trace whose dependencies hold the order of every stream and thread
 
@@ -53,6 +55,10 @@ def replay_design(pattern: str, rank: int | None = None, changes: Mapping[str, o
              "system": dict.fromkeys(streams, UNLIMITED if ordered else 1), "fold": "off"}
     switch = {"shape": "switch", "npus": traces.ranks}
     if not simulated:
+        for path in changes:
+            if path != FITTED and any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in IDLE):
+                raise InputError(f"--set {path}", "does nothing where every node takes its recorded time",
+                                 expected="a design beside --trace, or --set of a network or of compute.model too")
         network = {"dims": [switch | {"bandwidth": "1 GB/s", "latency": "0 ns"}]}
         return replace_all(decode(Design, plain | {"network": network}), changes)
     network = {"dims": [switch]} if rank is None else {}      # of one rank nobody knows how many others there are

@@ -37,7 +37,9 @@ def run(options: argparse.Namespace) -> int:
     place("--csv", options.csv)
     changes = assignments(options.set)
     serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
-    apart("--csv", options.csv, {options.serving, serving.design, getattr(serving.requests, "path", None)})
+    lengths = [getattr(serving.requests, name, None) for name in ("prompt", "output")]
+    apart("--csv", options.csv, (options.serving, serving.design,
+                                 *(getattr(each, "path", None) for each in (serving.requests, *lengths))))
     design = load_design(serving.design)
     say_imports(design)
     told, known, slower = Counted(), dict[tuple[object, ...], int](), None

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
 
 if TYPE_CHECKING:
     from astrarium.validate.rows import Row
@@ -37,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.validate.verdict import verdict
 
     place("--html", options.html)
+    apart("--html", options.html, options.files)
     if options.serving is not None:
         idle("--html", options.html, "without --serving")
         return _logs(options)

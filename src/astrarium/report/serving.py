@@ -33,12 +33,13 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
     rates = served.rates(window, objective)
     chosen = int(served.within(window).sum())
     tpot = mean_of(*latencies["tpot"]) if "tpot" in latencies else 0.0
+    user = f", {PS / tpot:,.4g} for each user" if tpot else ""
     lines = [("requests", f"{len(served.finish):,}", f"in {served.span:,.4g} s"),
              ("steady state" if window else "whole run", f"{chosen:,}", _when(served) if window else _unsteady(served)),
              ("requests", f"{rates['requests_per_s']:,.4g}", "per s"),
              ("output tokens", f"{rates['output_tokens_per_s']:,.5g}",
-              f"per s; {rates['output_tokens_per_s_per_npu']:,.4g} for each of {served.npus:,} NPUs, "
-              f"{PS / max(1, tpot):,.4g} for each user"),
+              f"per s; {rates['output_tokens_per_s_per_npu']:,.4g} for each of {served.npus:,} NPUs"
+              + user),
              ("steps", f"{served.steps:,}", f"{served.tokens / max(1, served.steps):,.4g} tokens each; busy "
               f"{100 * served.busy_share:.1f} % of the time"),
              ("step times", "", served.how), ("preemptions", f"{served.preemptions:,}", "")]

@@ -24,6 +24,7 @@ I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
 WIDE = 32           # letters of a list of NPUs
 TOP = 8             # kinds of collectives shown
+CLOSE = 0.9         # share of the memory beyond which head room is looked at
 PARTS = (("compute", "compute"), ("exposed_comm", "exposed communication"), ("exposed_memory", "exposed remote memory"),
          ("exposed_host", "exposed host work"), ("bubble", "idle"))
 MOVED = {"compute": "compute", "collective": "collectives", "message": "messages", "memory": "remote memory",
@@ -94,6 +95,12 @@ def _memory(result: Result) -> tuple[str, str, str, str]:
         return "peak memory", format_bytes(float(peak)), "", "no capacity given"
     share = _share(float(peak), float(known.min()))
     verdict = "does NOT fit" if bool((result.memory.peak > capacity).any()) else "fits"
+    if verdict == "fits" and float(peak) > CLOSE * float(known.min()):
+        from astrarium.planner.reserve import reserve_of
+
+        reserve = reserve_of(None, None)
+        if float(peak) > reserve.room(float(known.min())):
+            verdict = f"fits, but leaves less than an allocator takes beside tensors ({reserve.words})"
     return "peak memory", format_bytes(float(peak)), share, f"of {format_bytes(float(known.min()))}: {verdict}"
 
 

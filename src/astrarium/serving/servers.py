@@ -43,9 +43,11 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     notes = tuple(refuse_or_note(design, policy))
     if isinstance(work, Inference):
         front = _servers(design, _shards(work, 0), policy, buckets, known, work.speculation)
+        if buckets != Buckets() and all(server.times.how.startswith("steps from tables") for server in front):
+            notes = (*notes, "buckets: do nothing, since step times come from tables")
         return Fleet(front, offset=offset, npus=work.ranks, notes=notes)
     if not isinstance(work, Disaggregated):
-        raise InputError("workload.source", "is not served", expected="inference or disaggregated")
+        raise InputError("workload.source", f"{work.tag} is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
         raise InputError("workload.retrieval", "is not served", expected="no retrieval")
     prefill, decode = work.phase("prefill"), work.phase("decode")
@@ -90,14 +92,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     held = cache_blocks(models, room, policy.block, policy.max_tokens)
     blocks, uneven = held.total * ranks // stages, None if held.even else held
     size = cache_bytes(models, policy.block)
-    for number, tier in enumerate(policy.tiers):
-        if tier.capacity < size:
-            raise InputError(f"policy.tiers[{number}].capacity",
-                             f"{format_bytes(float(tier.capacity))} is less than a block",
-                             expected=f"at least {format_bytes(size)}: {policy.block} tokens on all ranks of a server")
-    if policy.tiers and not held.shares and policy.preemption != "swap":
-        raise InputError("policy.tiers", "mean nothing: this model keeps a state, which requests do not share",
-                         expected="no tiers, or preemption: swap")
+    _used(policy, size, held.shares)
     shared = [_store(tier, size) for tier in policy.tiers]
     draw = _drawn(speculation, policy.seed) if speculation else None
     costs = costs_of(policy, ranks, (0, 0) if policy.launch is None else _launches(
@@ -116,6 +111,18 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs)
 
     return [server(each) for each in shards for _ in range(stages)]
+
+
+def _used(policy: Policy, size: float, shares: bool) -> None:
+    """Raise InputError for tiers that hold no block of `size` bytes, or nothing that is read back."""
+    for number, tier in enumerate(policy.tiers):
+        if tier.capacity < size:
+            raise InputError(f"policy.tiers[{number}].capacity",
+                             f"{format_bytes(float(tier.capacity))} is less than a block",
+                             expected=f"at least {format_bytes(size)}: {policy.block} tokens on all ranks of a server")
+    if policy.tiers and not shares and policy.preemption != "swap":
+        raise InputError("policy.tiers", "mean nothing: this model keeps a state, which requests do not share",
+                         expected="no tiers, or preemption: swap")
 
 
 def _launches(steps: Simulated) -> tuple[int, int]:

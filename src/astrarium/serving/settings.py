@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from astrarium import catalog
+from astrarium.config.spec import specs
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.serving.policy import Policy
@@ -43,6 +44,11 @@ def refuse_or_note(design: Design, policy: Policy) -> Iterator[str]:
                          expected="policy.launch, the host time of a launch (0 ns: none), or graphs")
     if not isinstance(work, (Inference, Disaggregated)):
         return
+    fields = {spec.name for spec in specs(type(design.compute))}
+    row = catalog.load("stacks")[design.stack].get("compute", {}) if design.stack else {}
+    if unknown := [name for name in row if name not in fields]:
+        yield (f"compute: model {design.compute.tag} has no {' and no '.join(unknown)}, so its kernels are not those "
+               f"of stack {design.stack}; model: measured has")
     pools = {"workload": work} if isinstance(work, Inference) else {
         f"workload.{name}": work.phase(name) for name in ("prefill", "decode")}
     usual = catalog.load("stacks")[design.stack].get("workload", {}).get("exchange") if design.stack else None

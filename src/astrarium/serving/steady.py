@@ -45,13 +45,15 @@ class Window(Struct, frozen=True):
 def steady_window(begin: I64, end: I64) -> Window | None:
     """The time in which the load is whole, of requests (or conversations) that last from `begin` to `end`: from WARM
     times the 90th percentile of what one lasts after the first began (those that came first are answered then, and so
-    are those that ran beside few others) to as long before the last began. None if LEAST times as long is not left.
+    are those that ran beside few others) to as long before the last began. None if LEAST times as long is not left, or
+    none begins in it.
 
     Before it servers fill up (warm-up), after it they empty: a request that comes then is answered beside ever fewer.
     """
     first, last, lasts = int(begin.min()), int(begin.max()), int(np.quantile(end - begin, 0.9))
     found = Window(first + WARM * lasts, last - lasts)
-    return found if found.end > found.start and found.end - found.start >= LEAST * lasts else None
+    long = found.end > found.start and found.end - found.start >= LEAST * lasts
+    return found if long and found.has(begin).any() else None
 
 
 def fewest_steady(begin: I64, end: I64) -> int:

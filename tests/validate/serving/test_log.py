@@ -52,6 +52,8 @@ def test_a_log_may_have_one_time(tmp_path: Path) -> None:
     assert log.count("latency") == 1
     assert log.latency.tolist() == [0.3]
     assert (means_of(log).latency, means_of(log).ttft) == (pytest.approx(300), 0)
+    path.write_text("arrival,prompt,output,tpot\n5,10,1,0.02\n6,10,2,0.03\n")
+    assert means_of(read_log(path)).tpot == pytest.approx(30)       # an answer of one token has none
 
 
 HEAD = "arrival,prompt,output,ttft"
@@ -66,6 +68,7 @@ HEAD = "arrival,prompt,output,ttft"
     (f"{HEAD}\n5,10,3,1\n6,10,3,x\n", "request 2: ttft: 'x' is no number"),
     (f"{HEAD}\n5,10,3,-1\n", "request 1: ttft: -1 s is impossible"),
     (f"{HEAD},latency\n5,10,3,1,0.5\n", "request 1: latency: 0.5 s is less than its ttft, 1 s"),
+    (f"{HEAD}\n5,10,3,\n", "no time that can be compared"),
     (f"{HEAD}\n5,10,3,0\n", "ttft: is 0 in all requests"), (f"{HEAD}\nsoon,10,3,1\n", "'soon' is no time"),
     (f"{HEAD}\n5,10.5,3,1\n", "request 1: prompt: 10.5 is impossible"),
     (f"{HEAD}\nnan,10,3,1\n", "request 1: arrival: nan is impossible"),

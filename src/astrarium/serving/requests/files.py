@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
@@ -90,7 +90,8 @@ def _once(line: str, where: str) -> None:
             if name in names[:place]:
                 raise InputError(where, f"key {name[:40]!r} is there twice", expected="one value of a key")
 
-    json.loads(line, object_pairs_hook=pairs)
+    with suppress(RecursionError):      # of something nested, which no key of a request is
+        json.loads(line, object_pairs_hook=pairs, parse_int=str)
 
 
 def whole(value: object, where: str, least: int, limit: int) -> int:

@@ -96,12 +96,16 @@ class Generated(Arrivals, frozen=True, kw_only=True):
             said = np.cumsum(prompt + output) - prompt - output
             prompt = prompt + said - said[turn == 0][session]
             arrival = np.where(turn == 0, arrival[session], 0)
+        notes = () if self.users is None or self.users <= len(sizes) else (
+            f"requests.concurrency: {self.users:,} users, but only {len(sizes):,} requests or conversations (count): "
+            "no more are in the system at once",)
         groups = None if self.prefix is None else _groups(self.prefix, len(sizes), generator)[session]
         return Requests(arrival, prompt + prefix, output, self.users,
                         prefixes=None if groups is None else Prefixes(
                             np.arange(self.count + 1), groups, np.full(self.count, prefix, np.int64)),
                         turns=None if self.session is None else _follow(turn, session, self.session), group=groups,
-                        groups=() if self.prefix is None else [f"prefix {each}" for each in range(self.prefix.groups)])
+                        groups=() if self.prefix is None else [f"prefix {each}" for each in range(self.prefix.groups)],
+                        notes=notes)
 
     def _lengths(self) -> tuple[int | Lengths, int | Lengths]:
         """Of prompts and answers. A use case's `generated` are those after the first."""

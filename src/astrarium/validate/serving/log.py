@@ -220,8 +220,10 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]], failed: int) -> Log:
     nothing = np.full(len(rows), np.nan)
     ttft, latency = (nothing if each is None else each for each in (ttft, latency))
     _possible(name, ttft, tpot, latency)
-    if tpot is None:
-        tpot = np.where(output > 1, (latency - ttft) / np.maximum(output - 1, 1), np.nan)
+    tpot = np.where(output > 1, (latency - ttft) / np.maximum(output - 1, 1) if tpot is None else tpot, np.nan)
+    if not any(np.isfinite(each).any() for each in (ttft, tpot, latency)):
+        raise InputError(name, "has no time that can be compared", expected="ttft or latency in some request, or tpot "
+                         "of an answer of two and more tokens")
     cached = columns.of("cached")
     order = np.argsort(arrival, kind="stable")
     return Log((arrival - arrival.min())[order], prompt.astype(np.int64)[order], output.astype(np.int64)[order],

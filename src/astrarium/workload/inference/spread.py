@@ -39,9 +39,9 @@ def spread_rules(model: Model, tp: int, dp: int, ep: int, moe_tp: int | None, ex
     """What forbids a layout of experts."""
     parts = expert_parts(tp, dp, ep, moe_tp)
     if exchange not in ("all_to_all", "all_gather") and not exchanges(model, tp, ep, parts):
-        yield Problem("exchange", f"{exchange} means nothing here: " + (
-            "ranks of dp share no experts" if hasattr(model, "moe") and model.moe else "the model has no experts"),
-            "no exchange, or experts over several ranks of dp")
+        why = "ranks of dp share no experts" if getattr(model, "moe", None) else "the model has no experts"
+        yield Problem("exchange", f"{exchange} means nothing here: {why}",
+                      "no exchange, or experts over several ranks of dp")
     elif parts > math.gcd(tp, parts) and exchange not in ("all_to_all", "all_gather"):
         yield Problem("exchange", f"{exchange} sends tokens to a rank of dp with whole experts, and moe_tp is {parts}",
                       "all_gather")
