@@ -177,8 +177,9 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     streams = [number for number, kernel in enumerate(kernels) if _streams(model, kernel)]
     launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
     moved = np.array([kernels[number].bytes for number in streams], np.float64)
-    inside = np.array([kernels[number].launches == 0 for number in streams], np.bool_)
-    out[streams] = launches * stream_ns(model.machine, moved / launches) - inside * stream_ns(model.machine, np.zeros(1))
+    ends = np.array([kernels[number].launches == 0 for number in streams], np.bool_)
+    empty = stream_ns(model.machine, np.zeros(1))
+    out[streams] = launches * stream_ns(model.machine, moved / launches) - ends * empty
     groups: dict[tuple[str, str, str, Site | None], list[tuple[int, Asked]]] = defaultdict(list)
     for number, kernel in enumerate(kernels):
         if _streams(model, kernel):
