@@ -68,10 +68,10 @@ def correlation(found: Iterable[Judged], key: Callable[[Judged], object]) -> tup
 
 
 class Covered(Struct, frozen=True):
-    """How the 80 % interval of other cells holds for an engine's `rows` with a TPOT: those `inside`; `fewest` and `most`,
-    the middle 95 % of such counts if the share is right and rows are independent. `share`: the mean over its `cells` of
-    the rows inside, and the `error` of that mean, as rows of a cell err together. `borrowed`: the interval is of all
-    engines."""
+    """How the 80 % interval of other cells holds for an engine's `rows` with a TPOT: those `inside`; `fewest` and
+    `most`, the middle 95 % of such counts if the share is right and rows are independent. `share`: the mean over its
+    `cells` of the rows inside, and the `error` of that mean, as rows of a cell err together. `borrowed`: the interval
+    is of all engines."""
 
     inside: int
     rows: int
