@@ -45,15 +45,6 @@ def near(times: list[int]) -> Any:
     return pytest.approx(times, rel=1e-5)
 
 
-def test_a_prompt_takes_at_least_the_launches_of_its_kernels() -> None:
-    """Nothing replays a step with a prompt: 32 layers of 9 kernels and 2 all_reduces; 8 of embedding and head."""
-    base = design("h100_sxm", "450 GB/s", model="llama3-8b", fusion="engine")
-    long, short = (serve(base, ClosedLoop(concurrency=1, count=1, prompt=500, output=9),
-                         Policy(launch_overhead=each), EXACT) for each in ("100 us", "1 ns"))
-    assert long.ttft.tolist() == [100_000_000 * (32 * 11 + 8)]
-    assert long.gaps.tolist() == short.gaps.tolist()
-
-
 def test_one_request_takes_its_prefill_and_its_steps() -> None:
     base = design("h100_sxm", "450 GB/s", model="llama3-8b")
     served = serve(base, ClosedLoop(concurrency=1, count=1, prompt=500, output=9), Policy(), EXACT)

@@ -80,9 +80,6 @@ class Policy(Config, frozen=True, kw_only=True):
                                 lt=2**63)] = 0
     overhead: Annotated[Time, Knob("Host time between two steps: scheduling, sampling, launch. None is assumed.")
                         ] = default("0 ns")
-    launch_overhead: Annotated[Time, Knob("Host time to launch a kernel of a step with prompts, which no CUDA graph "
-                                          "replays: the step takes at least that of all its kernels. None is assumed.")
-                               ] = default("0 ns")
     sequence_overhead: Annotated[Time, Knob("Host time a step for each of its sequences. None is assumed.")
                                  ] = default("0 ns")
     stream_offset: Annotated[Time, Knob("From a token's step to the client, and from the client to the queue: added to "

@@ -19,14 +19,12 @@ DRAWN = 32      # steps in a row with speculation
 
 class Costs(Struct, frozen=True):
     """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded. Sequences are
-    on `ranks` ranks of dp, each with a host and graphs of its own. `eager`: what the host takes to launch the kernels
-    of a step with prompts, which hides behind these if they take longer."""
+    on `ranks` ranks of dp, each with a host and graphs of its own."""
 
     step: int = 0
     sequence: int = 0
     graphs: I64 | None = None
     ranks: int = 1
-    eager: int = 0
 
     def of(self, sequences: int) -> int:
         """Host time of a step."""
@@ -40,12 +38,11 @@ class Costs(Struct, frozen=True):
         return int(self.graphs[place]) * self.ranks - tokens if place < len(self.graphs) else 0
 
 
-def costs_of(policy: Policy, ranks: int = 1, launches: int = 0) -> Costs:
-    """What a policy says of host time and graphs, with sequences on `ranks` ranks of dp and `launches` kernels in a
-    step."""
+def costs_of(policy: Policy, ranks: int = 1) -> Costs:
+    """What a policy says of host time and graphs, with sequences on `ranks` ranks of dp."""
     graphs = np.array(policy.graphs, np.int64) if policy.graphs else None
     return Costs(round(float(policy.overhead) * 1000), round(float(policy.sequence_overhead) * 1000), graphs,
-                 ranks, round(float(policy.launch_overhead) * 1000 * launches))
+                 ranks)
 
 
 class Server(Struct):
@@ -73,7 +70,7 @@ class Server(Struct):
             parts = tuple((tokens, job.done, int(job.done + tokens == job.todo)) for job, tokens in step.prompts)
             pad = costs.padding(count * each + sum(part[0] for part in parts)) if costs.graphs is not None else 0
             context = batch.context if count else 0
-            time = max(costs.eager, self.times.of(Shape(count, context, parts, pad))) + costs.of(count + len(parts))
+            time = self.times.of(Shape(count, context, parts, pad)) + costs.of(count + len(parts))
             self.ends = None
             return now + time + step.moving
         steps, pad = min(self.scheduler.steps(), most), costs.padding(count * each)

@@ -22,12 +22,10 @@ from astrarium.serving.server import Server, costs_of
 from astrarium.serving.steps.choose import times_of
 from astrarium.serving.steps.lockstep import Lockstep
 from astrarium.serving.steps.simulated import Known, TransferTimes
-from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks, cache_bytes
 from astrarium.workload.inference.passes import replica_of
-from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.transfers import Shards
 
 __all__ = ["fleet_of"]
@@ -88,7 +86,6 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
     size = cache_bytes(models, policy.block)
     shared = [_store(tier, size) for tier in policy.tiers]
     draw = _drawn(speculation, policy.seed) if speculation else None
-    launches = _launches(replica) if policy.launch_overhead else 0
 
     def server(each: Shards) -> Server:
         stores = [common if tier.shared else _store(tier, size)
@@ -97,7 +94,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and held.shares, uneven)
         scheduler = Scheduler(_of_all(policy, ranks, stages), cache, Batch(policy.block, guesses, draw, uneven), swap)
         times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)
-        return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks, launches))
+        return Server(scheduler, times if ranks == 1 else Lockstep(times, ranks), costs_of(policy, ranks))
 
     return [server(each) for each in shards for _ in range(stages)]
 
@@ -110,14 +107,6 @@ def _of_all(policy: Policy, ranks: int, stages: int) -> Policy:
     cut = policy.chunk if policy.whole else min(policy.chunk or policy.max_tokens, policy.max_tokens)
     return replace(policy, max_batch=min(65_536, max(1, policy.max_batch // stages) * ranks), chunk=cut,
                    max_tokens=min(10_000_000, policy.max_tokens * ranks))
-
-
-def _launches(replica: Replica) -> int:
-    """Kernels and collectives of a step with a prompt, on a rank of each stage in turn."""
-    found = replica.pieces(Packed((Sequences(1, 2, 0),)))
-    each = [sum(step.kernel is None or step.kernel.launches > 0 for step in block.forward.steps)
-            for block in found.blocks]
-    return sum(each[number] for stage in range(replica.stages) for number in replica.blocks_of(stage, found))
 
 
 def _store(tier: Tier, block: float) -> Store:
