@@ -138,10 +138,12 @@ def told(found: Sequence[Judged], options: argparse.Namespace) -> None:
     print(line("disaggregated", apart))
     ranks, groups = correlation(together, lambda each: tuple(each.row.text(name) for name in GROUP))
     print(f"rank correlation of throughput: {ranks:.3f} (median of {groups} groups)")
-    for stack in dict.fromkeys(each.row.text("backend") for each in clear):
-        mine = [each for each in clear if each.row.text("backend") == stack]
-        inside, rows, fewest, most = covered(mine, lambda each: (each.row.text("model_path"), each.row.text("system")))
-        print(f"80 % interval of other cells, {stack}: {inside} of {rows} rows ({fewest} to {most} if right)")
+    held = covered(clear, lambda each: (each.row.text("model_path"), each.row.text("system")),
+                   lambda each: each.row.text("backend"))
+    for stack, one in held.items():
+        print(f"80 % interval of other cells{' of all engines' if one.borrowed else ''}, {stack}: {one.inside} of "
+              f"{one.rows} rows ({one.fewest} to {one.most} if right and independent); mean of {one.cells} cells "
+              f"{one.share:.2f}, error {one.error:.2f}")
     if options.by:
         names = options.by.split(",")
         groups_of: dict[str, list[Judged]] = {}

@@ -8,7 +8,7 @@ import pytest
 
 from astrarium.errors import InputError
 from astrarium.validate.rows import Row
-from astrarium.validate.serving.deployment import Layout
+from astrarium.validate.serving.deployment import Layout, Lengths
 from astrarium.validate.serving.silicon import deployment_of, distinct, judges
 
 DUMP = "source_file=2026-04-06.csv; silicon_concurrency=64; image=x"
@@ -66,6 +66,15 @@ def test_a_script_that_always_asked_for_512_states_no_batch() -> None:
     with pytest.raises(InputError, match="always asked for"):
         deployment_of(row(system="h100_sxm", **stated))
     assert deployment_of(row(system="h200_sxm", **stated)).concurrency == 512
+
+
+def test_prompts_of_a_pool_come_from_the_cache() -> None:
+    path = "source_file=/x/{}/0.12.0/nvidia_Llama-3.1-8B-Instruct-FP8.csv; silicon_concurrency=64"
+    stated = {"model_path": "nvidia/Llama-3.1-8B-Instruct-FP8", "system": "h200_sxm"}
+    found, plain = (deployment_of(row(backend=each, silicon_data_source=path.format(each), **stated))
+                    for each in ("vllm", "sglang"))
+    assert (found.prefix, found.groups, found.prompt) == (1008, 100, Lengths(16, 16))
+    assert (plain.prefix, plain.prompt) == (0, Lengths(1024, 1024))
 
 
 def test_missing_batches_are_refused_by_name() -> None:

@@ -242,12 +242,11 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     move their bytes.
     """
     table, rest = tabled(kernels), list[Columns]()
-    out, start = np.empty(len(table)), stream_ns(model.machine, np.zeros(1))
+    out, empty = np.empty(len(table)), stream_ns(model.machine, np.zeros(1))
     for part in table.parts:
         if _streams(model, part):
-            launches = np.maximum(1, part.launches).astype(np.float64)
-            inside = part.launches == 0
-            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches) - inside * start
+            launches, ends = np.maximum(1, part.launches).astype(np.float64), part.launches == 0
+            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches) - ends * empty
         else:
             rest.append(part)
     for asked in asked_of(model, rest):

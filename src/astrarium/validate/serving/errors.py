@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.validate.intervals import conformal, usual_counts
+from astrarium.cost.interval import SHARE
+from astrarium.validate.intervals import usual_counts
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.predict import Figures
 from astrarium.validate.serving.silicon import measured, rate_of
 
-__all__ = ["METRICS", "Judged", "correlation", "covered", "errors", "quantiles", "values"]
+__all__ = ["METRICS", "Covered", "Judged", "correlation", "covered", "errors", "of_cells", "quantiles", "values"]
 
 METRICS = ("tpot", "rate", "ttft")
 FEWEST = 5      # rows of a group whose order is judged
+OWN = 9         # other cells of which a tenth is one or more, with the next
+NOTHING = 1e-9
 
 
 class Judged(Struct, frozen=True):
@@ -64,22 +67,63 @@ def correlation(found: Iterable[Judged], key: Callable[[Judged], object]) -> tup
     return (float(np.median(ranks)) if ranks else float("nan")), len(ranks)
 
 
-def covered(found: Iterable[Judged], cell: Callable[[Judged], object]) -> tuple[int, int, int, int]:
-    """Of rows with a TPOT: (those within the 80 % interval of all rows of other cells, rows, and the range in which the
-    first lies in 95 of 100 such sets if the share is right). Rows are of one engine."""
-    ratios: dict[object, list[float]] = {}
+class Covered(Struct, frozen=True):
+    """How the 80 % interval of other cells holds for an engine's `rows` with a TPOT: those `inside`; `fewest` and
+    `most`, the middle 95 % of such counts if the share is right and rows are independent. `share`: the mean over its
+    `cells` of the rows inside, and the `error` of that mean, as rows of a cell err together. `borrowed`: the interval
+    is of all engines."""
+
+    inside: int
+    rows: int
+    fewest: int
+    most: int
+    cells: int
+    share: float
+    error: float
+    borrowed: bool
+
+
+def covered(found: Iterable[Judged], cell: Callable[[Judged], object], engine: Callable[[Judged], str]
+            ) -> Mapping[str, Covered]:
+    """Engine -> how the interval that a cell has without its own rows holds for these.
+
+    Errors are those of cells (rows of one err together), so each cell weighs the same, whatever its rows. An engine
+    with fewer than `OWN` other cells has no 10 % of them on either side: it takes the cells of all engines, without the
+    cell's of any.
+    """
+    ratios: dict[str, dict[object, list[float]]] = {}
     for each in found:
         if (pair := values(each, "tpot")) is not None:
-            ratios.setdefault(cell(each), []).append(pair[0] / pair[1])
-    inside = rows = 0
+            ratios.setdefault(engine(each), {}).setdefault(cell(each), []).append(pair[0] / pair[1])
+    made = {}
     for name, mine in ratios.items():
-        others = [ratio for other, some in ratios.items() if other != name for ratio in some]
-        if len(others) < FEWEST:
-            continue
-        low, high = conformal(others)
-        inside += sum(low <= ratio <= high for ratio in mine)
-        rows += len(mine)
-    return (inside, rows, *usual_counts(rows))
+        borrowed = len(mine) <= OWN
+        sources = list(ratios.values()) if borrowed else [mine]
+        held = []
+        for own, rows in mine.items():
+            others = [some for cells in sources for other, some in cells.items() if other != own]
+            if others:
+                low, high = of_cells(others)
+                held.append([low <= ratio <= high for ratio in rows])
+        if held:
+            shares, count = [float(np.mean(each)) for each in held], sum(map(len, held))
+            error = float(np.std(shares, ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else float("nan")
+            made[name] = Covered(sum(map(sum, held)), count, *usual_counts(count), len(held), float(np.mean(shares)),
+                                 error, borrowed)
+    return made
+
+
+def of_cells(cells: Sequence[Sequence[float]], share: float = SHARE) -> tuple[float, float]:
+    """(low, high) of measured over predicted for a row of a further cell: as much of the cells outside on either side,
+    each weighing the same (exchangeable are cells: Dunn, Wasserman and Ramdas, Journal of the American Statistical
+    Association 118, 2023, Distribution-free prediction sets for two-layer hierarchical models)."""
+    ratios = np.concatenate([np.asarray(each, np.float64) for each in cells])
+    weights = np.concatenate([np.full(len(each), 1 / len(each)) for each in cells]) / len(cells)
+    order = np.argsort(ratios)
+    ratios, below = ratios[order], np.cumsum(weights[order])
+    outside, last = (1 - share) / 2, len(ratios) - 1
+    low, high = np.searchsorted(below, [outside + NOTHING, 1 - outside - NOTHING])
+    return float(ratios[min(low, last)]), float(ratios[min(high, last)])
 
 
 def _spearman(pairs: Sequence[tuple[float, float]]) -> float:

@@ -1,0 +1,48 @@
+"""Intervals of serving rows: what they promise of a cell that they have not seen."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from astrarium.validate.rows import Row
+from astrarium.validate.serving.errors import Judged, covered, of_cells
+from astrarium.validate.serving.predict import Figures
+
+
+def judged(engine: str, cell: int, ratio: float) -> Judged:
+    """A row of an engine's cell whose TPOT is `ratio` of the predicted one."""
+    row = Row("rows.csv", 2, "silicon", {"backend": engine, "model_path": str(cell), "silicon_tpot_ms": 10 * ratio})
+    return Judged(row, cast("Any", object()), Figures(100.0, 10.0, 10.0, 1000.0, 1.0))
+
+
+def cells_of(rng: np.random.Generator, count: int, width: float) -> list[list[float]]:
+    """Cells with 2 to 80 rows, which err together by `width` and apart by as much."""
+    return [(np.exp(rng.normal(0, width) + rng.normal(0, width, rng.integers(2, 80)))).tolist()
+            for _ in range(count)]
+
+
+def test_cells_weigh_the_same() -> None:
+    many = [1.0] * 90
+    assert of_cells([many, *([1.0 + each / 10] for each in range(1, 10))]) == (1.1, 1.8)
+
+
+def test_intervals_hold_for_cells_that_they_have_not_seen() -> None:
+    rng, inside = np.random.default_rng(5), []
+    for _ in range(300):
+        *others, mine = cells_of(rng, 16, 0.1)
+        low, high = of_cells(others)
+        inside.append(np.mean([low <= ratio <= high for ratio in mine]))
+    assert 0.74 <= np.mean(inside) <= 0.84
+
+
+@pytest.mark.parametrize(("count", "borrowed"), [(3, True), (12, False)])
+def test_an_engine_of_few_cells_takes_those_of_all(count: int, borrowed: bool) -> None:
+    rows = [judged("few", cell, 1.0 + cell / 10) for cell in range(count)]
+    rows += [judged("many", cell, 0.5 + cell / 10) for cell in range(20)]
+    found = covered(rows, lambda each: each.row.text("model_path"), lambda each: each.row.text("backend"))
+    assert (found["few"].borrowed, found["many"].borrowed) == (borrowed, False)
+    assert (found["few"].rows, found["few"].cells) == (count, count)
+    assert found["few"].inside == (3 if borrowed else 8)
