@@ -51,3 +51,15 @@ def test_rows_of_a_power_law_are_a_rival(share: int) -> None:
     ours, rival = (latency_ns(MODEL, kernels(skew), "trtllm") for skew in (0, 101))
     assert (np.abs(ours / rival - 1) < 0.25).all()
     assert (np.diff(ours) > 0).all()
+
+
+def test_rows_of_a_layer_are_the_busiest_ranks() -> None:
+    """FLOPs of the busiest rank, and of what runs beside, make no measured layer longer, but a product alone."""
+    def kernels(*more: int) -> list[Kernel]:
+        flops = 2.0 * 512 * 4096 * (3072 + sum(more[:1]))
+        return [Kernel("grouped_gemm", "fp8", (32, 512, 3072, 4096, *more), 1.0, flops * times, 0)
+                for times in (1.0, 1.25)]
+
+    layer, product = (latency_ns(MODEL, kernels(*more), "trtllm") for more in ((1536, 4, 101), ()))
+    assert layer[1] == layer[0]
+    assert product[1] == pytest.approx(1.25 * product[0])

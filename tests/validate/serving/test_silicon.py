@@ -47,7 +47,10 @@ def test_lengths_of_the_client_and_of_others() -> None:
 
 def test_formats_of_checkpoints_and_recipes() -> None:
     assert deployment_of(row()).formats == {"weights": "fp8_block", "cache": "fp8"}
-    assert deployment_of(row(precision="fp4")).formats == {"weights": "bf16", "experts": "nvfp4", "cache": "fp8"}
+    found = deployment_of(row(precision="fp4"))
+    assert found.formats == {"weights": "nvfp4", "attention": "bf16", "cache": "fp8"}
+    found = deployment_of(row(precision="fp4", model_path="MiniMaxAI/MiniMax-M2.5", backend="vllm"))
+    assert found.formats == {"weights": "bf16", "experts": "nvfp4", "cache": "fp8"}
     found = deployment_of(row())
     assert (found.tokens, found.poll) == (32768, 30)
     assert not found.stated         # rows of this model mix multi-token prediction on and off

@@ -48,7 +48,7 @@ def launched(found: BlockPieces) -> list[str]:
     ("qwen3-30b-a3b", 4, "expert_layer", EXPERTS),
     ("minimax-m2", 4, "expert_layer", ["vector", "gemm", "vector", "all_reduce", *EXPERTS[2:]]),
     ("deepseek-v3", 8, "layer", [*LATENT, *DENSE[6:]]),
-    ("deepseek-v3", 8, "expert_layer", [*LATENT, *EXPERTS[6:-1], "gemm", "vector", "gemm", "vector", "all_reduce"])])
+    ("deepseek-v3", 8, "expert_layer", [*LATENT, *EXPERTS[6:-1], "vector", "all_reduce"])])
 def test_a_layer_launches_what_engines_launch(model: str, tp: int, name: str, expected: list[str]) -> None:
     found = block(engine(model, tp=tp), name)
     assert launched(found) == expected
@@ -76,6 +76,17 @@ def test_a_layer_of_experts_is_one_kernel() -> None:
     found = block(spread, "expert_layer")
     kernel = next(step.kernel for step in found.forward.steps if step.kernel and step.kernel.kind == "grouped_gemm")
     assert kernel.shape == pytest.approx((128 / 4, TOKENS * 4, 2 * 2880, 2880, 2880, 4, 120))    # the mean's rows
+
+
+def test_shared_experts_run_beside_the_routed_ones_of_a_graph() -> None:
+    """Beside prompts there is no graph, and they have kernels of their own; FLOPs are the same."""
+    decoding, prompts = (Packed((Sequences(8, 1, 500), *more)) for more in ((), (Sequences(1, 64),)))
+    shared = [sum("shared" in step.name.partition("+")[0] for step in block(
+        engine("deepseek-v3", tp=8), "expert_layer", step).forward.steps) for step in (decoding, prompts)]
+    assert shared == [0, 3]
+    plain, fused = (sum(step.flops for step in block(engine("deepseek-v3", tp=8, fusion=fusion), "expert_layer",
+                                                     decoding).forward.steps) for fusion in (True, "engine"))
+    assert fused == pytest.approx(plain, rel=1e-4)
 
 
 def test_dispatch_and_combine_permute_and_add_up() -> None:

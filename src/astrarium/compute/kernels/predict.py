@@ -100,7 +100,8 @@ def _product(part: Columns) -> Asked:
         rest = np.stack([shape[4], shape[5], shape[6] / 100])
     whole = np.concatenate([shape[:4], rest])
     _, m, n, k, second, _, _ = whole
-    return Asked("experts", precision, part.held, part.place, whole, part.flops / (2.0 * m * k * (n + second)))
+    times = np.where(second > 0, 1.0, part.flops / (2.0 * m * k * (n + second)))    # rows of layers: the busiest rank's
+    return Asked("experts", precision, part.held, part.place, whole, times)
 
 
 def _attention(part: Columns) -> Iterator[Asked]:

@@ -29,6 +29,9 @@ MODELS: Mapping[str, str] = MappingProxyType({
     "nvidia/Llama-3.1-8B-Instruct-FP8": "llama3-8b"})
 """Published checkpoints -> models of the catalog with their sizes."""
 
+SHARED_TOO = frozenset({"deepseek-v3", "kimi-k2", "glm-5"})
+"""Models whose NVFP4 checkpoints of NVIDIA quantise shared experts and dense layers, too (hf_quant_config.json of
+DeepSeek-V3.1-NVFP4, Kimi-K2.5-NVFP4, GLM-5-NVFP4; DeepSeek's also have attention's last product, left out here)."""
 DENSE = frozenset({"llama3-70b", "llama3-8b", "qwen3-32b"})
 HIDES_MTP = ("DeepSeek-R1", "GLM-5", "Qwen3.5")
 """Models whose rows mix multi-token prediction on and off without a column."""
@@ -230,6 +233,8 @@ def _formats(row: Row, model: str, recipe: Recipe, assumed: list[str]) -> Mappin
         return {"weights": "bf16", "experts": "mxfp4", "cache": cache, **operands}
     if precision == "fp8" and model not in DENSE:
         return {"weights": "fp8_block", "cache": cache}
+    if precision == "fp4" and model in SHARED_TOO:
+        return {"weights": "nvfp4", "attention": "bf16", "cache": cache}
     if precision == "fp4" and model not in DENSE:       # NVIDIA's checkpoints leave attention as it is
         return {"weights": "bf16", "experts": "nvfp4", "cache": cache}
     if precision == "int4":         # only routed experts, one scale for 32 weights

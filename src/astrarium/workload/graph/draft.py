@@ -12,9 +12,10 @@ from astrarium.workload.graph.amount import largest, total
 from astrarium.workload.graph.kernels import merged
 from astrarium.workload.pieces import Fusion, Piece, Sketch, Step
 
-__all__ = ["ENTRY", "EXPERTS", "Draft", "Drafts"]
+__all__ = ["BESIDE", "ENTRY", "EXPERTS", "Draft", "Drafts"]
 
 EXPERTS = "experts"     # what a whole layer of experts is fused under
+BESIDE = "beside"       # what runs on a second stream in the time of the layer of experts before it
 ENTRY = -1      # "what the piece waits for", where a step number is expected
 
 
@@ -54,9 +55,16 @@ class Drafts:
         draft.after.discard(ENTRY)
         last = self._steps[-1] if self._steps else None
         here = len(self._steps) - 1
-        if last is not None and draft.weight == last.weight and _one_kernel(last, draft, here, self._fuse):
+        beside = self._fuse.engine and draft.fused == BESIDE
+        if last is not None and not beside and draft.weight == last.weight and _one_kernel(last, draft, here,
+                                                                                          self._fuse):
             _merge(last, draft, here, layer=self._fuse.engine and draft.fused == EXPERTS)
             return here
+        if beside:
+            there = max(n for n, each in enumerate(self._steps) if each.fused == EXPERTS)
+            draft.kernel = None     # the layer's time is that of its own kernel
+            _merge(self._steps[there], draft, there)
+            return there
         if self._fuse.engine and draft.kind == NodeKind.COMM_COLL:
             there = max((n for n, each in enumerate(self._steps) if each.kind == draft.kind), default=ENTRY)
             if there != ENTRY and _one_collective(self._steps[there], draft, there):

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from astrarium.config import Config, Knob, Problem
 from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.graph import Options
-from astrarium.workload.graph.draft import EXPERTS
+from astrarium.workload.graph.draft import BESIDE, EXPERTS
 from astrarium.workload.graph.ir import Op, Use, add, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Split
@@ -198,7 +198,9 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
 
 def _shared(moe: Experts, options: Options, weights: dict[str, str], *, gated: bool, activation: str,
             bias: bool) -> list[Op]:
-    """Shared experts, and the sum of their output and the routed experts'."""
+    """Shared experts, and the sum of their output and the routed experts'. In CUDA graphs of decoding sequences engines
+    run them on a second stream beside the routed ones (vLLM's shared_experts_stream, SGLang's
+    forward_normal_dual_stream, TensorRT-LLM's maybe_execute_in_parallel): they take no time of their own."""
     if not moe.shared_experts:
         return []
     dims, once = (STREAM, False) if options.packed is None else (INSIDE, True)
@@ -209,6 +211,8 @@ def _shared(moe: Experts, options: Options, weights: dict[str, str], *, gated: b
         summed, gate = "fsg", "[batch,seq.res,gate]"
         ops += [linear("shared_share", f"g{STREAM}", "d,gate", f"sg{gate}", weights, bias=False),
                 point("shared_gated", f"fs{dims} + sg{gate} -> fsg{dims}", 1, linear=once)]
+    if options.engine and options.packed is not None and all(part.decoding for part in options.packed.parts):
+        ops = [op._replace(fused=BESIDE) for op in ops]
     return [*ops, add("experts_sum", f"fr{dims} + {summed}{dims} -> f{dims}", linear=once)]
 
 
