@@ -15,6 +15,7 @@ from astrarium.errors import InputError
 from astrarium.serving.steps.features import (
     decode_features,
     edge_of,
+    limit_of,
     line,
     prompt_features,
     token_features,
@@ -35,6 +36,7 @@ WINDOW, SURE = 10, 15    # points for the features of a window, of which some se
 PAIRS = 6       # steps of as many tokens that tell whether a size depends on these alone
 SMOOTH = 8     # points between a number of tokens and twice as many
 SEED = 1
+FAR = 9000      # tokens in a cache
 GROUPS = ("tokens", "heads", "decode", "prompts")
 
 
@@ -186,7 +188,7 @@ class Lowered(Struct, frozen=True, eq=False):
     @staticmethod
     def of(replica: Replica, sort: Sort, count: int, forms: Forms) -> Lowered:
         """`count` drawn steps. Raises InseparableError where they do not run the same nodes."""
-        points = _points(sort, windows_of(replica), edge_of(replica), count)
+        points = _points(sort, replica, count)
         try:
             made = [sized_nodes(replica, point.packed, forms) for point in points]
         except InputError as why:
@@ -235,24 +237,26 @@ def _add(known: list[tuple[Node, Formula]], node: Node, formula: Formula) -> Non
     known.append((node, formula))
 
 
-def _points(sort: Sort, windows: Sequence[int | None], edge: int | None, count: int) -> list[Point]:
+def _points(sort: Sort, replica: Replica, count: int) -> list[Point]:
     """`count` steps that differ in everything, with prompts shorter and longer than the windows; all fresh ones shorter
-    or all longer than `edge`."""
-    draw, found = random.Random(SEED), []
-    most = max(1000, *(4 * (window or 0) for window in windows))
+    or all longer than an indexer's choice."""
+    draw, found, edge, limit = random.Random(SEED), [], edge_of(replica), limit_of(replica)
+    past = FAR if limit is None else min(FAR, limit // 2)
+    most = max(1000, *(4 * (window or 0) for window in windows_of(replica)))
+    most = most if limit is None else min(most, limit // 2)
     sizes = (most, 3) if edge is None or not sort.fresh else (8 * edge, edge + 1) if sort.long else (edge, 3)
 
     def up_to(most: int, least: int = 1) -> int:
         return int(least * (most / least) ** draw.random())
 
     def prompts(there: bool) -> Class:
-        return Class(draw.randint(1, 3), up_to(*sizes), up_to(9000) if sort.cached else 0,
+        return Class(draw.randint(1, 3), up_to(*sizes), up_to(past) if sort.cached else 0,
                      draw.randint(1, 2)) if there else NONE
 
     for _ in range(count):
         many = up_to(256) if sort.new else 0
         padding = up_to(8 if many else 256) if sort.padded else 0
-        found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),
+        found.append(Point(many, many * up_to(past) + draw.randrange(many or 1), padding, prompts(sort.prompts),
                            prompts(sort.several), sort.new))
     return found
 
