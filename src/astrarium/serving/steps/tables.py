@@ -17,7 +17,8 @@ from astrarium.serving.steps.features import decode_features, edge_of, limit_of,
 from astrarium.serving.steps.formulas import F64, Formula, kernels_of
 from astrarium.serving.steps.grids import MOST, Plane, Row, past_nodes, prompt_nodes
 from astrarium.serving.steps.nodes import InseparableError, Node
-from astrarium.serving.steps.split import Formulas, Lowered, Sort, Split, split_of
+from astrarium.serving.steps.points import Sort
+from astrarium.serving.steps.split import Formulas, Lowered, Split, split_of
 from astrarium.vocab import NodeKind
 from astrarium.workload.inference.chain import Exchange
 
