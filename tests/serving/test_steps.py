@@ -12,6 +12,7 @@ from msgspec.structs import replace
 import astrarium as ar
 from astrarium import catalog
 from astrarium.compute.measured import Measured
+from astrarium.errors import UnsupportedError
 from astrarium.serving import Buckets, ClosedLoop, serve
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.choose import Summed, times_of
@@ -21,6 +22,7 @@ from astrarium.serving.steps.simulated import Simulated, packed_of
 from astrarium.workload.graph import Forms
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import replica_of
+from astrarium.workload.inference.replica import Replica
 
 EXACT = Buckets(context=1)
 SMALL: dict[str, Any] = {"family": "decoder", "layers": 4, "d_model": 1024, "heads": 16, "kv_heads": 4, "ffn": 4096,
@@ -62,8 +64,8 @@ def steps(count: int, seed: int, *, padding: int = 8) -> list[Shape]:
 
 
 @pytest.mark.parametrize(("base", "count"), [
-    pytest.param(design(SMALL, measured=False), 80, id="roofline"),
-    pytest.param(design({**SMALL, "window": 512, "full_every": 2, "moe": EXPERTS}), 50, id="windows, experts"),
+    pytest.param(design(SMALL, measured=False), 60, id="roofline"),
+    pytest.param(design({**SMALL, "window": 512, "full_every": 2, "moe": EXPERTS}), 30, id="windows, experts"),
     pytest.param(design({**SMALL, "kv_heads": None, "mla": LATENT}), 30, id="latent attention"),
     pytest.param(design({**SMALL, "kv_heads": None, "mla": LATENT, "sparse": INDEXER}), 20, id="indexer"),
     pytest.param(design({**SMALL, "delta": DELTA, "full_every": 2}), 20, id="delta net"),
@@ -77,6 +79,33 @@ def test_tables_give_what_a_simulation_gives(base: ar.Design, count: int) -> Non
     assert tables.how == "steps from tables"
     assert max(off) < 0.005
     assert np.mean(off) < 0.0007
+
+
+def test_chunked_attention_has_tables_up_to_one_chunk() -> None:
+    """Longer sequences are refused, by steps in a row, too."""
+    simulated, tables = both(design({**SMALL, "window": 4096, "window_kind": "chunked", "full_every": 2}))
+    for each in (Shape(3, 9000, ((900, 3000, 1),)), Shape(0, 0, ((4000, 0, 1),)), Shape(7, 7 * 4090)):
+        assert tables.of(each) == pytest.approx(simulated.of(each), rel=0.005)
+    assert len(tables.decoding(2, 8000, 90)) == 90
+    assert tables.how == "steps from tables"
+    for beyond in (Shape(3, 9000, ((900, 3400, 1),)), Shape(7, 7 * 4096)):
+        with pytest.raises(UnsupportedError, match="one chunk"):
+            tables.of(beyond)
+    with pytest.raises(UnsupportedError, match="one chunk"):
+        tables.decoding(2, 8000, 100)
+
+
+def test_sorts_of_steps_share_what_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine sorts of steps: a split each for prompts with a past and without; 20 steps for each sort were lowered."""
+    lowered = list[object]()
+    whole = Replica.lowered
+    monkeypatch.setattr(Replica, "lowered", lambda self, *given: lowered.append(given) or whole(self, *given))
+    _, tables = both(design(SMALL, measured=False))
+    for prompts in (((300, 0, 1),), ((300, 40, 1),), ((300, 0, 1), (200, 0, 1)), ((300, 40, 1), (200, 0, 1)), ()):
+        for count in (0, 3) if prompts else (3,):
+            tables.of(Shape(count, 100 * count, prompts))
+    assert tables.how == "steps from tables"
+    assert len(lowered) < 70
 
 
 def test_steps_in_a_row_are_the_steps() -> None:

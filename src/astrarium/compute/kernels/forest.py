@@ -7,7 +7,9 @@ Features are rounded to multiples of 1/512 before fitting and before evaluation,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,7 @@ __all__ = ["LEAF_UNIT", "SCALE", "Forest", "fixed_point"]
 
 SCALE = 512
 LEAF_UNIT = 2.0**-12
-BLOCK = 512
+BLOCK = 128
 F64 = npt.NDArray[np.float64]
 I16 = npt.NDArray[np.int16]
 
@@ -28,7 +30,7 @@ def fixed_point(columns: npt.ArrayLike) -> I16:
     return units.astype(np.int16)
 
 
-class Forest(Struct, frozen=True, eq=False):
+class Forest(Struct, frozen=True, eq=False, dict=True):
     """`feature` u8 and `threshold` i16 [trees, depth]; `leaf` i16 [trees, 2^depth] in units of 2^-12; `bias`.
 
     Bit i of a tree's leaf number is 1 where the feature of question i is above its threshold.
@@ -39,28 +41,37 @@ class Forest(Struct, frozen=True, eq=False):
     leaf: I16
     bias: float
 
+    @cached_property
+    def _questions(self) -> tuple[npt.NDArray[np.intp], I16, npt.NDArray[np.intp]]:
+        """(feature, threshold) of question i of every tree, i by i; the place of every tree's first leaf."""
+        trees, depth = self.feature.shape
+        return (self.feature.T.ravel().astype(np.intp), np.ascontiguousarray(self.threshold.T)[:, :, None],
+                (np.arange(trees, dtype=np.intp) << depth)[:, None])
+
     def __call__(self, columns: I16) -> F64:
         """The sum of all trees, f64 [n], for features i16 [features, n]."""
-        trees, depth = self.feature.shape
-        values = self.leaf.astype(np.int32).ravel()
-        base = (np.arange(trees, dtype=np.intp) << depth)[:, None]
-        total = np.empty(columns.shape[1])
+        (trees, depth), (feature, threshold, first) = self.feature.shape, self._questions
+        leaves, total = self.leaf.ravel(), np.empty(columns.shape[1])
         for start in range(0, columns.shape[1], BLOCK):
-            block = np.ascontiguousarray(columns[:, start:start + BLOCK])
-            number = np.zeros((trees, block.shape[1]), np.uint8)
-            for bit in range(depth):
-                above = np.take(block, self.feature[:, bit], axis=0, mode="clip") > self.threshold[:, bit, None]
-                number |= np.multiply(above.view(np.uint8), np.uint8(1 << bit))
-            total[start:start + BLOCK] = values.take(number + base, mode="clip").sum(axis=0, dtype=np.int32)
+            asked = columns[:, start:start + BLOCK].take(feature, axis=0, mode="clip")
+            above = (asked.reshape(depth, trees, asked.shape[1]) > threshold).view(np.uint8)
+            number = above[0]
+            for bit in range(1, depth):
+                number |= above[bit] << bit
+            total[start:start + BLOCK] = leaves.take(number + first, mode="clip").sum(axis=0, dtype=np.int32)
         return total * LEAF_UNIT + self.bias
+
+    @functools.lru_cache(maxsize=256)       # noqa: B019
+    def _apart(self, row: int) -> tuple[Forest, Forest]:
+        """Trees that do not ask a feature, and those that do."""
+        asks = (self.feature == row).any(axis=1)
+        return (Forest(self.feature[~asks], self.threshold[~asks], self.leaf[~asks], self.bias),
+                Forest(self.feature[asks], self.threshold[asks], self.leaf[asks], 0.0))
 
     def each(self, columns: I16, row: int, values: Sequence[int]) -> F64:
         """The sums [values, n] where one feature, `row`, has each of the values: trees that do not ask it run once."""
-        asks = (self.feature == row).any(axis=1)
-        common = Forest(self.feature[~asks], self.threshold[~asks], self.leaf[~asks], self.bias)(columns)
-        own = Forest(self.feature[asks], self.threshold[asks], self.leaf[asks], 0.0)
-        out = np.empty((len(values), columns.shape[1]))
-        for number, value in enumerate(values):
-            columns[row] = fixed_point(float(value))
-            out[number] = common + own(columns)
-        return out
+        common, own = self._apart(row)
+        every = np.tile(columns, len(values))
+        every[row] = np.repeat(fixed_point(np.array(values, np.float64)), columns.shape[1])
+        found: F64 = common(columns) + own(every).reshape(len(values), -1)
+        return found

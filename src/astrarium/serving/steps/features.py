@@ -10,7 +10,7 @@ import numpy.typing as npt
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of, with_layers
 
-__all__ = ["decode_features", "edge_of", "line", "prompt_features", "token_features", "windows_of"]
+__all__ = ["decode_features", "edge_of", "limit_of", "line", "prompt_features", "token_features", "windows_of"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -22,12 +22,19 @@ def edge_of(replica: Replica) -> int | None:
     return None if sparse is None else int(sparse.top_k)
 
 
+def limit_of(replica: Replica) -> int | None:
+    """Tokens of the longest sequence that is modelled: one chunk of attention that goes chunk by chunk."""
+    cache = cache_of(replica.model)
+    return None if cache is None else cache.limit
+
+
 def windows_of(replica: Replica) -> tuple[int | None, ...]:
-    """How many tokens layers look at: all (None), those in a window, those that an indexer chooses; a state is none."""
+    """How many tokens layers look at: all (None), those in a window that is shorter than the longest sequence, those
+    that an indexer chooses; a state is none."""
     cache, layered = cache_of(replica.model), with_layers(replica.model)
     if cache is None or layered is None:
         return (None,)
-    sights = {cache.sight(layer) for layer in range(layered.layers)}
+    sights = {cache.sight(layer) for layer in range(layered.layers)} - {cache.limit}
     return (None, *sorted(each for each in {*sights, edge_of(replica)} if each is not None and each > 1))
 
 

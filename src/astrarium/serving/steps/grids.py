@@ -14,9 +14,10 @@ __all__ = ["MOST", "Plane", "Row", "past_nodes", "prompt_nodes"]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 MOST = 1 << 22      # tokens of one sequence
-TILE, PARTS = 8, 8
+NODES = 16      # of a block of a row, which are asked for together
+TILE, PARTS = 4, 8
 TOKENS = 128        # of a tile of a product
-ROUGH = 0.001       # of a step's time, beyond which a function is not linear between two points
+ROUGH = 0.002       # of a step's time, beyond which a function is not linear between two points
 
 
 def past_nodes() -> list[int]:
@@ -66,15 +67,15 @@ class Row:
 
     def _block(self, at: int) -> tuple[F64, int]:
         """The values of the block that has `at` and of the next number, and its place there."""
-        long = max(6, at.bit_length() - 4)
-        number = at >> long
-        found = self._blocks.get((long, number))
+        step = max(1, (1 << at.bit_length() >> 1) // self._fine)
+        start = at - at % (step * NODES)
+        found = self._blocks.get((step, start))
         if found is None:
-            found = self._blocks[long, number] = self._made(number << long, 1 << long)
-        return found, at - (number << long)
+            found = self._blocks[step, start] = self._made(start, step)
+        return found, at - start
 
-    def _made(self, start: int, long: int) -> F64:
-        every, step = np.arange(start, start + long + 1), max(1, start // self._fine)
+    def _made(self, start: int, step: int) -> F64:
+        every = np.arange(start, start + step * NODES + 1)
         chosen = (every - start) % step == 0
         if self._tiled:
             chosen |= every % TOKENS < 2

@@ -2,92 +2,31 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.errors import InputError
-from astrarium.serving.steps.features import (
-    decode_features,
-    edge_of,
-    line,
-    prompt_features,
-    token_features,
-    windows_of,
-)
+from astrarium.serving.steps.features import decode_features, line, prompt_features, token_features, windows_of
 from astrarium.serving.steps.formulas import CHECKS, F64, Formula, formula_of, is_close, numbers_of
 from astrarium.serving.steps.grids import Row
 from astrarium.serving.steps.nodes import InseparableError, Node, sized_nodes
+from astrarium.serving.steps.points import Point, Sort, points_of
 from astrarium.workload.graph import Forms
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.replica import Replica
 
-__all__ = ["Formulas", "Lowered", "Point", "Sort", "Split", "split_of"]
+__all__ = ["Formulas", "Lowered", "Split", "split_of"]
 
 I64 = npt.NDArray[np.int64]
 WINDOW, SURE = 10, 15    # points for the features of a window, of which some see less, and for others
 PAIRS = 6       # steps of as many tokens that tell whether a size depends on these alone
 SMOOTH = 8     # points between a number of tokens and twice as many
-SEED = 1
 GROUPS = ("tokens", "heads", "decode", "prompts")
-
-
-class Class(Struct, frozen=True):
-    """Equal prompts, or parts of prompts: `count` of `size` tokens with `past` tokens in their caches, which sample
-    `sampled` tokens each, so that what depends on these is told from what depends on their number."""
-
-    count: int
-    size: int
-    past: int
-    sampled: int = 1
-
-
-NONE = Class(0, 1, 0)
-
-
-class Point(Struct, frozen=True):
-    """A step of one pass: `count` sequences with `new` tokens each and `context` in their caches in all, `padding`, and
-    up to two classes of prompts."""
-
-    count: int
-    context: int
-    padding: int = 0
-    prompts: Class = NONE
-    others: Class = NONE
-    new: int = 1
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that go through the layers."""
-        prompts = sum(each.count * each.size for each in (self.prompts, self.others))
-        return self.count * self.new + self.padding + prompts
-
-    @property
-    def heads(self) -> int:
-        """Tokens that are sampled."""
-        return self.count * self.new + sum(each.count * each.sampled for each in (self.prompts, self.others))
-
-    @property
-    def packed(self) -> Packed:
-        """As a step of the graph."""
-        return Packed((*decoding(self.count, self.context, self.padding, self.new), *(
-            Sequences(each.count, each.size, each.past, each.sampled)
-            for each in (self.prompts, self.others) if each.count)))
-
-
-def decoding(count: int, context: int, padding: int, new: int) -> list[Sequences]:
-    """Decoding sequences, as equal as can be, and padding."""
-    mean, rest = divmod(context, count) if count else (0, 0)
-    parts = (Sequences(count - rest, new, mean, new) if count else None,
-             Sequences(rest, new, mean + 1, new) if rest else None,
-             Sequences(padding, 1, 0, 0) if padding else None)
-    return [part for part in parts if part is not None]
 
 
 class Formulas(Struct, frozen=True, eq=False):
@@ -111,28 +50,6 @@ def _kind(node: Node) -> tuple[object, ...]:
     step, kernel = node.step, node.step.kernel
     return step.kind, step.op, step.axes, kernel and (kernel.kind, kernel.precision, kernel.launches,
                                                                   kernel.held)
-
-
-class Sort(NamedTuple):
-    """Which steps run the same kernels: those with decoding sequences (`new` tokens each, 0: none that has a cache),
-    with padding, with prompts that have a past (`cached`) or none (`fresh`), with prompts of `several` classes, with
-    `long` fresh ones, which run other kernels than short ones."""
-
-    new: int
-    padded: bool = False
-    fresh: bool = False
-    cached: bool = False
-    several: bool = False
-    long: bool = False
-
-    @property
-    def prompts(self) -> bool:
-        """Whether there are prompts."""
-        return self.fresh or self.cached
-
-    def wide(self, new: int) -> Sort:
-        """One whose steps may have all nodes of this one."""
-        return self._replace(new=new, padded=True, several=False)
 
 
 class Split(Struct, frozen=True, eq=False):
@@ -186,7 +103,7 @@ class Lowered(Struct, frozen=True, eq=False):
     @staticmethod
     def of(replica: Replica, sort: Sort, count: int, forms: Forms) -> Lowered:
         """`count` drawn steps. Raises InseparableError where they do not run the same nodes."""
-        points = _points(sort, windows_of(replica), edge_of(replica), count)
+        points = points_of(sort, replica, count)
         try:
             made = [sized_nodes(replica, point.packed, forms) for point in points]
         except InputError as why:
@@ -233,28 +150,6 @@ def _add(known: list[tuple[Node, Formula]], node: Node, formula: Formula) -> Non
             known[number] = other._replace(times=other.times + node.times), same
             return
     known.append((node, formula))
-
-
-def _points(sort: Sort, windows: Sequence[int | None], edge: int | None, count: int) -> list[Point]:
-    """`count` steps that differ in everything, with prompts shorter and longer than the windows; all fresh ones shorter
-    or all longer than `edge`."""
-    draw, found = random.Random(SEED), []
-    most = max(1000, *(4 * (window or 0) for window in windows))
-    sizes = (most, 3) if edge is None or not sort.fresh else (8 * edge, edge + 1) if sort.long else (edge, 3)
-
-    def up_to(most: int, least: int = 1) -> int:
-        return int(least * (most / least) ** draw.random())
-
-    def prompts(there: bool) -> Class:
-        return Class(draw.randint(1, 3), up_to(*sizes), up_to(9000) if sort.cached else 0,
-                     draw.randint(1, 2)) if there else NONE
-
-    for _ in range(count):
-        many = up_to(256) if sort.new else 0
-        padding = up_to(8 if many else 256) if sort.padded else 0
-        found.append(Point(many, many * up_to(9000) + draw.randrange(many or 1), padding, prompts(sort.prompts),
-                           prompts(sort.several), sort.new))
-    return found
 
 
 def _features(sort: Sort, points: Sequence[Point], windows: Sequence[int | None]) -> dict[str, F64]:

@@ -13,11 +13,12 @@ import numpy.typing as npt
 from astrarium.engine.plugins.kernels import Columns, KernelTable
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.exact import Times
-from astrarium.serving.steps.features import decode_features, edge_of, line, prompt_features, windows_of
+from astrarium.serving.steps.features import decode_features, edge_of, limit_of, line, prompt_features, windows_of
 from astrarium.serving.steps.formulas import F64, Formula, kernels_of
 from astrarium.serving.steps.grids import MOST, Plane, Row, past_nodes, prompt_nodes
 from astrarium.serving.steps.nodes import InseparableError, Node, of_all_ranks
-from astrarium.serving.steps.split import Formulas, Lowered, Sort, Split, split_of
+from astrarium.serving.steps.points import Sort
+from astrarium.serving.steps.split import Formulas, Lowered, Split, split_of
 from astrarium.vocab import NodeKind
 from astrarium.workload.inference.chain import Exchange
 
@@ -79,7 +80,7 @@ class Tables:
 
     def __init__(self, times: Times, new: int = 1) -> None:
         self._times, self._new, self._windows = times, new, windows_of(times.replica)
-        self._edge = edge_of(times.replica) or MOST
+        self._edge, self._limit = edge_of(times.replica) or MOST, limit_of(times.replica) or MOST
         self._sorts: dict[tuple[bool, ...], _Sort | InseparableError] = {}
         self._splits: list[Split] = []
         self._tried: set[Sort] = set()
@@ -96,6 +97,7 @@ class Tables:
                 count, context = count + 1, context + past
         if new > 1 and count != shape.count:
             raise InseparableError("prompts of one token beside drafts of several")
+        self._check(count, context, max([size + past for size, past, _ in shape.prompts], default=0))
         if not context and count + padding:     # nobody who decodes has a cache
             count, padding = count + padding, 0
         decodes = context > 0, count > 0 and not context
@@ -120,10 +122,16 @@ class Tables:
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times of successive decode steps [steps]."""
         heads = count * self._new
+        self._check(count, context + count * (steps - 1))
         sort = self._sort((True, padding > 0, False, False, False, False))
         found = sort.row(count, padding).along(context / count, steps)
         found += sort.tokens(heads + padding) + sort.experts(heads + padding) + sort.heads(heads)
         return np.rint(found).astype(np.int64)
+
+    def _check(self, count: int, context: int, longest: int = 0) -> None:
+        """Raise InseparableError where sequences are longer than what is modelled."""
+        if max(longest, context / max(1, count) + self._new) > self._limit:
+            raise InseparableError(f"sequences of more than {self._limit} tokens")
 
     def _sort(self, key: tuple[bool, ...]) -> _Sort:
         """The tables of a sort of steps: (decoding sequences, and the rest as in Sort)."""

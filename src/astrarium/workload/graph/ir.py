@@ -116,9 +116,9 @@ class Op(NamedTuple):
 
     @property
     def packs(self) -> bool:
-        """Whether it is attention, or scores, of sequences that are packed into one: a part of all pairs."""
-        pairs = self.kind == "gemm" and base(self.outputs[0].dims[-1]) == "pairs"
-        return (self.work, self.sequences) != (1.0, 1) and (pairs or self.kind in ("attention", "attention_backward"))
+        """Whether it may be attention, or scores, of sequences that are packed into one: a part of all pairs."""
+        return self.kind in ("attention", "attention_backward") or (
+            self.kind == "gemm" and base(self.outputs[0].dims[-1]) == "pairs")
 
 
 class Block(Struct, frozen=True):
