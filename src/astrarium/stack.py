@@ -9,7 +9,7 @@ than one dim, and `devices` those of devices by name. What the design states its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from astrarium import catalog
@@ -56,10 +56,28 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
         kind = classes[section](given)
         if kind is None or not settings:
             continue
-        known = {spec.name for spec in specs(kind)}
-        if "policy" in catalog.load("stacks")[name] and section == "workload" and not known.issuperset(settings):
+        places = {key: _places(key, kind) for key in settings}
+        if "policy" in catalog.load("stacks")[name] and section == "workload" and not all(places.values()):
             continue        # fields of inference; training has other ones by some of their names
-        found[section] = _under({key: value for key, value in settings.items() if key in known}, given)
+        found[section] = _under(_placed({key: settings[key] for key, each in places.items() if each}, places), given)
+    return found
+
+
+def _places(key: str, kind: Any) -> list[str]:
+    """Where a class has a field: its own (""), else sections of its own by their names (pools of disaggregation)."""
+    fields = specs(kind)
+    if any(spec.name == key for spec in fields):
+        return [""]
+    return [spec.name for spec in fields if isinstance(spec.type, type) and issubclass(spec.type, Config)
+            and any(each.name == key for each in specs(spec.type))]
+
+
+def _placed(settings: Plain, places: Mapping[str, Sequence[str]]) -> Plain:
+    """Settings at their places."""
+    found: Plain = {}
+    for key, value in settings.items():
+        for place in places[key]:
+            found = merged(found, {place: {key: value}} if place else {key: value})
     return found
 
 

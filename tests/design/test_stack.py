@@ -102,3 +102,12 @@ def test_a_search_over_stacks_applies_them() -> None:
         text = TEXT.replace("tp: 8,", f"tp: 8, zero: {zero},")
         assert design == config.loads(Design, f"stack: {design.stack}\n{text}")
     assert {space.design(point).stack for point in space.points()} == {"nemo", "nanotron"}
+
+
+def test_pools_have_the_settings_of_an_engine() -> None:
+    """Fields of inference that are a pool's where phases are apart; what a pool states stays."""
+    pools = {"prefill": {"tp": 4, "exchange": "deepep"}, "decode": {"tp": 4}}
+    found = config.decode(Design, {
+        "stack": "vllm", "compute": "h100_sxm", "memory": "h100_sxm", "network": PLAIN["network"],
+        "workload": {"source": "disaggregated", "model": "llama3-8b", "prompt": 64, "generated": 8, **pools}}).workload
+    assert (found.fusion, found.prefill.exchange, found.decode.exchange) == ("engine", "deepep", "all_gather")

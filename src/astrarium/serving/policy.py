@@ -89,8 +89,8 @@ class Policy(Config, frozen=True, kw_only=True):
     ahead: Annotated[bool, Knob("Whether the next step is scheduled while one runs: a request that comes meanwhile is "
                                 "not in it (vLLM's asynchronous scheduling, from 0.14 on; the overlap schedulers of "
                                 "SGLang and TensorRT-LLM).")] = False
-    wait_steps: Annotated[int, Knob("Most steps that prompts wait while others decode: until each rank of dp that shares "
-                                    "experts has one (TensorRT-LLM's attention_dp_config with enable_balance: "
+    wait_steps: Annotated[int, Knob("Most steps that prompts wait while others decode: until each rank of dp that "
+                                    "shares experts has one (TensorRT-LLM's attention_dp_config with enable_balance: "
                                     "timeout_iters), or on one rank until a step would have wait_share of max_tokens "
                                     "(its batch_wait_timeout_iters). 0: none wait.", ge=0, lt=1_000_001)] = 0
     wait_share: Annotated[float, Knob("Share of max_tokens for which prompts wait (batch_wait_max_tokens_ratio).",
