@@ -3,8 +3,8 @@
 usage: mlperf_inference.py FILE.csv [--models WORDS] [--scenario WORDS]
 
 Rows state neither layout nor format nor engine. Taken: fp8 on Hopper and Ada, nvfp4 on Blackwell, an fp8 cache,
-TensorRT-LLM (vLLM for Red Hat), replicas of the tp that is best, with NVIDIA's limits of a step, all requests of the data
-set's mean lengths. AMD's and others' devices have no rows of kernels here, and are left out.
+TensorRT-LLM (vLLM for Red Hat), replicas of the tp that is best, with NVIDIA's limits of a step, all requests of the
+data set's mean lengths. AMD's and others' devices have no rows of kernels here, and are left out.
 """
 
 from __future__ import annotations
