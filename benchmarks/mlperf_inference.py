@@ -3,8 +3,8 @@
 usage: mlperf_inference.py FILE.csv [--models WORDS] [--scenario WORDS]
 
 Rows state neither layout nor format nor engine. Taken: fp8 on Hopper and Ada, nvfp4 on Blackwell, an fp8 cache,
-TensorRT-LLM (vLLM for Red Hat), replicas of the tp that is best, at most 1,024 sequences each, all requests of the data
-set's mean lengths. AMD's and others' devices have no rows of kernels here, and are left out.
+TensorRT-LLM (vLLM for Red Hat), replicas of the tp that is best, with NVIDIA's limits of a step, all requests of the
+data set's mean lengths. AMD's and others' devices have no rows of kernels here, and are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ NAMES = {"llama2-70b": "llama2-70b", "llama3.1-8b": "llama3-8b", "llama3.1-405b"
          "mixtral-8x7b": "mixtral-8x7b", "deepseek-r1": "deepseek-r1"}
 SYSTEMS = {"H100-SXM": "h100_sxm", "H200-SXM": "h200_sxm", "H200-NVL": "h200_nvl", "B200-SXM": "b200", "GB200": "gb200",
            "GB300": "gb300", "L40S": "l40s"}
-SEQUENCES, HALVINGS = 1024, 5
+ENGINES = {"llama2-70b": (2048, 3584, 0.95), "llama3.1-8b": (6000, 12000, 0.9), "": (1024, 8192, 0.9)}
+"""Sequences and tokens of a step at most, and the share of memory, of TensorRT-LLM: NVIDIA's configs of Inference 5.1
+(mlcommons/inference_results_v5.1, closed/NVIDIA/configs: gpu_batch_size, max_num_tokens, kvcache_free_gpu_mem_frac)."""
+HALVINGS = 5
 
 
 def deployments(values: dict[str, str]) -> list[Deployment]:
@@ -42,9 +45,11 @@ def deployments(values: dict[str, str]) -> list[Deployment]:
     form = "nvfp4" if blackwell else "fp8"
     stack = "vllm" if "RedHat" in values["org"] else "trt-llm"
     prompt, npus = PROMPTS[model], int(values["n"])
+    sequences, tokens, share = ENGINES.get(model if stack == "trt-llm" else "", ENGINES[""])
     return [Deployment(model=NAMES[model], system=system, stack=stack, version="", precision=form,
-                       formats={"weights": form, "cache": "fp8"}, layout=Layout(tp), concurrency=SEQUENCES,
-                       prompt=Lengths(prompt, prompt), output=Lengths(output, output), batch=SEQUENCES)
+                       formats={"weights": form, "cache": "fp8"}, layout=Layout(tp), concurrency=sequences,
+                       prompt=Lengths(prompt, prompt), output=Lengths(output, output), batch=sequences,
+                       tokens=tokens, share=share)
             for tp in (1, 2, 4, 8) if tp <= npus]
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.serving.every_step import EveryStep
 
+from astrarium.config import ConfigError
 from astrarium.errors import InputError
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served
 from astrarium.serving.batch import Batch, Draw
@@ -126,6 +127,22 @@ def test_prompts_wait_for_others(gate: Gate, later: list[float], first: list[flo
     served = answer(stream, fleet, single=single)
     assert (served.first / MS).tolist() == [1, 1, *first]
     assert (gate.have, gate.asking) == ([0] * gate.ranks, [0] * gate.ranks)
+
+
+@pytest.mark.parametrize(("later", "first"), [([20.5], [22]), ([21.5], [32]), ([21.5, 31.5], [32, 33]),
+                                              ([21.5, 32.5, 33], [32, 43, 43]), ([200.5], [201.5])])
+@pytest.mark.parametrize("single", [False, True])
+def test_an_engine_looks_for_requests_now_and_then(later: list[float], first: list[float], single: bool) -> None:
+    """Two requests decode from 1 ms on, in steps of 1 ms; it looks after every ten, and after a step with prompts."""
+    stream = requests((0, 10, 100), (0, 10, 100), *((0, 10, 5) for _ in later))
+    stream.arrival[2:] = (np.array(later) * MS).astype(np.int64)
+    fleet = Fleet([server(Policy(schedule="prefill_first"), MANY, fixed(MS), gate=Gate(10, polls=True))])
+    assert (answer(stream, fleet, single=single).first / MS).tolist() == [1, 1, *first]
+
+
+def test_only_an_engine_whose_prompts_go_first_polls() -> None:
+    with pytest.raises(ConfigError, match="prefill_first"):
+        Policy(poll=10)
 
 
 def test_whole_prompts_stall_decoding() -> None:

@@ -1,4 +1,5 @@
-"""Prompts that wait for others, so that fewer steps are long (TensorRT-LLM's PyExecutor)."""
+"""Prompts that wait for others, so that fewer steps are long (TensorRT-LLM's PyExecutor), or until the engine looks for
+new requests (SGLang's scheduler)."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ class Gate(Struct):
       are counted from when prompts last began);
     - on one rank until there are `tokens` tokens for the step (batch_wait_max_tokens_ratio,
       batch_wait_timeout_iters; the steps are counted from the first that waits).
+    With `polls` prompts wait for whatever is left of `steps` steps since the engine last looked for requests, or since
+    others began (SGLang's SchedulerRecvSkipper: a step of decoding counts 1, one of prompts 1,000).
 
     `passed`: steps so far; `closed`: whether prompts were kept waiting. A request belongs to the rank that has the
     fewest: `have` requests of each rank, of which `asking` wait.
@@ -25,6 +28,7 @@ class Gate(Struct):
     steps: int
     ranks: int = 1
     tokens: int = 0
+    polls: bool = False
     passed: int = 0
     closed: bool = False
     have: list[int] = field(default_factory=list)
@@ -48,8 +52,8 @@ class Gate(Struct):
 
     def opens(self, decoding: int, tokens: int) -> bool:
         """Whether prompts begin with the next step, where so many sequences decode and there are `tokens` tokens."""
-        together = all(self.asking) if self.ranks > 1 else tokens >= self.tokens
-        counts = self.ranks > 1 or any(self.asking)
+        together = not self.polls and (all(self.asking) if self.ranks > 1 else tokens >= self.tokens)
+        counts = self.polls or self.ranks > 1 or any(self.asking)
         self.closed = counts and not together and decoding >= self.ranks and self.passed < self.steps
         if not self.closed:
             self.passed = 0
@@ -57,8 +61,13 @@ class Gate(Struct):
 
     def advance(self, steps: int) -> None:
         """So many steps were made."""
-        if self.ranks > 1 or self.closed:
+        if self.polls or self.ranks > 1 or self.closed:
             self.passed = (self.passed + steps - 1) % self.steps + 1
+
+    def began(self) -> None:
+        """Prompts are in the next step: the engine looks again right after it."""
+        if self.polls:
+            self.passed = self.steps
 
     @property
     def left_over(self) -> int:

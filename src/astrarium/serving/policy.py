@@ -32,6 +32,8 @@ def _rules(policy: Policy) -> Iterator[Problem]:
     if policy.tiers and not policy.prefix_cache and policy.preemption != "swap":
         yield Problem("tiers", "mean nothing without a prefix cache: nothing is read back from them",
                       "prefix_cache: true, preemption: swap, or no tiers")
+    if policy.poll > 1 and policy.schedule != "prefill_first":
+        yield Problem("poll", f"{policy.poll} has no effect with schedule {policy.schedule}", "prefill_first (SGLang)")
     if list(policy.graphs) != sorted(set(policy.graphs)) or any(size < 1 for size in policy.graphs):
         yield Problem("graphs", "are not sizes in ascending order", "numbers of at least 1, each once")
 
@@ -99,6 +101,9 @@ class Policy(Config, frozen=True, kw_only=True):
                                     "(its batch_wait_timeout_iters). 0: none wait.", ge=0, lt=1_000_001)] = 0
     wait_share: Annotated[float, Knob("Share of max_tokens for which prompts wait (batch_wait_max_tokens_ratio).",
                                       gt=0, lt=1.0000001)] = 1.0
+    poll: Annotated[int, Knob("Steps of decoding between looks for new requests; after a step with prompts the engine "
+                              "looks at once (SGLang's --scheduler-recv-interval). Of schedule prefill_first.", ge=1,
+                              lt=1_000_001)] = 1
     graphs: Annotated[Sequence[int], Knob("Sizes in tokens of captured CUDA graphs: a smaller step is padded to the "
                                           "next one; a larger one is not, and its kernels are launched one by one. "
                                           "None: no padding (and no graphs, with `launch`).")] = ()

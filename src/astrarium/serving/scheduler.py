@@ -81,6 +81,8 @@ class Scheduler(Struct):
         if self.policy.schedule == "prefill_first":
             prompts = self._choose(self.policy.max_tokens, now, known, admit=opens)
             if prompts:
+                if self.gate is not None:
+                    self.gate.began()
                 return Step(False, prompts, round(self.moving))
             self._make_room()
             return Step(self.batch.count > 0, (), round(self.moving))

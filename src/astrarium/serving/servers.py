@@ -104,7 +104,8 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         swap = stores[0].per_block if stores else 0.0
         cache = Blocks(blocks, policy.block, stores, policy.prefix_cache and held.shares, uneven)
         enough = round(policy.wait_share * policy.max_tokens)
-        gate = Gate(policy.wait_steps, ranks, enough) if policy.wait_steps else None
+        gate = Gate(policy.wait_steps, ranks, enough) if policy.wait_steps else Gate(
+            policy.poll, ranks, polls=True) if policy.poll > 1 else None
         batch = Batch(policy.block, guesses, draw, uneven)
         scheduler = Scheduler(_of_all(policy, ranks, stages), cache, batch, swap, gate)
         times = times_of(design, each.replica, each.start, buckets, known, draft, guesses, pool=shards[0].start)

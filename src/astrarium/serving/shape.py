@@ -17,7 +17,8 @@ Prompt: TypeAlias = tuple[int, int, int]    # new tokens, tokens before them, an
 class Shape(Struct, frozen=True):
     """A step: `count` decoding sequences with `context` tokens in their caches in all before the step, and `prompts` or
     parts of them. `padding` further tokens go through the model but attend to nothing (CUDA graphs of fixed sizes).
-    `mean`: tokens of each rank of dp on average, where ranks that share experts have different numbers (None: equal).
+    `shared`: where ranks of dp that share experts have different numbers of tokens, those that all compute on average,
+    and those of each that take as long to gather (None: equal numbers).
 
     With speculation each of the `count` sequences is guessed for and verified; otherwise it brings one token.
     """
@@ -26,7 +27,7 @@ class Shape(Struct, frozen=True):
     context: int = 0
     prompts: tuple[Prompt, ...] = ()
     padding: int = 0
-    mean: int | None = None
+    shared: tuple[int, int] | None = None
 
 
 class StepTimes(Protocol):

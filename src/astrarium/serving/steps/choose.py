@@ -59,7 +59,7 @@ class Summed:
         except InseparableError as why:
             self._missing = self._missing or str(why)
         if shape not in self._known:
-            self._known[shape] = sum(int(self._times[each.model].of_passes([each.packed], shape.mean)[0])
+            self._known[shape] = sum(int(self._times[each.model].of_passes([each.packed], shape.shared)[0])
                                      for each in self._steps.passes(shape))
         return self._known[shape]
 

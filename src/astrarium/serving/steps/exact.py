@@ -18,7 +18,7 @@ from astrarium.lower.native import placement_of
 from astrarium.lower.native_plugins import local_memory
 from astrarium.memory.config import Memory
 from astrarium.serving.shape import Shape
-from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of, of_all_ranks
+from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of, whose
 from astrarium.serving.steps.simulated import NAMES, gaps, packed_of
 from astrarium.simulate import simulate
 from astrarium.vocab import Kernel, NodeKind
@@ -98,13 +98,14 @@ class Times(Struct, frozen=True, dict=True):
         found[comm] = self.exchanges(exchange_of(each) for each in steps if not each.kernel)
         return found * np.array([node.times for node in nodes], np.int64)
 
-    def of_passes(self, passes: Sequence[Packed], mean: int | None = None) -> I64:
-        """Times of passes of the model [passes]; all their kernels are timed together. `mean`: see Shape."""
+    def of_passes(self, passes: Sequence[Packed], shared: tuple[int, int] | None = None) -> I64:
+        """Times of passes of the model [passes]; all their kernels are timed together. `shared`: see Shape."""
         nodes = [nodes_of(self.replica, each, self.forms) for each in passes]
-        if mean is not None:
-            other = nodes_of(self.replica, Packed((Sequences(1, mean, 0),)), self.forms)
-            shared = [node for node in other if of_all_ranks(node.step)]
-            nodes = [[node for node in each if not of_all_ranks(node.step)] + shared for each in nodes]
+        if shared is not None:
+            others = [node for place, tokens in enumerate(shared, 1)
+                      for node in nodes_of(self.replica, Packed((Sequences(1, tokens, 0),)), self.forms)
+                      if whose(node.step) == place]
+            nodes = [[node for node in each if not whose(node.step)] + others for each in nodes]
         lasts = self.of([node for each in nodes for node in each])
         ends = np.cumsum([len(each) for each in nodes])
         return np.array([each.sum() for each in np.split(lasts, ends[:-1])], np.int64)

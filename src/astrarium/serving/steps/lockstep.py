@@ -2,7 +2,9 @@
 every layer's experts.
 
 In a step with prompts no rank is padded: experts get the tokens that all ranks have (SGLang's DpPaddingMode.SUM_LEN,
-all_rank_num_tokens of TensorRT-LLM, vLLM outside of CUDA graphs). In a graph all ranks have as many as the busiest one.
+all_rank_num_tokens of TensorRT-LLM, vLLM outside of CUDA graphs). Gathering them is a broadcast of each rank's tokens
+(vLLM's all_gatherv, TensorRT-LLM's allgather with sizes), so the rank with the fewest receives all others', which takes
+as long as if all had a (ranks - 1)th of that. In a graph all ranks have as many as the busiest one.
 """
 
 from __future__ import annotations
@@ -58,5 +60,5 @@ def _busiest(shape: Shape, ranks: int) -> Shape:
     busy, padding = tuple(given[max(queue)[1]]), -(-shape.padding // ranks)
     if padding or not busy:
         return Shape(count, context, busy, padding)
-    tokens = shape.count + sum(prompt[0] for prompt in shape.prompts)
-    return Shape(count, context, busy, mean=-(-tokens // ranks))
+    tokens, least = sum(many for many, _ in queue), queue[0][0]
+    return Shape(count, context, busy, shared=(-(-tokens // ranks), -(-(tokens - least) // (ranks - 1))))

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from astrarium.errors import AstrariumError
-from astrarium.vocab import NodeKind
+from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.graph import Forms
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.pieces import Piece, Step
 
-__all__ = ["InseparableError", "Node", "launches_of", "nodes_of", "of_all_ranks", "sized_nodes"]
+__all__ = ["InseparableError", "Node", "launches_of", "nodes_of", "sized_nodes", "whose"]
 
 SHARED = frozenset({"ep", "mdp"})       # axes over which ranks of dp share experts
+GATHERED = frozenset({CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER})
 
 
 class InseparableError(AstrariumError):
@@ -60,9 +61,12 @@ def sized_nodes(replica: Replica, packed: Packed, forms: Forms) -> tuple[list[No
     return found, sizes
 
 
-def of_all_ranks(step: Step) -> bool:
-    """Whether the tokens of all ranks of dp make the size of a step: products of experts, and exchanges over dp."""
-    return bool(SHARED & set(step.axes)) or (step.kernel is not None and step.kernel.kind == "grouped_gemm")
+def whose(step: Step) -> int:
+    """Whose tokens make the size of a step: 0 the rank's own (an all_to_all ends when the busiest rank has sent its
+    own), 1 those of all ranks of dp (products of experts), 2 those that ranks of dp gather."""
+    if SHARED & set(step.axes) and step.op in GATHERED:
+        return 2
+    return int(step.kernel is not None and step.kernel.kind == "grouped_gemm")
 
 
 def _check(piece: Piece) -> None:

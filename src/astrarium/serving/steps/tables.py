@@ -16,7 +16,7 @@ from astrarium.serving.steps.exact import Times
 from astrarium.serving.steps.features import decode_features, edge_of, limit_of, line, prompt_features, windows_of
 from astrarium.serving.steps.formulas import F64, Formula, kernels_of
 from astrarium.serving.steps.grids import MOST, Plane, Row, past_nodes, prompt_nodes
-from astrarium.serving.steps.nodes import InseparableError, Node, of_all_ranks
+from astrarium.serving.steps.nodes import InseparableError, Node, whose
 from astrarium.serving.steps.points import Sort
 from astrarium.serving.steps.split import Formulas, Lowered, Split, split_of
 from astrarium.vocab import NodeKind
@@ -112,7 +112,8 @@ class Tables:
             sort = self._sort((True, tokens != heads, False, False, False, False))
         else:
             raise InseparableError("sequences of one token and nothing else")
-        total = sort.tokens(tokens) + sort.experts(tokens if shape.mean is None else shape.mean) + sort.heads(heads)
+        total = sort.tokens(tokens) + sort.heads(heads)
+        total += sum(each(many) for each, many in zip(sort.shared, shape.shared or (tokens, tokens), strict=False))
         if count:
             total += sort.row(count, padding)(context / count)
         for size, past, number, own in parts:
@@ -125,7 +126,7 @@ class Tables:
         self._check(count, context + count * (steps - 1))
         sort = self._sort((True, padding > 0, False, False, False, False))
         found = sort.row(count, padding).along(context / count, steps)
-        found += sort.tokens(heads + padding) + sort.experts(heads + padding) + sort.heads(heads)
+        found += sort.tokens(heads + padding) + sort.heads(heads) + sum(each(heads + padding) for each in sort.shared)
         return np.rint(found).astype(np.int64)
 
     def _check(self, count: int, context: int, longest: int = 0) -> None:
@@ -160,12 +161,12 @@ class Tables:
             except InseparableError:
                 pass        # steps with less may do
         split = found or split_of(replica, sort, forms)
-        apart = replica.mesh.size(("dp",)) > 1
-        tokens, experts = (
+        parts = (0, 1, 2) if replica.mesh.size(("dp",)) > 1 else (0,)
+        tokens, *shared = (
             self._shared(Formulas(tuple(each for each in split.tokens.nodes
-                                        if (apart and of_all_ranks(each[0].step)) == chosen), split.tokens.points),
-                         lambda each: _Tokens(self._times, each, split.curved)) for chosen in (False, True))
-        return _Sort(tokens, experts, self._shared(split.heads, lambda each: _Tokens(self._times, each, line)),
+                                        if len(parts) == 1 or whose(each[0].step) == part), split.tokens.points),
+                         lambda each: _Tokens(self._times, each, split.curved)) for part in parts)
+        return _Sort(tokens, shared, self._shared(split.heads, lambda each: _Tokens(self._times, each, line)),
                      self._shared(split.decode, lambda each: self._rows(each, split.sort.new or 1, tokens)),
                      self._shared(split.prompts, lambda each: self._planes(each, tokens)))
 
@@ -222,10 +223,10 @@ class _Planes:
 
 
 class _Sort(NamedTuple):
-    """The tables of steps of one sort. `experts`: of nodes whose size the tokens of all ranks of dp make."""
+    """The tables of steps of one sort. `shared`: of nodes whose size tokens of other ranks of dp make (see Shape)."""
 
     tokens: _Tokens
-    experts: _Tokens
+    shared: Sequence[_Tokens]
     heads: _Tokens
     row: _Rows
     plane: _Planes

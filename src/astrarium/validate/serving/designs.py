@@ -57,7 +57,7 @@ def policy_of(meant: Deployment, design: Design) -> Policy:
         changes["max_batch"] = max(1, meant.batch // meant.layout.dp)
     if meant.stack == "vllm" and re.match(r"\d", meant.version) and _numbers(meant.version) < AHEAD:
         changes["ahead"] = False
-    changes |= {"wait_steps": meant.wait_steps, "wait_share": meant.wait_share}
+    changes |= {"wait_steps": meant.wait_steps, "wait_share": meant.wait_share, "poll": meant.poll}
     if meant.share is not None:
         changes["memory_share"] = meant.share
     return config.replace_all(usual, changes)
