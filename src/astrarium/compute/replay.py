@@ -49,7 +49,8 @@ def replayed(nodes: ComputeNodes, missing: float | None, chosen: I64 | None = No
     if none.any():
         first = int(np.flatnonzero(none)[0])
         place = first if chosen is None else int(chosen[first])
-        if nodes.node(place).kernel is not None:
+        kernel = nodes.node(place).kernel
+        if kernel is not None and kernel.kind != "host":
             raise InputError("compute", "is missing: the workload is generated, and no trace has times of its kernels",
                              expected="a device of the catalog, or a model, such as {model: roofline, peak: ...}")
         raise nodes.refusal(place, "the trace recorded no duration for it",
