@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
 import random
 import time
 from collections import Counter
@@ -33,7 +32,7 @@ from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.errors import METRICS, Judged, correlation, covered, errors, quantiles, values
 from astrarium.validate.serving.predict import Figures, Predictor
-from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, judges
+from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, in_order, judges
 
 TABLE = Path(aiconfigurator_core.__file__).parent / "systems" / "silicon_sample.csv"
 GROUP = ("model_path", "system", "isl", "osl", "precision")
@@ -51,9 +50,8 @@ def chosen(rows: Iterable[Row], options: argparse.Namespace) -> list[Row]:
     if options.only:
         ids = {cells["id"] for cells in lines_of(options.only) if cells["tpot_made"]}
         found = [row for row in found if row.text("id") in ids]
-    found.sort(key=lambda row: hashlib.md5(row.text("id").encode(), usedforsecurity=False).hexdigest())
     part, parts = (int(each) for each in options.part.split("/"))
-    found = found[part::parts]
+    found = in_order(found)[part::parts]
     found = found[:options.limit] if options.limit else found
     return shuffled(found, options.shuffle.split(","), options.seed) if options.shuffle else found
 

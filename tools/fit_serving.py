@@ -1,116 +1,169 @@
-"""Fit the constants of serving stacks: gap between kernels, host time of a step, first token's offset.
+"""Fit the constants of serving stacks on the even half of measured serving rows.
 
-usage: fit_serving.py ZERO.csv GAP.csv HOST.csv --gap 1 --host 100
+usage: fit_serving.py run FILE [--part K/N] [--until SECONDS]      predictions without constants, and with 1 of each
+       fit_serving.py fit FILE...                                  constants, and errors of cells left out
 
-The files are rows of the even half as `benchmarks/serving_rows.py --half even --csv` writes them: with no constants,
-with `--set "compute.launch_gap=1 us"`, and with `--set "policy.overhead=100 us"`. Times of steps are linear in both,
-and so, near enough, are TPOT and TTFT. Prints per stack the constants with the least median error (gap and host from
-TPOT, offset from TTFT), and median and 90th percentile of rows whose cell (model, system) was left out of the fit.
+Constants: the gap between kernels (compute.launch_gap), host time of a step (policy.overhead) and of a step's sequence
+(policy.sequence_overhead), and what the rows' clients add to first tokens (validate.serving.silicon.CLIENT). Times of
+steps are linear in them, and so, near enough, are TPOT and TTFT. Of each stack the two of the first three are taken
+that fit best, and the client. Rows of models that hide multi-token prediction, and of attention-DP, which waits for
+other ranks, fit nothing. A fit has the least mean of |log(predicted / measured)|, cut at CUT, over cells of one
+weight.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Mapping, Sequence
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+import aiconfigurator_core
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
+
+from astrarium.errors import AstrariumError
+from astrarium.validate.rows import Row, read_rows
+from astrarium.validate.serving.designs import AHEAD
+from astrarium.validate.serving.predict import Predictor
+from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, in_order, judges
 
 F64 = npt.NDArray[np.float64]
-GAPS = np.arange(0.0, 2.05, 0.1)            # us
-HOSTS = np.arange(0.0, 1001.0, 50.0)        # us
-OFFSETS = np.arange(0.0, 205.0, 5.0)        # ms
-HIDES = ("DeepSeek-R1", "GLM-5", "Qwen3.5")
+TABLE = Path(aiconfigurator_core.__file__).parent / "systems" / "silicon_sample.csv"
+UNITS = {"gap": ("compute.launch_gap", "us", 1), "host": ("policy.overhead", "us", 100),
+         "sequence": ("policy.sequence_overhead", "us", 10)}
+GRIDS = {"gap": np.arange(0.0, 3.05, 0.2), "host": np.arange(0.0, 2001.0, 100.0),
+         "sequence": np.arange(0.0, 51.0, 5.0)}
+CLIENTS = np.arange(0.0, 305.0, 10.0)       # ms
+CUT = 0.5
+NONE = {path: "0 ns" for path, _, _ in UNITS.values()} | {"policy.stream_offset": "0 ns"}
+COLUMNS = ("id", "stack", "cell", "tpot_real", "ttft_real", "tpot", "ttft",
+           *(f"{what}_{name}" for name in UNITS for what in ("tpot", "ttft")))
+
+
+def stack_of(row: Row) -> str:
+    """The stack, and whether it is vLLM before asynchronous scheduling."""
+    version = row.text("backend_version").split(".")
+    early = row.text("backend") == "vllm" and version[0] == "0" and (0, int(version[1])) < AHEAD
+    return row.text("backend") + (" early" if early else "")
+
+
+def predicted(rows: Sequence[Row], until: float) -> Iterator[Sequence[object]]:
+    """A line of COLUMNS for each row that has a prediction."""
+    none, start = Predictor(NONE), time.process_time()
+    more = {name: Predictor(NONE | {path: f"{size} {unit}"}, none.known if path.startswith("policy") else {})
+            for name, (path, unit, size) in UNITS.items()}
+    for row in rows:
+        if until and time.process_time() - start > until:
+            return
+        try:
+            meant = replace(deployment_of(row), client=0.0)
+            if meant.layout.dp > 1:
+                continue
+            base = none.of(meant)
+            others = [each.of(meant) for each in more.values()]
+        except AstrariumError:
+            continue
+        yield (row.text("id"), stack_of(row), f"{row.text('model_path')} {row.text('system')}",
+               row.number("silicon_tpot_ms"), row.number("silicon_ttft_ms"), base.tpot, base.ttft,
+               *(value for each in others for value in (each.tpot - base.tpot, each.ttft - base.ttft)))
 
 
 class Rows(NamedTuple):
-    """Rows of one stack [rows]: cells, measured and predicted TPOT and TTFT, and what a us of each constant adds."""
+    """Rows of a stack [rows]: cells; measured and predicted (TPOT, TTFT) [2, rows] in ms; what UNITS add to them."""
 
-    cells: Sequence[str]
+    cells: npt.NDArray[np.str_]
     real: F64
     made: F64
-    gap: F64
-    host: F64
-    ttft: F64
-    first: F64
+    more: Mapping[str, F64]
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> Rows:
         """The chosen rows."""
-        return Rows([cell for cell, yes in zip(self.cells, chosen, strict=True) if yes],
-                    *(np.asarray(column)[chosen] for column in self[1:]))
+        return Rows(self.cells[chosen], self.real[:, chosen], self.made[:, chosen],
+                    {name: each[:, chosen] for name, each in self.more.items()})
 
 
-def read(paths: Sequence[str]) -> list[Mapping[str, Mapping[str, str]]]:
-    """Of each file: id -> row."""
-    found = list[Mapping[str, Mapping[str, str]]]()
+def read(paths: Sequence[str]) -> dict[str, Rows]:
+    """Stack -> rows."""
+    found: dict[str, list[Mapping[str, str]]] = {}
     for path in paths:
         with open(path, encoding="utf-8", newline="") as file:
-            found.append({row["id"]: row for row in csv.DictReader(file) if row["tpot_made"]})
-    return found
+            for row in csv.DictReader(file):
+                found.setdefault(row["stack"], []).append(row)
+
+    def pair(rows: Sequence[Mapping[str, str]], suffix: str) -> F64:
+        return np.array([[float(row[f"{what}{suffix}"]) for row in rows] for what in ("tpot", "ttft")])
+
+    return {stack: Rows(np.array([row["cell"] for row in rows]), pair(rows, "_real"), pair(rows, ""),
+                        {name: pair(rows, f"_{name}") / UNITS[name][2] for name in UNITS})
+            for stack, rows in sorted(found.items())}
 
 
-def rows_of(files: Sequence[Mapping[str, Mapping[str, str]]], stack: str, gap: float, host: float) -> Rows:
-    """Rows of a stack that all files have, aggregated, without models that hide multi-token prediction."""
-    zero, more, hosted = files
-    chosen = [name for name, row in zero.items() if name in more and name in hosted and row["backend"] == stack
-              and row["mode"] == "agg" and row["ttft_real"] and not any(word in row["model_path"] for word in HIDES)]
-
-    def column(file: Mapping[str, Mapping[str, str]], name: str) -> F64:
-        return np.array([float(file[each][name]) for each in chosen], np.float64)
-
-    base = column(zero, "tpot_made")
-    cells = [f"{zero[each]['model_path']} {zero[each]['system']}" for each in chosen]
-    return Rows(cells, column(zero, "tpot_real"), base,
-                (column(more, "tpot_made") - base) / gap, (column(hosted, "tpot_made") - base) / host,
-                column(zero, "ttft_real"), column(zero, "ttft_made"))
+def with_constants(rows: Rows, constants: Mapping[str, float]) -> F64:
+    """Predicted (TPOT, TTFT) [2, rows]."""
+    found = rows.made + sum(rows.more[name] * constants[name] for name in UNITS)
+    found[1] += constants["client"]
+    return np.asarray(found)
 
 
-def errors(rows: Rows, gap: float, host: float) -> F64:
-    """Relative errors of TPOT."""
-    return (rows.made + gap * rows.gap + host * rows.host) / rows.real - 1
+def loss(rows: Rows, made: F64, metric: int) -> float:
+    """The mean over cells of the mean of |log(predicted / measured)|, cut."""
+    off = np.minimum(np.abs(np.log(np.maximum(made[metric], 1e-9) / rows.real[metric])), CUT)
+    return float(np.mean([off[rows.cells == cell].mean() for cell in np.unique(rows.cells)]))
 
 
-def fit(rows: Rows) -> tuple[float, float, float]:
-    """(gap in us, host in us, offset in ms) with the least median of errors; ties: the smallest."""
-    gap, host = min(((each, other) for other in HOSTS for each in GAPS),
-                    key=lambda pair: (round(float(np.median(np.abs(errors(rows, *pair)))), 4), pair[1], pair[0]))
-    offset = min(OFFSETS, key=lambda each: float(np.median(np.abs((rows.first + each) / rows.ttft - 1))))
-    return float(gap), float(host), float(offset)
+def fit(rows: Rows) -> dict[str, float]:
+    """The constants: two of the first three from TPOT, the client from TTFT."""
+    best, least = {**dict.fromkeys(UNITS, 0.0), "client": 0.0}, np.inf
+    for pair in itertools.combinations(UNITS, 2):
+        for values in itertools.product(*(GRIDS[name] for name in pair)):
+            trial = {**dict.fromkeys(UNITS, 0.0), "client": 0.0, **dict(zip(pair, map(float, values), strict=True))}
+            if (found := loss(rows, with_constants(rows, trial), 0)) < least - 1e-6:
+                best, least = trial, found
+    clients = [{**best, "client": float(each)} for each in CLIENTS]
+    return min(clients, key=lambda trial: loss(rows, with_constants(rows, trial), 1))
 
 
 def told(stack: str, rows: Rows) -> None:
     """Print a stack's constants, and errors of cells left out."""
-    gap, host, offset = fit(rows)
-    cells = np.array(rows.cells)
-    held, first = np.zeros(len(cells)), np.zeros(len(cells))
-    for cell in dict.fromkeys(rows.cells):
-        mine = cells == cell
-        if mine.all():
-            continue
-        g, h, o = fit(rows.some(~mine))
-        held[mine] = errors(rows.some(mine), g, h)
-        first[mine] = (rows.some(mine).first + o) / rows.some(mine).ttft - 1
-    size, wait, before = np.abs(held), np.abs(first), np.abs(errors(rows, 0.0, 0.0))
-    print(f"{stack}: {len(cells)} rows, {len(set(rows.cells))} cells; launch_gap {gap:.1f} us, overhead {host:.0f} us, "
-          f"stream_offset {offset:.0f} ms; TPOT without constants {100 * np.median(before):.1f} / "
-          f"{100 * np.quantile(before, 0.9):.1f} %, cells left out {100 * np.median(size):.1f} / "
-          f"{100 * np.quantile(size, 0.9):.1f} %; TTFT {100 * np.median(wait):.1f} %")
+    found, held = fit(rows), np.array(rows.made)
+    for cell in np.unique(rows.cells):
+        mine = rows.cells == cell
+        if not mine.all():
+            held[:, mine] = with_constants(rows.some(mine), fit(rows.some(~mine)))
+    print(f"{stack}: {len(rows.cells)} rows, {len(np.unique(rows.cells))} cells; " + ", ".join(
+        f"{name} {value:g}" for name, value in found.items()))
+    for name, made in (("no constants", rows.made), ("fitted", with_constants(rows, found)), ("cells left out", held)):
+        off = 100 * (made / rows.real - 1)
+        print(f"    {name:15} TPOT {np.median(np.abs(off[0])):5.1f} / {np.quantile(np.abs(off[0]), 0.9):5.1f} "
+              f"{np.median(off[0]):+5.1f} %, TTFT {np.median(np.abs(off[1])):5.1f} {np.median(off[1]):+5.1f} %")
 
 
 def main() -> None:
-    """Read, fit, print."""
+    """Run or fit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs=3)
-    parser.add_argument("--gap", type=float, default=1.0, help="us in the second file")
-    parser.add_argument("--host", type=float, default=100.0, help="us in the third file")
+    parser.add_argument("what", choices=("run", "fit"))
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--part", default="0/1", metavar="K/N")
+    parser.add_argument("--until", type=float, default=0, metavar="SECONDS")
     options = parser.parse_args()
-    files = read(options.files)
-    for stack in ("vllm", "sglang", "trtllm"):
-        rows = rows_of(files, stack, options.gap, options.host)
-        if rows.cells:
+    if options.what == "fit":
+        for stack, rows in read(options.files).items():
             told(stack, rows)
+        return
+    part, parts = map(int, options.part.split("/"))
+    rows = [row for row in in_order(distinct(read_rows(TABLE))) if not judges(row) and row.text("mode") == "agg"
+            and not any(word in row.text("model_path") for word in HIDES_MTP)]
+    with open(options.files[0], "w", newline="", encoding="utf-8") as file:
+        sink = csv.writer(file)
+        sink.writerow(COLUMNS)
+        for line in predicted(rows[part::parts], options.until):
+            sink.writerow(line)
+            file.flush()
 
 
 if __name__ == "__main__":

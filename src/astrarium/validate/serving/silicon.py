@@ -17,7 +17,7 @@ from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
 from astrarium.validate.serving.recipes import Recipe, launched, recipe_of
 
-__all__ = ["HIDES_MTP", "deployment_of", "distinct", "judges", "measured", "rate_of"]
+__all__ = ["HIDES_MTP", "deployment_of", "distinct", "in_order", "judges", "measured", "rate_of"]
 
 MODELS: Mapping[str, str] = MappingProxyType({
     "deepseek-ai/DeepSeek-R1": "deepseek-v3", "deepseek-ai/DeepSeek-V3": "deepseek-v3",
@@ -79,6 +79,11 @@ def distinct(rows: Iterable[Row]) -> list[Row]:
             found.append(row)
             seen.add(key)
     return found
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows in the order of the md5 of their ids, so that the first ones are a fair sample."""
+    return sorted(rows, key=lambda row: hashlib.md5(row.text("id").encode(), usedforsecurity=False).hexdigest())
 
 
 def judges(row: Row) -> bool:
