@@ -28,7 +28,6 @@ from msgspec.structs import replace
 
 from astrarium.errors import AstrariumError
 from astrarium.validate.rows import Row, read_rows
-from astrarium.validate.serving.designs import AHEAD
 from astrarium.validate.serving.predict import Predictor
 from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, in_order, judges
 
@@ -36,20 +35,13 @@ F64 = npt.NDArray[np.float64]
 TABLE = Path(aiconfigurator_core.__file__).parent / "systems" / "silicon_sample.csv"
 UNITS = {"gap": ("compute.launch_gap", "us", 1), "host": ("policy.overhead", "us", 100),
          "sequence": ("policy.sequence_overhead", "us", 10)}
-GRIDS = {"gap": np.arange(0.0, 3.05, 0.2), "host": np.arange(0.0, 2001.0, 100.0),
+GRIDS = {"gap": np.arange(0.0, 5.05, 0.2), "host": np.arange(0.0, 2001.0, 100.0),
          "sequence": np.arange(0.0, 51.0, 5.0)}
 CLIENTS = np.arange(0.0, 305.0, 10.0)       # ms
 CUT = 0.5
 NONE = {path: "0 ns" for path, _, _ in UNITS.values()} | {"policy.stream_offset": "0 ns"}
 COLUMNS = ("id", "stack", "cell", "tpot_real", "ttft_real", "tpot", "ttft",
            *(f"{what}_{name}" for name in UNITS for what in ("tpot", "ttft")))
-
-
-def stack_of(row: Row) -> str:
-    """The stack, and whether it is vLLM before asynchronous scheduling."""
-    version = row.text("backend_version").split(".")
-    early = row.text("backend") == "vllm" and version[0] == "0" and (0, int(version[1])) < AHEAD
-    return row.text("backend") + (" early" if early else "")
 
 
 def predicted(rows: Sequence[Row], until: float) -> Iterator[Sequence[object]]:
@@ -68,7 +60,7 @@ def predicted(rows: Sequence[Row], until: float) -> Iterator[Sequence[object]]:
             others = [each.of(meant) for each in more.values()]
         except AstrariumError:
             continue
-        yield (row.text("id"), stack_of(row), f"{row.text('model_path')} {row.text('system')}",
+        yield (row.text("id"), meant.stack, f"{row.text('model_path')} {row.text('system')}",
                row.number("silicon_tpot_ms"), row.number("silicon_ttft_ms"), base.tpot, base.ttft,
                *(value for each in others for value in (each.tpot - base.tpot, each.ttft - base.ttft)))
 

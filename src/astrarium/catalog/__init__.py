@@ -29,6 +29,7 @@ __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "l
 ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
 collectives have latencies of their own; these are for messages and simulated collectives."""
+BASED_ON = "based_on"
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
 RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives")
@@ -121,8 +122,23 @@ def _rows(kind: str, files: str) -> Mapping[str, Mapping[str, Any]]:
                          did_you_mean=nearest(kind, KINDS))
     with open(os.path.join(os.path.dirname(__file__), f"{kind}.toml"), encoding="utf-8") as stream:
         ours = parse(stream.read())     # importlib.resources costs 10 ms at the start of a command
-    rows: Mapping[str, Mapping[str, Any]] = _frozen({**ours, **(rows_of(kind, files, ours) if kind in COLUMNS else {})})
-    return rows
+    rows = {**ours, **(rows_of(kind, files, ours) if kind in COLUMNS else {})}
+    found: Mapping[str, Mapping[str, Any]] = _frozen({name: _whole(f"catalog.{kind}.{name}", row, rows)
+                                                      for name, row in rows.items()})
+    return found
+
+
+def _whole(path: str, row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """A row with what it leaves out, table by table, from the row that it is `based_on`."""
+    base = row.get(BASED_ON)
+    if base is None:
+        return row
+    if base not in rows or BASED_ON in rows[base]:
+        whole = [name for name, each in rows.items() if BASED_ON not in each]
+        raise InputError(f"{path}.{BASED_ON}", f"{str(base)[:60]!r} is no row that stands by itself",
+                         expected="one of " + ", ".join(whole), did_you_mean=nearest(str(base), whole))
+    return {**rows[base], **{key: {**rows[base].get(key, {}), **value} if isinstance(value, Mapping) else value
+                             for key, value in row.items()}}
 
 
 def _frozen(value: Any) -> Any:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-__all__ = ["Deployment", "Layout", "Lengths"]
+__all__ = ["Deployment", "Layout", "Lengths", "numbers_of"]
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
 
 
 class Lengths(Struct, frozen=True):

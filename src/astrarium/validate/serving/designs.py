@@ -9,13 +9,12 @@ from astrarium import catalog, config
 from astrarium.design import Design
 from astrarium.serving.policy import Policy
 from astrarium.serving.serve import policy_of as stack_policy
-from astrarium.validate.serving.deployment import Deployment, Layout
+from astrarium.validate.serving.deployment import Deployment, Layout, numbers_of
 from astrarium.validate.systems import System, system_named
 
 __all__ = ["design_of", "policy_of"]
 
 RACK = 72
-AHEAD = (0, 14)     # vLLM schedules asynchronously from here on
 SKEW = 1.01     # of experts' loads, as of the rows of kernels; routers of models are no more even
 def design_of(meant: Deployment) -> Design:
     """The design of a deployment. Raises InputError for what no model here covers."""
@@ -35,7 +34,7 @@ def design_of(meant: Deployment) -> Design:
                  "decode": {**back, "workers": meant.engines}}
         work["batch"] = meant.layout.dp * meant.engines * meant.prefill[0].dp * meant.prefill[1]
     library = _library(meant, system)
-    if meant.stack == "vllm":       # whether it fuses goes by the version
+    if meant.stack.startswith("vllm"):      # whether it fuses goes by the version
         work["fusion"] = "engine_norms" if library.startswith("vllm_fused") else "engine"
     return config.decode(Design, {
         "stack": meant.stack, "workload": work, "network": {"dims": _dims(system, meant.npus)},
@@ -55,8 +54,6 @@ def policy_of(meant: Deployment, design: Design) -> Policy:
         changes["chunk"] = tokens
     if meant.batch is not None:
         changes["max_batch"] = max(1, meant.batch // meant.layout.dp)
-    if meant.stack == "vllm" and re.match(r"\d", meant.version) and _numbers(meant.version) < AHEAD:
-        changes["ahead"] = False
     changes |= {"wait_steps": meant.wait_steps, "wait_share": meant.wait_share, "poll": meant.poll}
     if meant.share is not None:
         changes["memory_share"] = meant.share
@@ -98,13 +95,9 @@ def _library(meant: Deployment, system: System) -> str:
         return "vllm_fused"
     if not re.match(r"\d", meant.version) or (name == "trtllm" and meant.version.startswith("0.")):
         return "vllm_fused" if name == "vllm" and "b300" in system.device else name
-    if name == "vllm" and "b300" in system.device and _numbers(meant.version) >= (0, 19):
+    if name == "vllm" and "b300" in system.device and numbers_of(meant.version) >= (0, 19):
         return "vllm_fused"
     return f"{name}/{meant.version}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
 
 
 def _exchange(meant: Deployment, system: System) -> str:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from astrarium.errors import InputError, nearest
 from astrarium.validate.rows import Row
-from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
+from astrarium.validate.serving.deployment import Deployment, Layout, Lengths, numbers_of
 from astrarium.validate.serving.recipes import Recipe, launched, recipe_of
 
 __all__ = ["HIDES_MTP", "deployment_of", "distinct", "in_order", "judges", "measured", "rate_of"]
@@ -37,7 +37,8 @@ HIDES_MTP = ("DeepSeek-R1", "GLM-5", "Qwen3.5")
 """Models whose rows mix multi-token prediction on and off without a column."""
 
 STACKS: Mapping[str, str] = MappingProxyType({"trtllm": "trt-llm", "vllm": "vllm", "sglang": "sglang"})
-CLIENT: Mapping[str, float] = MappingProxyType({"vllm": 60.0, "sglang": 150.0, "trt-llm": 50.0})
+AHEAD = (0, 14)     # vLLM schedules asynchronously from here on
+CLIENT: Mapping[str, float] = MappingProxyType({"vllm": 40.0, "vllm-sync": 20.0, "sglang": 160.0, "trt-llm": 50.0})
 """ms by which mean first tokens of the table come later than predicted, fitted on its even half: clients that tokenize
 and stream in one process, SGLang's --scheduler-recv-interval, prompts that run without graphs."""
 RATIO, HOST_OF_FOUR = 0.8, 4
@@ -100,12 +101,15 @@ def deployment_of(row: Row) -> Deployment:
     model, backend = MODELS[path], row.text("backend")
     if backend not in STACKS:
         raise InputError("backend", f"{backend[:60]!r} is not known", expected="one of " + ", ".join(STACKS))
+    stack, version = STACKS[backend], row.text("backend_version")
+    if stack == "vllm" and re.match(r"\d", version) and numbers_of(version) < AHEAD:
+        stack = "vllm-sync"
     recipe = recipe_of(model, STACKS[backend], row.text("system"), row.text("precision")) if _public(row) else {}
     formats = _formats(row, model, recipe, assumed)
     prompt = _lengths(row, "isl", assumed)
-    named = {"model": model, "system": row.text("system"), "stack": STACKS[backend],
-             "version": row.text("backend_version"), "precision": row.text("precision") or "bf16", "formats": formats,
-             "prompt": prompt, "output": _lengths(row, "osl", assumed)}
+    named = {"model": model, "system": row.text("system"), "stack": stack, "version": version,
+             "precision": row.text("precision") or "bf16", "formats": formats, "prompt": prompt,
+             "output": _lengths(row, "osl", assumed), "client": CLIENT[stack]}
     if row.text("mode") == "disagg":
         return _apart(row, model, named, assumed)
     layout = _layout(row, "", model, assumed)
@@ -115,7 +119,6 @@ def deployment_of(row: Row) -> Deployment:
     if any(word in path for word in HIDES_MTP):
         assumed.append("multi-token prediction: none, as rows of this model do not say")
         named["stated"] = False
-    named["client"] = CLIENT[STACKS[backend]]
     named |= _repeated(row, prompt, assumed)
     named |= launched(recipe, users, (row.count("isl") or 1, row.count("osl") or 1), layout.dp)
     return Deployment(**named, layout=layout, concurrency=users, engines=engines,       # type: ignore[arg-type]
