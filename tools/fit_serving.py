@@ -1,14 +1,15 @@
 """Fit the constants of serving stacks on the even half of measured serving rows.
 
-usage: fit_serving.py run FILE [--part K/N] [--until SECONDS]      predictions without constants, and with 1 of each
-       fit_serving.py fit FILE...                                  constants, and errors of cells left out
+usage: fit_serving.py run FILE [--runs FILE] [--part K/N] [--until SECONDS]    predictions without and with constants
+       fit_serving.py fit FILE...                                              constants, errors of cells left out
 
-Constants: the gap between kernels (compute.launch_gap), host time of a step (policy.overhead) and of a step's sequence
-(policy.sequence_overhead), and what the rows' clients add to first tokens (validate.serving.silicon.CLIENT). Times of
-steps are linear in them, and so, near enough, are TPOT and TTFT. Of each stack the two of the first three are taken
-that fit best, and the client. Rows of models that hide multi-token prediction, and of attention-DP, which waits for
-other ranks, fit nothing. A fit has the least mean of |log(predicted / measured)|, cut at CUT, over cells of one
-weight.
+Rows are those of the silicon table, or with --runs those of vLLM runs (validate.serving.runs). Constants: the gap
+between kernels (compute.launch_gap), host time of a step (policy.overhead) and of a step's sequence
+(policy.sequence_overhead), and what comes on top of first tokens: in vLLM runs policy.stream_offset, in the silicon
+table this and its clients (validate.serving.silicon.CLIENT). Times of steps are linear in them, and so, near enough,
+are TPOT and TTFT. Of each stack the two of the first three are taken that fit best. Rows of models that hide
+multi-token prediction, and of attention-DP, which waits for other ranks, fit nothing. A fit has the least mean of
+|log(predicted / measured)|, cut at CUT, over cells (source, model, system) of one weight.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.errors import AstrariumError
-from astrarium.validate.rows import Row, read_rows
+from astrarium.validate.rows import read_rows
+from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.predict import Predictor
+from astrarium.validate.serving.runs import run_of
 from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, in_order, judges
 
 F64 = npt.NDArray[np.float64]
@@ -37,14 +40,48 @@ UNITS = {"gap": ("compute.launch_gap", "us", 1), "host": ("policy.overhead", "us
          "sequence": ("policy.sequence_overhead", "us", 10)}
 GRIDS = {"gap": np.arange(0.0, 5.05, 0.2), "host": np.arange(0.0, 2001.0, 100.0),
          "sequence": np.arange(0.0, 51.0, 5.0)}
-CLIENTS = np.arange(0.0, 305.0, 10.0)       # ms
+ON_TOP = np.arange(0.0, 305.0, 5.0)       # ms
 CUT = 0.5
+WHOLE = "-1"
 NONE = {path: "0 ns" for path, _, _ in UNITS.values()} | {"policy.stream_offset": "0 ns"}
-COLUMNS = ("id", "stack", "cell", "tpot_real", "ttft_real", "tpot", "ttft",
+COLUMNS = ("source", "stack", "cell", "tpot_real", "ttft_real", "tpot", "ttft",
            *(f"{what}_{name}" for name in UNITS for what in ("tpot", "ttft")))
 
 
-def predicted(rows: Sequence[Row], until: float) -> Iterator[Sequence[object]]:
+class Stated(NamedTuple):
+    """A row: its source and cell, measured TPOT and TTFT in ms, the deployment."""
+
+    source: str
+    cell: str
+    tpot: float
+    ttft: float
+    meant: Deployment
+
+
+def silicon() -> Iterator[Stated]:
+    """Aggregated rows of the even half that state what a prediction needs."""
+    for row in in_order(distinct(read_rows(TABLE))):
+        if judges(row) or row.text("mode") != "agg" or any(word in row.text("model_path") for word in HIDES_MTP):
+            continue
+        try:
+            meant = replace(deployment_of(row), client=0.0)
+        except AstrariumError:
+            continue
+        tpot, ttft = row.number("silicon_tpot_ms"), row.number("silicon_ttft_ms")
+        if meant.layout.dp == 1 and tpot and ttft:
+            yield Stated("silicon", f"{row.text('model_path')} {row.text('system')}", tpot, ttft, meant)
+
+
+def runs(path: str) -> Iterator[Stated]:
+    """Whole runs of vLLM."""
+    rows = {(row.text("experiment"), row.text("metric")): row for row in read_rows(path) if row.text("stage") == WHOLE}
+    for (name, metric), row in rows.items():
+        if metric == "itl_mean":
+            tpot, ttft = (rows[name, each].number("actual_ms_or_unit") for each in ("itl_mean", "ttft_mean"))
+            yield Stated("runs", f"{row.text('model')} {row.text('hardware')}", tpot or 0.0, ttft or 0.0, run_of(row))
+
+
+def predicted(rows: Sequence[Stated], until: float) -> Iterator[Sequence[object]]:
     """A line of COLUMNS for each row that has a prediction."""
     none, start = Predictor(NONE), time.process_time()
     more = {name: Predictor(NONE | {path: f"{size} {unit}"}, none.known if path.startswith("policy") else {})
@@ -53,21 +90,18 @@ def predicted(rows: Sequence[Row], until: float) -> Iterator[Sequence[object]]:
         if until and time.process_time() - start > until:
             return
         try:
-            meant = replace(deployment_of(row), client=0.0)
-            if meant.layout.dp > 1:
-                continue
-            base = none.of(meant)
-            others = [each.of(meant) for each in more.values()]
+            base = none.of(row.meant)
+            others = [each.of(row.meant) for each in more.values()]
         except AstrariumError:
             continue
-        yield (row.text("id"), meant.stack, f"{row.text('model_path')} {row.text('system')}",
-               row.number("silicon_tpot_ms"), row.number("silicon_ttft_ms"), base.tpot, base.ttft,
+        yield (row.source, row.meant.stack, f"{row.source} {row.cell}", row.tpot, row.ttft, base.tpot, base.ttft,
                *(value for each in others for value in (each.tpot - base.tpot, each.ttft - base.ttft)))
 
 
 class Rows(NamedTuple):
-    """Rows of a stack [rows]: cells; measured and predicted (TPOT, TTFT) [2, rows] in ms; what UNITS add to them."""
+    """Rows of a stack [rows]: sources, cells; measured and predicted (TPOT, TTFT) [2, rows] in ms; what UNITS add."""
 
+    sources: npt.NDArray[np.str_]
     cells: npt.NDArray[np.str_]
     real: F64
     made: F64
@@ -75,7 +109,7 @@ class Rows(NamedTuple):
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> Rows:
         """The chosen rows."""
-        return Rows(self.cells[chosen], self.real[:, chosen], self.made[:, chosen],
+        return Rows(self.sources[chosen], self.cells[chosen], self.real[:, chosen], self.made[:, chosen],
                     {name: each[:, chosen] for name, each in self.more.items()})
 
 
@@ -90,15 +124,15 @@ def read(paths: Sequence[str]) -> dict[str, Rows]:
     def pair(rows: Sequence[Mapping[str, str]], suffix: str) -> F64:
         return np.array([[float(row[f"{what}{suffix}"]) for row in rows] for what in ("tpot", "ttft")])
 
-    return {stack: Rows(np.array([row["cell"] for row in rows]), pair(rows, "_real"), pair(rows, ""),
-                        {name: pair(rows, f"_{name}") / UNITS[name][2] for name in UNITS})
+    return {stack: Rows(*(np.array([row[name] for row in rows]) for name in ("source", "cell")), pair(rows, "_real"),
+                        pair(rows, ""), {name: pair(rows, f"_{name}") / UNITS[name][2] for name in UNITS})
             for stack, rows in sorted(found.items())}
 
 
 def with_constants(rows: Rows, constants: Mapping[str, float]) -> F64:
     """Predicted (TPOT, TTFT) [2, rows]."""
     found = rows.made + sum(rows.more[name] * constants[name] for name in UNITS)
-    found[1] += constants["client"]
+    found[1] += [constants.get(source, 0.0) for source in rows.sources]
     return np.asarray(found)
 
 
@@ -109,15 +143,18 @@ def loss(rows: Rows, made: F64, metric: int) -> float:
 
 
 def fit(rows: Rows) -> dict[str, float]:
-    """The constants: two of the first three from TPOT, the client from TTFT."""
-    best, least = {**dict.fromkeys(UNITS, 0.0), "client": 0.0}, np.inf
+    """The constants: two of UNITS from TPOT, and what each source has on top of TTFT."""
+    best, least = dict.fromkeys(UNITS, 0.0), np.inf
     for pair in itertools.combinations(UNITS, 2):
         for values in itertools.product(*(GRIDS[name] for name in pair)):
-            trial = {**dict.fromkeys(UNITS, 0.0), "client": 0.0, **dict(zip(pair, map(float, values), strict=True))}
+            trial = {**dict.fromkeys(UNITS, 0.0), **dict(zip(pair, map(float, values), strict=True))}
             if (found := loss(rows, with_constants(rows, trial), 0)) < least - 1e-6:
                 best, least = trial, found
-    clients = [{**best, "client": float(each)} for each in CLIENTS]
-    return min(clients, key=lambda trial: loss(rows, with_constants(rows, trial), 1))
+    for source in np.unique(rows.sources).tolist():
+        some = rows.some(rows.sources == source)
+        best[source] = min(map(float, ON_TOP), key=lambda each, some=some, source=source: loss(
+            some, with_constants(some, {**best, source: each}), 1))
+    return best
 
 
 def told(stack: str, rows: Rows) -> None:
@@ -130,9 +167,11 @@ def told(stack: str, rows: Rows) -> None:
     print(f"{stack}: {len(rows.cells)} rows, {len(np.unique(rows.cells))} cells; " + ", ".join(
         f"{name} {value:g}" for name, value in found.items()))
     for name, made in (("no constants", rows.made), ("fitted", with_constants(rows, found)), ("cells left out", held)):
-        off = 100 * (made / rows.real - 1)
-        print(f"    {name:15} TPOT {np.median(np.abs(off[0])):5.1f} / {np.quantile(np.abs(off[0]), 0.9):5.1f} "
-              f"{np.median(off[0]):+5.1f} %, TTFT {np.median(np.abs(off[1])):5.1f} {np.median(off[1]):+5.1f} %")
+        for source in np.unique(rows.sources).tolist():
+            off = 100 * (made / rows.real - 1)[:, rows.sources == source]
+            print(f"    {name:15} {source:8} TPOT {np.median(np.abs(off[0])):5.1f} / "
+                  f"{np.quantile(np.abs(off[0]), 0.9):5.1f} {np.median(off[0]):+5.1f} %, TTFT "
+                  f"{np.median(np.abs(off[1])):5.1f} {np.median(off[1]):+5.1f} %")
 
 
 def main() -> None:
@@ -140,6 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "fit"))
     parser.add_argument("files", nargs="+")
+    parser.add_argument("--runs", default="", help="rows of vLLM runs, in the place of the silicon table's")
     parser.add_argument("--part", default="0/1", metavar="K/N")
     parser.add_argument("--until", type=float, default=0, metavar="SECONDS")
     options = parser.parse_args()
@@ -148,8 +188,7 @@ def main() -> None:
             told(stack, rows)
         return
     part, parts = map(int, options.part.split("/"))
-    rows = [row for row in in_order(distinct(read_rows(TABLE))) if not judges(row) and row.text("mode") == "agg"
-            and not any(word in row.text("model_path") for word in HIDES_MTP)]
+    rows = list(runs(options.runs) if options.runs else silicon())
     with open(options.files[0], "w", newline="", encoding="utf-8") as file:
         sink = csv.writer(file)
         sink.writerow(COLUMNS)

@@ -115,8 +115,8 @@ def test_a_search_over_stacks_applies_them() -> None:
 
 def test_pools_have_the_settings_of_an_engine() -> None:
     """Fields of inference that are a pool's where phases are apart; what a pool states stays."""
-    pools = {"prefill": {"tp": 4, "exchange": "deepep"}, "decode": {"tp": 4}}
+    pools = {"prefill": {"tp": 4, "exchange": "all_to_all"}, "decode": {"tp": 4}}
     found = config.decode(Design, {
         "stack": "vllm", "compute": "h100_sxm", "memory": "h100_sxm", "network": PLAIN["network"],
         "workload": {"source": "disaggregated", "model": "llama3-8b", "prompt": 64, "generated": 8, **pools}}).workload
-    assert (found.fusion, found.prefill.exchange, found.decode.exchange) == ("engine", "deepep", "all_gather")
+    assert (found.fusion, found.prefill.exchange, found.decode.exchange) == ("engine", "all_to_all", "all_gather")
