@@ -135,7 +135,7 @@ def told(found: Sequence[Judged], options: argparse.Namespace) -> None:
         print(line(f"  {kind}", [each for each in together if each.meant and each.meant.layout.kind == kind]))
     print(line("disaggregated", apart))
     ranks, groups = correlation(together, lambda each: tuple(each.row.text(name) for name in GROUP))
-    print(f"rank correlation of throughput: {ranks:.3f} (median of {groups} groups)")
+    print(f"rank correlation of throughput: {ranks:.4f} (median of {groups} groups)")
     held = covered(clear, lambda each: (each.row.text("model_path"), each.row.text("system")),
                    lambda each: each.row.text("backend"))
     for stack, one in held.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from astrarium.validate.rows import Row
-from astrarium.validate.serving.errors import Judged, covered, of_cells
+from astrarium.validate.serving.errors import Judged, correlation, covered, of_cells
 from astrarium.validate.serving.predict import Figures
 
 
@@ -46,3 +47,16 @@ def test_an_engine_of_few_cells_takes_those_of_all(count: int, borrowed: bool) -
     assert (found["few"].borrowed, found["many"].borrowed) == (borrowed, False)
     assert (found["few"].rows, found["few"].cells) == (count, count)
     assert found["few"].inside == (3 if borrowed else 8)
+
+
+def test_equal_predictions_have_equal_ranks() -> None:
+    """Three measurements of one design among others: their order cannot be told, and costs the same whatever it is."""
+    def row(real: float, made: float) -> Judged:
+        cells = {"backend": "vllm", "mode": "agg", "silicon_tpot_ms": 10.0, "silicon_ttft_ms": real, "osl": 1}
+        return Judged(Row("rows.csv", 2, "silicon", cells), cast("Any", SimpleNamespace(
+            concurrency=1, npus=1, output=SimpleNamespace(mean=1.0))), Figures(100.0, 10.0, 10.0, 1000.0, made))
+
+    for order in ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]):
+        found = [*(row(real, 5.0) for real in order), row(4.0, 4.0), row(5.0, 3.0)]
+        ranks, groups = correlation(found, lambda each: "one")
+        assert (groups, round(ranks, 3)) == (1, 0.894)

@@ -21,6 +21,7 @@ METRICS = ("tpot", "rate", "ttft")
 FEWEST = 5      # rows of a group whose order is judged
 OWN = 9         # other cells of which a tenth is one or more, with the next
 NOTHING = 1e-9
+F64 = npt.NDArray[np.float64]
 
 
 class Judged(Struct, frozen=True):
@@ -127,6 +128,11 @@ def of_cells(cells: Sequence[Sequence[float]], share: float = SHARE) -> tuple[fl
 
 
 def _spearman(pairs: Sequence[tuple[float, float]]) -> float:
-    table = np.array(pairs, np.float64)
-    ranks = np.argsort(np.argsort(table, axis=0), axis=0).astype(np.float64)
-    return float(np.corrcoef(ranks[:, 0], ranks[:, 1])[0, 1])
+    one, two = (_ranks(np.array(each, np.float64)) for each in zip(*pairs, strict=True))
+    return float(np.corrcoef(one, two)[0, 1])
+
+
+def _ranks(values: F64) -> F64:
+    """Ranks; equal values have the mean of theirs."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[which], np.float64)
