@@ -30,7 +30,7 @@ from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY
 from astrarium.compute.kernels.power import PER_JOULE, TYPICAL, sustained
-from astrarium.compute.kernels.rows import PRECISIONS, Rows, devices, read, streams
+from astrarium.compute.kernels.rows import PRECISIONS, SHAPES, Rows, devices, read, streams
 
 SEED = 20260722
 OUT = Path(__file__).parents[1] / "src/astrarium/catalog/kernels"
@@ -271,7 +271,7 @@ def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
     print("1e12 flops a joule:", found, "part of the peak:", {name: part_of(name, found) for name in names}, flush=True)
     if any(abs(found[key] / value - 1) > 1e-3 for key, value in PER_JOULE.items()):
         raise SystemExit("astrarium.compute.kernels.power.PER_JOULE says otherwise")
-    for family in FAMILIES:
+    for family in SHAPES:
         for precision in [each for each in PRECISIONS.values() if each not in WEIGHT_ONLY.values()]:
             key = f"{family}/{precision}"
             common = None if key in old else fit_common(family, precision, names)
@@ -292,7 +292,7 @@ def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
 def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
     """All parts of a device that have rows: those in `old` as they are, the others fitted."""
     machine, parts = replace(machine_of(name), stream=stream(name)), dict(old)
-    for family in FAMILIES:
+    for family in SHAPES:
         rows = read(name, family)
         for precision in np.unique(rows.precision).tolist():
             key, start = f"{family}/{precision}", time.process_time()
@@ -312,7 +312,7 @@ def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="*")
-    parser.add_argument("--family", nargs="+", choices=list(FAMILIES), help="fit these, keep the others as they are")
+    parser.add_argument("--family", nargs="+", choices=list(SHAPES), help="fit these, keep the others as they are")
     parser.add_argument("--missing", action="store_true", help="keep all parts that the files have, and fit the others")
     given = parser.parse_args()
     for name in given.device or (*devices(), "generic"):
