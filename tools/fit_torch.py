@@ -47,8 +47,9 @@ def numbers(table: Table, *names: str) -> list[Any]:
 def rows_of(table: Table, family: str) -> Rows:
     """The rows of a class. The result of a weight's gradient has the weight's outputs along m; in a kernel's shape its
     inputs come first."""
-    kinds = {"product": "gemm", "grouped": "grouped_gemm", "fused": "attention", "fused_backward": "attention_backward"}
-    some = [row for row in table if row["kind"] == kinds[family] and row["op"] in ("", "tensor", "row")]
+    kinds = {"product": "gemm", "grouped": "grouped_gemm", "fused_backward": "attention_backward"}
+    ops = ("decode",) if family == "fused_decode" else ("", "tensor", "row")
+    some = [row for row in table if row["kind"] == kinds.get(family, "attention") and row["op"] in ops]
     us, = numbers(some, "us")
     if family in ("product", "grouped"):
         m, n, k, groups = numbers(some, "m", "n", "k", "groups")
@@ -199,7 +200,7 @@ def main() -> None:
         constants(table, machine)
         return
     parts, start = {}, time.process_time()
-    for family in ("product", "grouped", "fused", "fused_backward"):
+    for family in ("product", "grouped", "fused", "fused_backward", "fused_decode"):
         rows = rows_of(table, family)
         for precision in np.unique(rows.precision).tolist():
             some = rows.where(rows.precision == precision)

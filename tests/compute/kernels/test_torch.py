@@ -19,6 +19,11 @@ def attention(kind, batch, heads, kv_heads, length, size, causal=True):
     return Kernel(kind, "bf16", (batch, heads, kv_heads, length, length, size, size), work, flops, 0)
 
 
+def decoding(batch, keys):
+    """A layer of Llama-3-8B."""
+    return Kernel("attention", "bf16", (batch, 32, 8, 1, keys, 128, 128), 1.0, 4.0 * batch * 32 * keys * 128, 0)
+
+
 def us(kernel, model=H100, framework="torch"):
     return kernels.latency_ns(model, [kernel], framework)[0] / 1e3
 
@@ -29,9 +34,12 @@ def us(kernel, model=H100, framework="torch"):
     (attention("attention", 2, 16, 4, 32768, 128), 13303.9, 0.06),
     (attention("attention", 2, 8, 8, 2048, 64), 36.9, 0.1),
     (attention("attention_backward", 1, 32, 16, 8192, 128, causal=False), 4866.4, 0.12),
-    (attention("attention_backward", 1, 2, 2, 4096, 64), 105.3, 0.12)])
+    (attention("attention_backward", 1, 2, 2, 4096, 64), 105.3, 0.12),
+    (attention("attention", 1, 32, 8, 4096, 64), 183.7, 0.1), (decoding(16, 1024), 29.9, 0.1),
+    (attention("attention_backward", 1, 32, 8, 4096, 64), 524.4, 0.1), (product(4096, 8192, 2048), 184.4, 0.05),
+    (product(4096, 2048, 8192, "dgrad"), 170.3, 0.05), (product(8192, 2048, 4096, "wgrad"), 180.7, 0.05)])
 def test_kernels_take_what_they_take_in_pytorch(kernel, measured, within):
-    """Rows of `short` products were in no fit."""
+    """In no fit: rows of `short` products, and the last six, kernels of recorded steps."""
     assert us(kernel) == pytest.approx(measured, rel=within)
 
 
@@ -41,6 +49,16 @@ def test_a_product_takes_the_time_of_its_layout():
     assert us(own) == pytest.approx(304.1, rel=0.06)
     assert us(forward) < 0.7 * us(own)
     assert us(own, framework=None) == us(forward, framework=None)
+
+
+@pytest.mark.parametrize(("framework", "one", "many"), [("torch", 90.3, 260.2), ("torch/2.11/flash", 14.3, 301.0)])
+def test_decoding_reads_keys_in_blocks(framework, one, many):
+    """us a layer of Llama-3-8B between two contexts, measured in steps: 1,024 and 8,192 of one sequence, 1,024 and
+    4,096 of 64. cuDNN reads all keys of a key head in one block."""
+    layer = {(batch, keys): us(decoding(batch, keys), framework=framework)
+             for batch, keys in ((1, 1024), (1, 8192), (64, 1024), (64, 4096))}
+    assert layer[1, 8192] - layer[1, 1024] == pytest.approx(one, rel=0.25)
+    assert layer[64, 4096] - layer[64, 1024] == pytest.approx(many, rel=0.06)
 
 
 def test_fp8_products_of_pytorch_have_no_cast():

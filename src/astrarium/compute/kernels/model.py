@@ -40,9 +40,10 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "grouped": (tiles.COLUMNS, tiles.describe),
     "fused": (fused.COLUMNS, fused.forward),
     "fused_backward": (fused.COLUMNS, fused.backward),
+    "fused_decode": (fused.COLUMNS, fused.decode),
 })
 """Operator class -> (shape columns, base and features). From `product` on: as PyTorch runs them."""
-TORCH_FAMILY = MappingProxyType({"gemm": "product", "attention": "fused"})
+TORCH_FAMILY = MappingProxyType({"gemm": "product", "attention": "fused", "decode": "fused_decode"})
 """Class of others' rows -> that of PyTorch's."""
 
 

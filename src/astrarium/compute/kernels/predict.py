@@ -223,7 +223,8 @@ def in_torch(asked: Asked) -> Asked:
         return asked._replace(family="grouped", shape=np.stack([shape[0], shape[1] / shape[0], *shape[2:4], 0 * one]))
     if asked.family == "attention" and asked.op:
         return asked._replace(family="fused_backward", times=asked.times / slowdown(shape[3]) / BACKWARD_WORK)
-    return asked._replace(family="fused") if asked.family == "attention" else asked
+    family = {"attention": "fused", "decode": "fused_decode"}.get(asked.family)
+    return asked._replace(family=family) if family else asked
 
 
 def _measured(model: DeviceModel, asked: Asked) -> Iterator[Asked]:
