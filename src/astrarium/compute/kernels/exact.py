@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
+from astrarium.compute.kernels.asked import STREAMS, asked_of
 from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.model import DeviceModel
-from astrarium.compute.kernels.predict import STREAMS, asked_of, latency_ns
+from astrarium.compute.kernels.predict import latency_ns
 from astrarium.compute.kernels.rows import read
 from astrarium.compute.kernels.table import F64
 from astrarium.compute.kernels.uncached import CACHED

@@ -25,6 +25,8 @@ __all__ = ["BACKENDS", "COLUMNS", "CONSTANTS", "Constants", "backward", "decode"
 BACKENDS = ("cudnn", "flash")
 """Backends of the rows by the number of their variant; PyTorch 2.11 takes the first by default on H100."""
 BLOCK = 128
+UNIT = 989e3 / 132
+"""flop/ns of the multiprocessor on which the constants were fitted: with a lower clock all of a block takes longer."""
 
 
 class Constants(NamedTuple):
@@ -63,13 +65,14 @@ def fused_ns(way: str, shape: F64, precision: str, machine: Machine, constants: 
     """Times of kernels f64 [9, n] in the order of COLUMNS; `way`: forward or backward."""
     batch, heads, kv_heads, queries, keys, long, value, work, cache = shape
     wide, size = np.maximum(long, value) > BLOCK, (long + value) / 2
-    each, rows = machine.peak(precision) / machine.units * constants.rate, np.where(wide, constants.rows, BLOCK)
-    products = PRODUCTS[way] * 2 * BLOCK**2 * size * np.where(wide, constants.wide, 1.0) / each
-    step, steps = (products + constants.scores) * rows / BLOCK, np.ceil(keys / BLOCK)
-    waves, full = batch * heads * np.ceil(queries / rows) / machine.units, steps * step + constants.block
+    unit, rows = machine.peak(precision) / machine.units, np.where(wide, constants.rows, BLOCK)
+    products = PRODUCTS[way] * 2 * BLOCK**2 * size * np.where(wide, constants.wide, 1.0) / (unit * constants.rate)
+    step, steps = (products + constants.scores * UNIT / unit) * rows / BLOCK, np.ceil(keys / BLOCK)
+    around = constants.block * UNIT / unit
+    waves, full = batch * heads * np.ceil(queries / rows) / machine.units, steps * step + around
     whole = full * (constants.late * np.ceil(waves) + (1 - constants.late) * np.maximum(waves, 1))
     seen = np.maximum(1.0, steps * work + np.minimum(0.5, (1 - work) * steps))      # half of those on the diagonal
-    masked = np.maximum(waves * (seen * step + constants.block) + constants.idle * np.minimum(waves, 1) * full, full)
+    masked = np.maximum(waves * (seen * step + around) + constants.idle * np.minimum(waves, 1) * full, full)
     moved = constants.moved * cache * 2 * batch * size * (heads * queries + kv_heads * keys)
     moved += constants.spread * (heads > kv_heads) * cache * 2 * batch * size * heads * keys
     found: F64 = constants.launch + np.where(work < 1, masked, whole) + moved / machine.bandwidth
@@ -83,8 +86,8 @@ def decode_ns(name: str, shape: F64, precision: str, machine: Machine) -> F64:
     found: F64 = batch * kv_heads * keys * work * (long + value) * cache / (machine.bandwidth * share)
     if slower:
         forward = CONSTANTS["forward", name]
-        each = machine.peak(precision) / machine.units * forward.rate
-        step = PRODUCTS["forward"] * BLOCK**2 * (long + value) / each + forward.scores
+        unit = machine.peak(precision) / machine.units
+        step = PRODUCTS["forward"] * BLOCK**2 * (long + value) / (unit * forward.rate) + forward.scores * UNIT / unit
         chain = np.ceil(batch * kv_heads / machine.units) * np.ceil(keys * work / BLOCK) * step * slower
         found = np.where(heads > kv_heads, (found**sharp + chain**sharp)**(1 / sharp), found)
     return launch + found
