@@ -26,6 +26,8 @@ from astrarium.compute.kernels.forest import Forest, fixed_point
 from astrarium.compute.kernels.fused import BACKENDS, fused_ns
 from astrarium.compute.kernels.fused import CONSTANTS as FUSED
 from astrarium.compute.kernels.fused import Constants as Fused
+from astrarium.compute.kernels.model import Curve
+from astrarium.compute.kernels.predict import stream_ns
 from astrarium.compute.kernels.rows import Rows
 from astrarium.compute.kernels.tiles import CONSTANTS as TILES
 from astrarium.compute.kernels.tiles import Constants as Tiles
@@ -122,20 +124,44 @@ def folds(rows: Rows, family: str, precision: str, machine: Machine) -> dict[str
     return found
 
 
-def curves(table: Table, machine: Machine) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Operator -> rising (bytes, ns): geometric means of rows of one size; below the smallest row a straight line to
-    the machine's smallest kernel."""
+def curves(table: Table, machine: Machine) -> dict[str, Curve]:
+    """Operator -> rising (bytes, ns): through its rows, or a straight line among them (reductions depend on the length
+    of a row, too), whichever foretells rows that are left out better."""
     found = {}
     for op in sorted({row["op"] for row in table if row["kind"] == "stream"}):
         size, us = numbers([row for row in table if row["kind"] == "stream" and row["op"] == op], "bytes", "us")
-        sizes, (small, least) = np.unique(size), machine.stream[0]
-        ns = np.array([np.exp(np.log(us[size == each]).mean()) * 1e3 for each in sizes])
-        below = sizes[0] / np.exp2(np.arange(10, 0, -1))
-        line = least + (ns[0] - least) * below / sizes[0]
-        whole = np.maximum.accumulate([least, *np.maximum(line, least), *ns])
-        found[op] = tuple((float(each), round(float(time), 1))
-                          for each, time in zip((min(small, below[0] / 2), *below, *sizes), whole))
+        errors = {form: missed(form, size, us * 1e3, machine) for form in (through, line)}
+        found[op] = min(errors, key=errors.__getitem__)(size, us * 1e3, machine)
     return found
+
+
+def through(size: Any, ns: Any, machine: Machine) -> Curve:
+    """Geometric means of rows of one size; below the smallest a straight line to the machine's smallest kernel."""
+    sizes, least = np.unique(size), machine.stream[0][1]
+    means = np.array([np.exp(np.log(ns[size == each]).mean()) for each in sizes])
+    below = sizes[0] / np.exp2(np.arange(10, 0, -1))
+    start = least + (means[0] - least) * below / sizes[0]
+    return rising(np.concatenate([below, sizes]), np.concatenate([start, means]), least)
+
+
+def line(size: Any, ns: Any, machine: Machine) -> Curve:
+    """The line with the least squares of relative errors, by octaves."""
+    start, slope = np.linalg.lstsq(np.stack([1 / ns, size / ns], axis=1), np.ones(len(ns)))[0]
+    octaves = size.min() / 2.0**10 * np.exp2(np.arange(np.log2(size.max() / size.min()) + 11))
+    return rising(octaves, start + slope * octaves, machine.stream[0][1])
+
+
+def rising(size: Any, ns: Any, least: float) -> Curve:
+    """A curve that starts at a time."""
+    times = np.maximum.accumulate(np.maximum(ns, least))
+    return tuple((float(each), round(float(time), 1)) for each, time in zip(size, times))
+
+
+def missed(form: Callable[[Any, Any, Machine], Curve], size: Any, ns: Any, machine: Machine) -> float:
+    """Mean error of the logarithms of rows, each foretold by the others."""
+    each = np.eye(len(ns), dtype=bool)
+    told = [stream_ns(machine, size[one], form(size[~one], ns[~one], machine))[0] for one in each]
+    return float(np.abs(np.log(told / ns)).mean())
 
 
 def descended(start: Sequence[float], loss: Callable[[Any], float], most: dict[int, float]) -> Any:

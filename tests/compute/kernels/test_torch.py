@@ -67,10 +67,11 @@ def test_fp8_products_of_pytorch_have_no_cast():
 
 
 @pytest.mark.parametrize(("op", "kind", "moved", "measured"), [
-    ("rms_norm_backward", "normalisation", 3 * 2 * 16384 * 1024, 102.1), ("to_fp8", "quantisation", 3 * 2**26, 712.8),
+    ("rms_norm_backward", "normalisation", 3 * 2 * 4096 * 2048, 42.4), ("to_fp8", "quantisation", 3 * 2**26, 712.8),
     ("transpose_copy", "pointwise", 4 * 2**28, 751.1), ("cross_entropy", "normalisation", 8405385216, 5612.8)])
 def test_operators_that_move_bytes_take_curves_of_their_own(op, kind, moved, measured):
-    """Rows: the backward pass of a norm takes three times its forward pass, an eager cast to fp8 nine times."""
+    """The backward pass of a norm (of a recorded step, in no fit) takes four times its forward pass, an eager cast to
+    fp8 nine times one of the tables."""
     kernel = Kernel(kind, "bf16", (), 1.0, 0.0, moved, op=op)
     assert us(kernel) == pytest.approx(measured, rel=0.15)
     assert us(kernel, framework=None) == us(kernel._replace(op=""))
