@@ -26,6 +26,7 @@ TILES = (*((a, b) for a in (64, 128, 192, 256) for b in (64, 128, 192, 256) if a
 PARTS = (1, 2, 3, 4, 6, 8)
 CLUSTERED = ((128, 192), (192, 128), (192, 192), (128, 256), (256, 128), (256, 192), (192, 256), (320, 128), (128, 320))
 STEP = 64           # inner length that a tile computes at once
+BLOCK = 2048        # products at once
 TWOS = 9            # powers of two in a side beyond which alignment is alike
 
 
@@ -51,18 +52,22 @@ CONSTANTS = Constants()
 
 def base_ns(shape: F64, precision: str, machine: Machine, constants: Constants = CONSTANTS) -> F64:
     """Time of the fastest tiling, or of the bytes, of products f64 [4 or more, n]: batch, m, n, k."""
-    batch, m, n, k = shape[:4]
+    blocks = [shape[:4, start:start + BLOCK] for start in range(0, shape.shape[1], BLOCK)]
+    return np.concatenate([np.zeros(0), *(_base_ns(each, precision, machine, constants) for each in blocks)])
+
+
+def _base_ns(shape: F64, precision: str, machine: Machine, constants: Constants) -> F64:
+    """`base_ns` of a few, over all [tiles, parts, n] at once."""
+    batch, m, n, k = shape
     rate, edge, finish, launch, bandwidth, gather, added, late, sharp = constants
-    each, best = machine.peak(precision) / machine.units * rate, np.full(len(m), np.inf)
-    for rows, columns in TILES:
-        tiles = batch * np.ceil(m / rows) * np.ceil(n / columns)
-        slowed = 1 + edge * (1 / rows + 1 / columns)
-        for parts in PARTS:
-            waves = tiles * parts / machine.units
-            length = np.ceil(k / STEP / parts) * STEP
-            tile = 2 * rows * columns * length * slowed / each + finish * rows * columns / 128**2
-            added_up = (parts > 1) * (gather + added * 8 * batch * m * n / machine.bandwidth)
-            best = np.minimum(best, (late * np.ceil(waves) + (1 - late) * np.maximum(waves, 1)) * tile + added_up)
+    rows, columns = np.array(TILES, np.float64).T[:, :, None, None]
+    parts, each = np.array(PARTS, np.float64)[:, None], machine.peak(precision) / machine.units * rate
+    waves = batch * np.ceil(m / rows) * np.ceil(n / columns) * parts / machine.units
+    slowed = rows * columns * (1 + edge * (1 / rows + 1 / columns))
+    tile = 2 * slowed * (np.ceil(k / STEP / parts) * STEP) / each + finish * rows * columns / 128**2
+    tile *= late * np.ceil(waves) + (1 - late) * np.maximum(waves, 1)
+    added_up = (parts > 1) * (gather + added * 8 * batch * m * n / machine.bandwidth)
+    best = (tile + added_up).min(axis=(0, 1))
     moved = batch * (BYTES[precision] * k * (m + n) + gemm.RESULT_BYTES * m * n) / (machine.bandwidth * bandwidth)
     found: F64 = ((best + launch)**sharp + (moved + launch)**sharp)**(1 / sharp)
     return found
@@ -74,15 +79,12 @@ def _twos(side: F64) -> F64:
     return np.asarray(divides.sum(axis=1), np.float64)
 
 
-def _waste(shape: F64, units: int, *cluster: int) -> F64:
+def _waste(shape: F64, units: int, down: int, right: int) -> F64:
     """log2 of what the large tile that fits best computes, in whole clusters and waves, over what is asked."""
     batch, m, n, _ = shape[:4]
-    down, right = cluster
-    found = np.full(len(m), np.inf)
-    for rows, columns in CLUSTERED:
-        tiles = batch * np.ceil(m / rows / down) * down * np.ceil(n / columns / right) * right
-        found = np.minimum(found, np.ceil(tiles / units) * units * rows * columns / (batch * m * n))
-    return log2(found)
+    rows, columns = np.array(CLUSTERED, np.float64).T[:, :, None]
+    tiles = batch * np.ceil(m / rows / down) * down * np.ceil(n / columns / right) * right
+    return log2((np.ceil(tiles / units) * units * rows * columns / (batch * m * n)).min(axis=0))
 
 
 def describe(shape: F64, precision: str, machine: Machine, option: F64) -> Described:
