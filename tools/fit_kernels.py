@@ -30,7 +30,7 @@ from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY
 from astrarium.compute.kernels.power import PER_JOULE, TYPICAL, sustained
-from astrarium.compute.kernels.rows import PRECISIONS, Rows, devices, read, streams
+from astrarium.compute.kernels.rows import PRECISIONS, SHAPES, Rows, devices, read, streams
 
 SEED = 20260722
 OUT = Path(__file__).parents[1] / "src/astrarium/catalog/kernels"
@@ -51,11 +51,11 @@ NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
 
 
-def boost(x: Any, y: Any, weight: Any, trees: int, loss: str = "RMSE", depth: int = 6) -> Any:
+def boost(x: Any, y: Any, weight: Any, trees: int, loss: str = "RMSE", depth: int = 6, rate: float = 0.0) -> Any:
     """Boosted symmetric trees; equal input gives equal trees."""
     import catboost
 
-    rate = 0.5 if loss == "MAE" else 0.3 if trees >= 200 else 0.4
+    rate = rate or (0.5 if loss == "MAE" else 0.3 if trees >= 200 else 0.4)
     model = catboost.CatBoostRegressor(
         iterations=trees, depth=depth, learning_rate=rate, loss_function=loss, random_seed=SEED, thread_count=1,
         bootstrap_type="No", random_strength=0, l2_leaf_reg=1, border_count=254, verbose=0, allow_writing_files=False)
@@ -271,7 +271,7 @@ def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
     print("1e12 flops a joule:", found, "part of the peak:", {name: part_of(name, found) for name in names}, flush=True)
     if any(abs(found[key] / value - 1) > 1e-3 for key, value in PER_JOULE.items()):
         raise SystemExit("astrarium.compute.kernels.power.PER_JOULE says otherwise")
-    for family in FAMILIES:
+    for family in SHAPES:
         for precision in [each for each in PRECISIONS.values() if each not in WEIGHT_ONLY.values()]:
             key = f"{family}/{precision}"
             common = None if key in old else fit_common(family, precision, names)
@@ -292,7 +292,7 @@ def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
 def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
     """All parts of a device that have rows: those in `old` as they are, the others fitted."""
     machine, parts = replace(machine_of(name), stream=stream(name)), dict(old)
-    for family in FAMILIES:
+    for family in SHAPES:
         rows = read(name, family)
         for precision in np.unique(rows.precision).tolist():
             key, start = f"{family}/{precision}", time.process_time()
@@ -312,7 +312,7 @@ def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="*")
-    parser.add_argument("--family", nargs="+", choices=list(FAMILIES), help="fit these, keep the others as they are")
+    parser.add_argument("--family", nargs="+", choices=list(SHAPES), help="fit these, keep the others as they are")
     parser.add_argument("--missing", action="store_true", help="keep all parts that the files have, and fit the others")
     given = parser.parse_args()
     for name in given.device or (*devices(), "generic"):

@@ -18,8 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.compute.kernels import DeviceModel, Machine, from_sheet, latency_ns, load
+from astrarium.compute.kernels.asked import STREAMS, normalised
 from astrarium.compute.kernels.correction import Correction, corrected_by
-from astrarium.compute.kernels.predict import STREAMS, no_rates, normalised
+from astrarium.compute.kernels.predict import no_rates
 from astrarium.compute.timings import Timing
 from astrarium.engine.plugins.kernels import tabled
 from astrarium.errors import InputError

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from astrarium.compute.kernels.backward import slowdown
+from astrarium.compute.kernels.asked import KINDS, SCANS, STREAMS, asked_of
+from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
-from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
-from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
-from astrarium.compute.kernels.rows import FEW
+from astrarium.compute.kernels.machine import BYTES, Machine
+from astrarium.compute.kernels.model import FAMILIES, Curve, DeviceModel
 from astrarium.compute.kernels.table import F64
 from astrarium.compute.kernels.uncached import CACHED, uncached_ns
 from astrarium.engine.plugins.kernels import Columns, tabled
-from astrarium.errors import InputError, nearest
+from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "Asked", "asked_of", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised",
-           "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
 
-I64 = npt.NDArray[np.int64]
-STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
-"""Kinds that move bytes and compute little; a scan with a shape has rows of its own on devices that measured it."""
-LEAST_HEADS = 64.0
-"""Of sparse latent attention in prompts (FlashMLA's `flash_mla_sparse_fwd`; SGLang pads fewer)."""
-SCANS = "bf16"
-"""Operands of the rows of scans, whose states are in fp32."""
-ABSORBED = 512      # rank of latent keys and values: the longest side of absorbed matrices
 ROWS = 40           # octaves of rows of a layer of experts
-KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
 
 
-def stream_ns(machine: Machine, moved: F64) -> F64:
-    """Time of kernels that move `moved` bytes [n]: between measured sizes a power of the size, beyond them in
-    proportion; a device without measured sizes takes its launch time and its whole bandwidth."""
-    if not machine.stream:
+def stream_ns(machine: Machine, moved: F64, curve: Curve = ()) -> F64:
+    """Time of kernels that move `moved` bytes [n], by an operator's `curve` or the machine's: between measured sizes a
+    power of the size, beyond them in proportion; a device without measured sizes takes its launch time and its whole
+    bandwidth."""
+    if not (curve or machine.stream):
         return machine.launch + moved / machine.bandwidth
-    size, ns = np.array(machine.stream).T
+    size, ns = np.array(curve or machine.stream).T
     inside = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(ns)))
     beyond: F64 = np.where(moved > size[-1], ns[-1] * moved / size[-1], inside)
     return beyond
@@ -49,91 +38,6 @@ def stream_ns(machine: Machine, moved: F64) -> F64:
 def _streams(model: DeviceModel, part: Columns) -> bool:
     """Whether kernels take the time of their bytes."""
     return part.kind in STREAMS and not (len(part.shape) and part.kind == "scan" and f"delta/{SCANS}" in model.parts)
-
-
-class Asked(NamedTuple):
-    """What kernels ask of a device's model: the part `family`/`precision`, for weights or a cache that memory holds in
-    the format `held` (see Kernel); the kernel at `place` [n] takes the time of `shape` [columns, n] so many `times`
-    [n]. `site`: the model whose kernels they are, as far as rows tell models apart (see model.Part)."""
-
-    family: str
-    precision: str
-    held: str
-    place: I64
-    shape: F64
-    times: F64
-    site: Site | None = None
-
-    def where(self, chosen: npt.NDArray[Any]) -> Asked:
-        """Those of a mask."""
-        if chosen.all():
-            return self
-        return self._replace(place=self.place[chosen], shape=self.shape[:, chosen], times=self.times[chosen])
-
-    def by_site(self) -> Iterator[Asked]:
-        """Those of each model apart."""
-        if self.family in ("attention", "decode"):
-            sites = np.rint(self.shape[5:7])
-        elif self.family == "experts":
-            sites = np.rint(np.stack([self.shape[0] * self.shape[5], self.shape[3]])) * (self.shape[4] > 0)
-        else:
-            sites = np.zeros((2, 0))
-        if not sites.size or (sites == sites[:, :1]).all():
-            yield self._replace(site=_site(sites[:, 0])) if sites.size else self
-            return
-        for each in np.unique(sites, axis=1).T:
-            yield self.where((sites == each[:, None]).all(axis=0))._replace(site=_site(each))
-
-
-def _site(numbers: F64) -> Site | None:
-    return (int(numbers[0]), int(numbers[1])) if numbers.any() else None
-
-
-def _product(part: Columns) -> Asked:
-    """What products with weights ask."""
-    shape, precision = part.shape.astype(np.float64), _weight_only(part)
-    if part.kind == "gemm":
-        return Asked("gemm", precision, part.held, part.place, shape, part.flops / (2.0 * np.prod(shape, axis=0)))
-    if len(shape) == 4:
-        rest = np.tile(np.array([[0.0], [1.0], [0.0]]), shape.shape[1])
-    else:
-        rest = np.stack([shape[4], shape[5], shape[6] / 100])
-    whole = np.concatenate([shape[:4], rest])
-    _, m, n, k, second, _, _ = whole
-    times = np.where(second > 0, 1.0, part.flops / (2.0 * m * k * (n + second)))    # rows of layers: the busiest rank's
-    return Asked("experts", precision, part.held, part.place, whole, times)
-
-
-def _attention(part: Columns) -> Iterator[Asked]:
-    """What attention asks, and a multi-token query of latent attention, in which each query has keys of its own and the
-    kernel computes 64 heads at least (sparse)."""
-    batch, heads, kv_heads, queries, keys, long, value = part.shape.astype(np.float64)
-    times = part.flops / (2.0 * batch * heads * queries * keys * (long + value) * part.work)
-    if part.kind == "attention_backward":
-        times = times * slowdown(queries)
-    cache = np.full(len(times), BYTES.get(part.held or part.precision, BYTES["bf16"]))
-    whole = np.stack([batch, heads, kv_heads, queries, keys, long, value, part.work, cache])
-    narrow = BYTES.get(part.precision, 2.0) < BYTES["bf16"]
-    scores, many = value == 0, queries > FEW
-    if part.kind == "mla":
-        masks = {"indexer": scores, "sparse": ~scores & many, "mla": ~scores & ~many}
-    else:
-        masks = {"indexer": scores, "decode": ~scores & (queries == 1), "attention": ~scores & (queries != 1)}
-    for family, mask in masks.items():
-        if not mask.any():
-            continue
-        precision, held = part.precision, part.held
-        if family in ("indexer", "sparse"):
-            precision, held = "bf16", ""
-        elif family != "attention" and narrow:
-            precision, held = "bf16", part.held or part.precision
-        found = Asked(family, precision, held, part.place, whole, times).where(mask)
-        if family == "sparse":
-            _, heads, _, _, keys, _, _, work, _ = found.shape
-            found = found._replace(shape=np.stack([
-                found.shape[0], np.maximum(heads, LEAST_HEADS), *found.shape[2:4], np.maximum(1.0, keys * work),
-                *found.shape[5:7], np.ones(len(work)), found.shape[8]]))
-        yield found
 
 
 def extra_bytes(kernels: Sequence[Kernel]) -> F64:
@@ -148,78 +52,6 @@ def extra_bytes(kernels: Sequence[Kernel]) -> F64:
         moved = BYTES.get(part.precision, 2.0) * (rows * k + batch * k * n) + 2.0 * (rows * n)
         found[part.place] = np.maximum(0.0, part.bytes - moved * np.maximum(1, part.launches))
     return found
-
-
-def normalised(parts: Iterable[Columns]) -> Iterator[Asked]:
-    """What kernels with a shape ask of a model. Decoding is measured with queries of 16 bits, whatever the cache's
-    format: narrower queries take those rows. Raises InputError for shapes that are none of the kind."""
-    for part in parts:
-        _check(part)
-        if part.kind == "scan":
-            yield Asked("delta", SCANS, "", part.place, part.shape.astype(np.float64),
-                        np.maximum(1, part.launches).astype(np.float64))
-        elif part.kind in ("gemm", "grouped_gemm"):
-            yield _product(part)
-        else:
-            yield from _attention(part)
-
-
-def _check(part: Columns) -> None:
-    if part.kind not in KINDS:
-        raise InputError("kernel.kind", f"{part.kind[:60]!r} has no predicted time",
-                         expected="one of " + ", ".join(KINDS), did_you_mean=nearest(part.kind, KINDS))
-    if part.kind == "scan":
-        return
-    wanted = {"gemm": (4,), "grouped_gemm": (4, 7)}.get(part.kind, (7,))
-    least = np.where(np.arange(len(part.shape)) < 6, 1, 0)
-    wrong = (part.shape < least[:, None]).any(axis=0) | (len(part.shape) not in wanted)
-    for row in np.flatnonzero(wrong)[:1].tolist():
-        raise InputError("kernel.shape", f"{part.kernel(row).shape} does not describe a kernel of kind {part.kind}",
-                         expected=" or ".join(map(str, wanted)) + " positive numbers")
-
-
-def _weight_only(kernel: Columns) -> str:
-    """The name of the rows of a product: its precision, or that of kernels with narrower weights. Raises InputError."""
-    computed, held = kernel.precision, kernel.held
-    name = computed if held in ("", computed) else WEIGHT_ONLY.get((computed, held))
-    if name is None:
-        known = [computed, *(weights for bits, weights in WEIGHT_ONLY if bits == computed)]
-        raise InputError("workload", f"products in {computed} of what is held in {held} have no measured kernels",
-                         expected=f"weights in {', '.join(known)}" + f", or products in {held}" * (held in BYTES))
-    return name
-
-
-def asked_of(model: DeviceModel, parts: Iterable[Columns]) -> Iterator[Asked]:
-    """`normalised`, by the classes that the device has rows of, and by models: sparse attention as latent decoding, an
-    indexer's scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has
-    rows. Absorbed products (one of each head) and prompts of latent attention have classes of their own where rows
-    exist."""
-    for asked in normalised(parts):
-        for each in _measured(model, asked):
-            yield from each.by_site()
-
-
-def _measured(model: DeviceModel, asked: Asked) -> Iterator[Asked]:
-    shape, masks = asked.shape, {asked.family: np.ones(len(asked.place), np.bool_)}
-
-    def apart(family: str, chosen: npt.NDArray[np.bool_]) -> None:
-        masks[asked.family], masks[family] = masks[asked.family] & ~chosen, chosen
-
-    if asked.family == "gemm" and f"bmm/{asked.precision}" in model.parts:
-        apart("bmm", (shape[0] > 1) & (shape[2:].max(axis=0) <= ABSORBED))
-    elif asked.family == "attention" and f"latent/{asked.precision}" in model.parts:
-        apart("latent", shape[5] != shape[6])
-    elif asked.family == "sparse" and "sparse/bf16" not in model.parts:
-        asked = asked._replace(family="mla")
-        masks = {"mla": masks["sparse"]}
-    elif asked.family == "indexer":
-        single, rows = shape[3] == 1, "indexer/bf16" in model.parts
-        masks = {"decode": single, "indexer" if rows else "attention": ~single}
-        asked = asked._replace(shape=np.concatenate([shape[:6], np.where(single | (not rows), 1.0, shape[6:7]),
-                                                     shape[7:]]))
-    for family, mask in masks.items():
-        if mask.any():
-            yield asked.where(mask)._replace(family=family)
 
 
 def no_rates(model: DeviceModel, kernel: Kernel) -> str:
@@ -247,11 +79,12 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     for part in table.parts:
         if _streams(model, part):
             launches, ends = np.maximum(1, part.launches).astype(np.float64), part.launches == 0
-            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches) - ends * empty
+            curve = model.streams.get(part.op, ()) if is_torch(framework) else ()
+            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches, curve) - ends * empty
         else:
             rest.append(part)
-    for asked in asked_of(model, rest):
-        family, precision, held, place, shape, times, site = asked
+    for asked in asked_of(model, rest, framework):
+        family, precision, held, place, shape, times, site, _ = asked
         variants = model.candidates(family, precision, held, framework, site)
         predict = _rising_ns if family == "experts" else _uncached_ns if family in CACHED else DeviceModel.fastest_ns
         out[place] = predict(model, family, precision, shape, variants, clock) * times

@@ -16,7 +16,7 @@ from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, install_line, nearest
 
-__all__ = ["FEW", "PRECISIONS", "Rows", "devices", "read", "streams", "tables"]
+__all__ = ["FEW", "PRECISIONS", "SHAPES", "Rows", "devices", "read", "streams", "tables"]
 
 PRECISIONS: Mapping[str, str] = {
     "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "fp4", "sq": "int8", "int8_wo": "w8a16",
