@@ -119,13 +119,11 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
 
 
 def _gradients(workload: Transformer) -> str:
-    """How gradients are held: fresh ones are those of a step of one micro-batch; in one of several, the step's are
-    there when a later one holds most. Sharded ones are whole until their block's are reduced."""
-    if workload.weight_gradients != "fresh":
+    """How gradients are held: fresh ones are those of a step of one micro-batch, and those that each micro-batch makes
+    to be sharded; else the step's are there when a later micro-batch holds most."""
+    if workload.weight_gradients != "fresh" or workload.micro_batches == 1 or workload.zero >= 2:
         return workload.weight_gradients
-    if workload.zero >= 2 and workload.mesh.size(_zero_axes(workload)) > 1:
-        return "whole"
-    return "fresh" if workload.micro_batches == 1 else "temporary"
+    return "temporary"
 
 
 def _zero_axes(workload: Transformer) -> tuple[str, ...]:
