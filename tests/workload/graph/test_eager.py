@@ -102,6 +102,14 @@ def test_a_compiled_layer_fuses_what_is_no_product() -> None:
     assert eager.saved - compiled.saved == 4096 * 8192 * 2      # silu(gate)
 
 
+def test_a_compiled_norm_adds_up_the_gradients_that_it_reads() -> None:
+    """Backward of a layer's first norm: those of q, k and v, the input, that of the residual; it writes one."""
+    layer, stream = layer_of(step(LLAMA_1B, 4096, 1, "compiled")), 4096 * 2048 * 2
+    moved = {each.name: each.bytes for each in layer.backward.steps}
+    assert moved["layer.norm1.d"] == pytest.approx(6 * stream, rel=1e-3)
+    assert moved["layer.norm2.d"] == pytest.approx(5 * stream, rel=1e-3)
+
+
 @pytest.mark.parametrize(("model", "seq", "batch", "recompute", "operators", "allocated"), [
     (LLAMA_1B, 4096, 1, "none", "eager", 21_245_745_664), (LLAMA_70B, 8192, 1, "none", "eager", 50_627_481_088),
     (LLAMA_7B, 2048, 4, "full", "eager", 56_260_202_496), (GPT, 1024, 16, "none", "eager", 26_179_935_744),

@@ -78,6 +78,13 @@ class Drafts:
         if step != ENTRY:
             self._steps[step].after |= {other for other in others if 0 <= other < step}
 
+    def read_besides(self, step: int, tensors: Mapping[str, float]) -> bool:
+        """Lets the kernel of `step` read more if it is pointwise; whether it is."""
+        if step == ENTRY or not self._steps[step].pointwise:
+            return False
+        self._steps[step].reads.update(tensors)
+        return True
+
     def both(self, one: int, other: int) -> int:
         """A step after which both have been done: the later of the two, which then waits for the other."""
         last = max(one, other)

@@ -157,6 +157,7 @@ def _add_gradient(side: Side, made: Op, whole: Mapping[str, tuple[str, ...]]) ->
 def _pass_on(side: Side, op: Op, wanted: Collection[str]) -> None:
     """The gradient of a sum is that of each of its terms."""
     dy = op.outputs[0]
+    side.passed_on.add(gradient(dy.tensor))
     step = side.need(Use(gradient(dy.tensor), dy.dims))
     for use in op.inputs:
         if use.tensor in wanted:
@@ -247,7 +248,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     working, working_back = front.drafts.working(left), _working_back(back, held, gradients, weights, recompute)
     if gradients != "fresh":
         working = working_back = largest(working, working_back)
-    given = held if fuse.operators == "fused" else held | {source}
+    given = held if fuse.operators == "fused" else held | {source} | back.passed_on
     return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, given), weights,
                        _saved_bytes(front, kept, extra, recompute in ("full", "operators")), working, output,
                        working_back)

@@ -46,6 +46,8 @@ class Side:
         self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
         self.drafts, self.known, self.fuse = Drafts(fuse), dict[str, Known](), fuse
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
+        self.others: dict[str, dict[str, float]] = {}       # of gradients: contributions that their reader adds up
+        self.passed_on: set[str] = set()        # gradients that are those of other tensors, too
         self.joined_sizes: dict[str, float] = {}     # bytes of tensors whose rows several operators make
 
     def width(self, tensor: str) -> float:
@@ -147,6 +149,8 @@ class Side:
         kind, cost = KINDS[op.kind], KINDS[op.kind].cost(op, self.layout)
         name = f"{prefix}{self.block.name}.{op.name}"
         reads = {**dict.fromkeys((use.tensor for use in frees), 0.0), **self._widest(op.inputs)}
+        for use in op.inputs if self.others else ():
+            reads.update(self.others.pop(use.tensor, {}))
         writes = {use.tensor: self.bytes_of(use) for use in op.outputs}
         if op.kind in ("gather", "scatter"):     # of the table only the rows that are touched
             rows = op.outputs[0] if op.kind == "gather" else op.inputs[1]
@@ -210,7 +214,7 @@ class Side:
             groups.setdefault((self.axes(left.dims), frozenset(left.partial)), (left, set()))[1].add(step)
         done = set()
         for placed, steps in groups.values():
-            last = self._added(tensor, dims, steps) if self.fuse.operators == "eager" else max(steps)
+            last = max(steps) if self.fuse.operators == "fused" else self._added(tensor, dims, steps)
             self.drafts.wait(last, steps - {last})       # accumulated in the kernel of the last
             done.add(self.redistribute(tensor, placed, dims, last))
         last = max(done)
@@ -218,8 +222,14 @@ class Side:
         return last
 
     def _added(self, tensor: str, dims: tuple[str, ...], steps: set[int]) -> int:
-        """The last of the kernels that add up contributions to a gradient, one for each but the first (autograd)."""
+        """The last of the kernels that add up contributions to a gradient, one for each but the first (autograd). In a
+        compiled block the kernel of the last contribution reads the others, or that which reads their sum."""
         size, last = self.bytes_of(Use(tensor, dims)), max(steps)
+        if self.fuse.operators == "compiled":
+            others = {f"{tensor}.others": (len(steps) - 1) * size} if len(steps) > 1 else {}
+            if not self.drafts.read_besides(last, others):
+                self.others[tensor] = others
+            return last
         for _ in range(len(steps) - 1):
             last = self.drafts.emit(Draft(
                 f"{self.block.name}.{tensor}.add", NodeKind.COMP, {last}, self.layout.elements(dims), 0.0,
