@@ -40,6 +40,7 @@ def test_equals_the_peak_of_the_tensors_in_order(case: dict[str, object]) -> Non
     {"recompute": "full"}, {"recompute": "selective", "attention": "unfused"}, {"weight_gradients": "temporary"},
     {"weight_gradients": "placeholders", "cross_entropy": "fused"}, {"weight_gradients": "beside", "overhead": "2 GB"},
     {"precision": {"products": "fp8"}}, {"weight_gradients": "fresh", "micro_batch": 8},
+    {"weight_gradients": "fresh", "schedule": "zero_bubble", "micro_batch": 8},
     {"weight_gradients": "fresh", "micro_batch": 8, "recompute": "full", "cross_entropy": "eager",
      "software": {"operators": "eager"}}])
 def test_equals_the_simulated_peak(more: dict[str, Any]) -> None:

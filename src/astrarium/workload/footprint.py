@@ -120,7 +120,7 @@ def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple
         np.add.at(saved, _last(*frees(part, template, away)), -size)
     left = np.zeros(len(KINDS))
     left[KINDS.index("activations")] = float(saved.sum()) if not away else 0.0
-    if recipe.fresh and kind == (WEIGHT if recipe.schedule.split else BACKWARD):
+    if recipe.fresh and kind == BACKWARD:
         made, writer = grown(recipe, part, template)
         np.add.at(change[KINDS.index("gradients")], writer, made)
         left[KINDS.index("gradients")] = made.sum()

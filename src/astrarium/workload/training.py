@@ -121,7 +121,8 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
 def _gradients(workload: Transformer) -> str:
     """How gradients are held: fresh ones are those of a step of one micro-batch, and those that each micro-batch makes
     to be sharded; else the step's are there when a later micro-batch holds most."""
-    if workload.weight_gradients != "fresh" or workload.micro_batches == 1 or workload.zero >= 2:
+    at_once = workload.micro_batches == 1 or workload.zero >= 2
+    if workload.weight_gradients != "fresh" or (at_once and not SCHEDULES[workload.schedule].split):
         return workload.weight_gradients
     return "temporary"
 

@@ -168,7 +168,7 @@ def _blocks(span: Span) -> I64:
 def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
            tiled: Tiled) -> Iterator[Some]:
     """From forward to the last unit of backward, chunk by chunk; units of one pair of templates together."""
-    last = _last(recipe)
+    last = WEIGHT if recipe.schedule.split else BACKWARD
     away = recipe.placed.activations is not None
     for chunk, part in enumerate(parts):
         ahead = np.flatnonzero((units.kind == FORWARD) & (units.chunk == chunk))
@@ -187,7 +187,7 @@ def _grown(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seque
            tiled: Tiled) -> Iterator[Some]:
     """Fresh gradients, from the backward of their block to the end."""
     for chunk, part in enumerate(parts) if recipe.fresh else ():
-        behind = int(np.flatnonzero((units.kind == _last(recipe)) & (units.chunk == chunk))[0])
+        behind = int(np.flatnonzero((units.kind == BACKWARD) & (units.chunk == chunk))[0])
         size, writer = grown(recipe, part, templates[int(which[behind])])
         yield Some(size, tiled.offset[behind] + writer, np.zeros(len(size), np.int64), np.zeros(0, np.int64))
 
@@ -195,11 +195,6 @@ def _grown(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seque
 def grown(recipe: Recipe, part: Part, back: Template) -> tuple[F64, I64]:
     """(bytes of the gradients of each block of a part, the first node of its backward)."""
     return np.array([recipe.gradients(block) for block in part.blocks], np.float64), _begins(part, back)
-
-
-def _last(recipe: Recipe) -> int:
-    """The kind of unit that makes gradients of weights."""
-    return WEIGHT if recipe.schedule.split else BACKWARD
 
 
 def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:

@@ -98,7 +98,8 @@ class Recipe(Struct, frozen=True, dict=True):
     @property
     def fresh(self) -> bool:
         """Whether gradients are there from the backward pass of their block on, not from the start."""
-        return self.weight_gradients == "fresh" and self.batches == 1 and self.placed.gradients is None
+        return (self.weight_gradients == "fresh" and self.batches == 1 and not self.schedule.split
+                and self.placed.gradients is None)
 
     def gradients(self, kind: int) -> float:
         """Bytes of the gradients that a kind of block makes and a rank keeps."""

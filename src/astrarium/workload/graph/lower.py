@@ -272,7 +272,7 @@ def _working_back(back: Side, held: AbstractSet[str], gradients: str, weights: I
 def _until(ops: Sequence[Op], saved: Collection[str]) -> list[Op]:
     """The operators that run again where recomputation stops at the last one whose result backward needs (PyTorch's
     checkpoint without re-entrance, `set_checkpoint_early_stop`)."""
-    last = max(number for number, op in enumerate(ops) if any(out.tensor in saved for out in op.outputs))
+    last = max((number for number, op in enumerate(ops) if any(out.tensor in saved for out in op.outputs)), default=-1)
     return list(ops[:last + 1])
 
 
