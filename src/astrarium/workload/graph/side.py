@@ -133,7 +133,9 @@ class Side:
         """One operator: the steps of its kernels; returns the last."""
         if op.kind == "views":
             return self._seen(op)
-        kernels = (op,) if self.fuse.operators == "fused" else launched(op)
+        if self.fuse.operators == "fused":
+            return self._one(op, prefix, weight=weight)
+        kernels = launched(op)
         there = {use.tensor for each in (op.inputs, *(kernel.outputs for kernel in kernels)) for use in each}
         for use in (use for kernel in kernels for use in kernel.inputs if use.tensor not in there):
             self.known.setdefault(use.tensor, Known(Placed(use.dims), ENTRY))       # tables of angles, labels
