@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from astrarium.compute.config import Compute, near
 from astrarium.compute.in_situ import CLASS as PRODUCTS
 from astrarium.compute.in_situ import InSitu, factors_of
 from astrarium.compute.replay import replayed
-from astrarium.config import Knob, Problem, default
+from astrarium.config import Knob, default
 from astrarium.engine.plugins.kernels import KernelTable, tabled
 from astrarium.errors import InputError, InternalError
 from astrarium.units import OptionalTime, Time
@@ -36,19 +36,13 @@ SLOW = 0.7      # a clock at which kernels are timed besides 1
 Predict = Callable[["Sequence[Kernel]", float], F64]
 
 
-def _limited(compute: Predicted) -> Iterable[Problem]:
-    if compute.clock == "sustained" and compute.power is None:
-        yield Problem("power", "is missing", "the power limit, or a number as compute.clock")
-
-
 class Predicted(Compute, frozen=True, kw_only=True):
     """What every model that predicts kernels takes."""
 
-    rules = (*Compute.rules, _limited)
     clock: Annotated[float | Literal["sustained"], Knob(
         "Clock as a part of that of short runs, in which kernels were measured: products that are bound by arithmetic "
         "take 1 / clock of the time. sustained: the highest at which the mean of what a rank's kernels draw keeps to "
-        "`power`, the limit.", gt=0)] = 1.0
+        "`power`; left out: the limit of the data sheet.", gt=0)] = 1.0
     launch_gap: Annotated[Time, Knob("Time between a kernel and the next on the NPU, added to each launch. The kernels "
                                      "were measured in CUDA graphs: 0 for a program that replays graphs.")] = default(0)
     in_situ: Annotated[InSitu, Knob("What kernels take in a long run of a software stack, over the time of one alone.")
@@ -69,8 +63,10 @@ class Predicted(Compute, frozen=True, kw_only=True):
 
     def clocked(self, nodes: ComputeNodes) -> Clocked | None:
         """The clock of a rank that runs these nodes, and what it draws; None: its clock is given."""
+        if self.clock != "sustained":
+            return None
         model, predict = self.timed_by(nodes)
-        return _clocked(self, model, _timing(self, nodes, model, predict)) if self.clock == "sustained" else None
+        return _clocked(self, model, _timing(self, nodes, model, predict))
 
 
 class Work(Struct, frozen=True, eq=False):
@@ -132,7 +128,8 @@ def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
     hosts = float(nodes.duration[work.host].sum()) / 1000
     load = Load(flops, float(runs @ timing.table.column("bytes")),
                 lambda clock: fast + (slow - fast) * (1 / clock - 1) / (1 / SLOW - 1), hosts)
-    return clocked(chip, model.machine.units, float(setting.power or 0), load)
+    limit = chip.limit if setting.power is None else float(setting.power)
+    return clocked(chip, model.machine.units, limit, load)
 
 
 def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:

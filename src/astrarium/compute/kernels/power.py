@@ -41,10 +41,11 @@ take 1.197 to 1.213 times as long as in a short run (of which the first millisec
 
 
 class Chip(Struct, frozen=True):
-    """What a chip draws. `highest`: its highest clock, cycle/ns. At that clock: `flop`, nJ of a bf16 flop of a product
-    (other formats: in proportion to 1 / peak); `active`, W of a busy unit beside. At any clock: `idle`, W; `byte`, nJ
-    of a byte of memory."""
+    """What a chip draws. `limit`, W; its `highest` clock, cycle/ns. At that clock: `flop`, nJ of a bf16 flop of a
+    product (other formats: in proportion to 1 / peak), and `active`, W of a busy unit beside. At any: `idle`, W, and
+    `byte`, nJ of a byte of memory."""
 
+    limit: float
     highest: float
     idle: float
     flop: float
@@ -52,9 +53,9 @@ class Chip(Struct, frozen=True):
     byte: float
 
 
-GH100 = Chip(highest=1.98, idle=80.0, flop=1.83e-3, active=0.28, byte=0.0314)
+GH100 = Chip(limit=700.0, highest=1.98, idle=80.0, flop=1.83e-3, active=0.28, byte=0.0314)
 """Of one H100 SXM (700 W): `flop` and `active` by seven sustained products and the mean clocks of 18 training steps
-(`benchmarks/pytorch_steps.py`); `idle`: catalog/devices.toml; `byte`: 3.92 pJ/bit of HBM2 (M. O'Connor et al.,
+(`benchmarks/pytorch_steps.py`); `limit`, `idle`: catalog/devices.toml; `byte`: 3.92 pJ/bit of HBM2 (M. O'Connor et al.,
 "Fine-Grained DRAM", MICRO 2017)."""
 
 CHIPS: Mapping[str, Chip] = MappingProxyType({"h100_sxm": GH100, "h200_sxm": GH100})
@@ -72,7 +73,7 @@ class Load(Struct, frozen=True):
 
 
 class Clocked(Struct, frozen=True):
-    """A chip in a long run: its mean `clock` (cycle/ns), as a `share` of the highest, and mean `watts`."""
+    """A chip in a long run: its mean `clock` (cycle/ns), as a `share` of the highest, and mean `watts` of kernels."""
 
     clock: float
     share: float
@@ -94,18 +95,18 @@ def effective(share: float) -> float:
 
 def clocked(chip: Chip, units: int, limit: float, load: Load) -> Clocked:
     """The highest clock at which the mean power of a load keeps to a limit (W); at least a fifth of the highest."""
-    def watts(share: float) -> float:
+    def watts(share: float, least: float) -> float:
         busy = load.busy(effective(share))
         drawn = load.bytes * chip.byte + load.flops * chip.flop * share**2 + busy * chip.active * units * share**3
-        return chip.idle + drawn / max(busy, load.least, 1.0)
+        return chip.idle + drawn / max(busy, least, 1.0)
 
     low, high = LOWEST, 1.0
-    if watts(high) <= limit:
+    if watts(high, load.least) <= limit:
         low = high
     for _ in range(STEPS if low < high else 0):
         middle = (low + high) / 2
-        low, high = (middle, high) if watts(middle) <= limit else (low, middle)
-    return Clocked(low * chip.highest, low, watts(low))
+        low, high = (middle, high) if watts(middle, load.least) <= limit else (low, middle)
+    return Clocked(low * chip.highest, low, watts(low, 0.0))
 
 
 def sustained(peak: float, watts: float, matrix: str, per_joule: Mapping[str, float] = PER_JOULE) -> float:

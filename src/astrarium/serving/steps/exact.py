@@ -13,6 +13,7 @@ from astrarium.compute.config import Compute, replays_all
 from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 from astrarium.engine.plugins.kernels import tabled
+from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.lower.native import placement_of
 from astrarium.lower.native_plugins import local_memory
@@ -61,6 +62,9 @@ class Times(Struct, frozen=True, dict=True):
         if len(kinds) > 1:
             raise InseparableError("NPUs of several types wait for each other")
         number = kinds.pop()
+        if getattr(types[number][0], "clock", None) == "sustained":
+            raise InputError("compute.clock", "sustained is not known while serving, in which every step has a mix of "
+                             "its own", expected="a number")
         return (number, *types[number])
 
     @cached_property
