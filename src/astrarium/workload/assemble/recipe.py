@@ -54,7 +54,7 @@ class Recipe(Struct, frozen=True, dict=True):
     `checkpoint`: weights and states are stored there at the end.
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
-    that every rank holds besides.
+    that every rank holds besides. `launch` ns of the host for each kernel.
     """
 
     mesh: Mesh
@@ -79,6 +79,7 @@ class Recipe(Struct, frozen=True, dict=True):
     inner: frozenset[int] = frozenset()
     weight_gradients: str = "in_place"
     overhead: float = 0
+    launch: float = 0
 
     @cached_property
     def _shards(self) -> dict[Axes, Axes]:
