@@ -83,7 +83,7 @@ def test_power_is_that_of_the_formula() -> None:
     load = Load(1e12, 1e9, lambda clock: 1.5e6 / clock)
     found = clocked(GH100, 132, 700.0, load)
     busy = load.busy(effective(found.share))
-    drawn = 1.83e-3 * 1e12 * found.share**2 / busy + 0.0314 * 1e9 / busy + 0.28 * 132 * found.share**3
+    drawn = 1.795e-3 * 1e12 * found.share**2 / busy + 0.0314 * 1e9 / busy + 0.303 * 132 * found.share**3
     assert found.watts == pytest.approx(80 + drawn)
     assert found.watts == pytest.approx(700)
 

@@ -23,11 +23,11 @@ from astrarium.units import OptionalTime, Time
 
 if TYPE_CHECKING:
     from astrarium.compute.kernels import DeviceModel
-    from astrarium.compute.kernels.power import Clocked
+    from astrarium.compute.kernels.power import Clocked, Load
     from astrarium.engine.plugins.compute import ComputeNodes
     from astrarium.vocab import Kernel
 
-__all__ = ["Predicted", "Work", "durations", "split", "with_operators"]
+__all__ = ["Predicted", "Work", "durations", "load_of", "split", "with_operators"]
 
 Bool = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
@@ -115,21 +115,32 @@ def _timing(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict
     return Timing(nodes, split(nodes, skipped), table, each)
 
 
-def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
-    """The clock that the mix of a class's kernels leaves. Between two clocks the time of all goes with 1 / clock."""
-    from astrarium.compute.kernels.power import Load, chip_of, clocked
+def load_of(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> Load:
+    """What the nodes of a rank load its chip with (arguments: see `durations`)."""
+    return _load(setting, model, _timing(setting, nodes, model, predict))
 
-    nodes, work = timing.nodes, timing.work
-    chip, peak = chip_of(model.machine.name), model.machine.peak("bf16")
+
+def _load(setting: Predicted, model: DeviceModel, timing: Timing) -> Load:
+    """The mix of a class's kernels. Between two clocks the time of all goes with 1 / clock."""
+    from astrarium.compute.kernels.power import Load
+
+    nodes, work, peak = timing.nodes, timing.work, model.machine.peak("bf16")
     runs = np.bincount(work.number, minlength=len(timing.table))
     flops = sum(float(runs[part.place] @ part.flops) * peak / model.machine.peak(part.precision)
                 for part in timing.table.parts if part.kind in PRODUCTS)
+    other = work.unknown if setting.unknown == "recorded" else work.unknown[:0]
+    hosts, others = (float(nodes.duration[some].sum()) / 1000 for some in (work.host, other))
     fast, slow = (float(runs @ timing.each(clock)) for clock in (1.0, SLOW))
-    hosts = float(nodes.duration[work.host].sum()) / 1000
-    load = Load(flops, float(runs @ timing.table.column("bytes")),
-                lambda clock: fast + (slow - fast) * (1 / clock - 1) / (1 / SLOW - 1), hosts)
+    return Load(flops, float(runs @ timing.table.column("bytes")),
+                lambda clock: others + fast + (slow - fast) * (1 / clock - 1) / (1 / SLOW - 1), hosts)
+
+
+def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
+    from astrarium.compute.kernels.power import chip_of, clocked
+
+    chip = chip_of(model.machine.name)
     limit = chip.limit if setting.power is None else float(setting.power)
-    return clocked(chip, model.machine.units, limit, load)
+    return clocked(chip, model.machine.units, limit, _load(setting, model, timing))
 
 
 def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:
@@ -173,8 +184,7 @@ def _bandwidth_agrees(nodes: ComputeNodes, model: DeviceModel) -> None:
                          "were measured", expected=f"{measured:g} GB/s within 10 %, or compute.model: analytic")
 
 
-def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chosen: I64,
-              clock: float) -> F64:
+def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chosen: I64, clock: float) -> F64:
     from astrarium.compute.kernels.predict import stream_ns
 
     if setting.unknown == "refuse":

@@ -53,10 +53,10 @@ class Chip(Struct, frozen=True):
     byte: float
 
 
-GH100 = Chip(limit=700.0, highest=1.98, idle=80.0, flop=1.83e-3, active=0.28, byte=0.0314)
-"""Of one H100 SXM (700 W): `flop` and `active` by seven sustained products and the mean clocks of 18 training steps
-(`benchmarks/pytorch_steps.py`); `limit`, `idle`: catalog/devices.toml; `byte`: 3.92 pJ/bit of HBM2 (M. O'Connor et al.,
-"Fine-Grained DRAM", MICRO 2017)."""
+GH100 = Chip(limit=700.0, highest=1.98, idle=80.0, flop=1.795e-3, active=0.303, byte=0.0314)
+"""Of one H100 SXM: `flop` and `active` by the clocks of seven sustained products (`benchmarks/pytorch_steps.py`);
+`limit`, `idle`: catalog/devices.toml; `byte`: 3.92 pJ/bit of HBM2 (M. O'Connor et al., "Fine-Grained DRAM", MICRO
+2017)."""
 
 CHIPS: Mapping[str, Chip] = MappingProxyType({"h100_sxm": GH100, "h200_sxm": GH100})
 """Devices with measured kernels -> their chip. H200's is H100's (NVIDIA H200 data sheet: equal peaks, equal limit)."""
