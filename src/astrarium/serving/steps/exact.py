@@ -13,7 +13,6 @@ from astrarium.compute.config import Compute, replays_all
 from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 from astrarium.engine.plugins.kernels import tabled
-from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.lower.native import placement_of
 from astrarium.lower.native_plugins import local_memory
@@ -53,6 +52,8 @@ class Times(Struct, frozen=True, dict=True):
             raise InseparableError("network.changes make steps differ")
         if replays_all(self._own[1]):
             raise InseparableError("compute.model replays what was recorded")
+        if getattr(self._own[1], "clock", None) == "sustained":
+            raise InseparableError("compute.clock follows from all kernels of a step")
 
     @cached_property
     def _own(self) -> tuple[int, Compute, Memory]:
@@ -62,9 +63,6 @@ class Times(Struct, frozen=True, dict=True):
         if len(kinds) > 1:
             raise InseparableError("NPUs of several types wait for each other")
         number = kinds.pop()
-        if getattr(types[number][0], "clock", None) == "sustained":
-            raise InputError("compute.clock", "sustained is not known while serving, in which every step has a mix of "
-                             "its own", expected="a number")
         return (number, *types[number])
 
     @cached_property
