@@ -49,7 +49,7 @@ FUSED = Fusion()
 
 class Sketch(NamedTuple):
     """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result.
-    `launches` and `held`: see Kernel. `spread`, of experts' products: see Op."""
+    `launches`, `held` and `op`: see Kernel. `spread`, of experts' products: see Op."""
 
     kind: str
     precision: str
@@ -59,6 +59,7 @@ class Sketch(NamedTuple):
     operands: tuple[str, ...] = ()
     held: str = ""
     spread: tuple[int, int, float] = (1, 0, 1.0)
+    op: str = ""
 
 
 class Step(NamedTuple):
