@@ -144,6 +144,8 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
                   "clip": False}
     if not row.text("precision"):
         assumed.append("precision: bf16")
+    if row.count("fused_qkv"):
+        found["software"] = {"fused_qkv": True}
     if row.text("order"):
         found["order"] = row.text("order").lower()
     if row.count("seq"):

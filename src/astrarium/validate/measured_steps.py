@@ -22,6 +22,7 @@ GIB = 2.0**30
 STEP = ("layers", "hidden", "heads", "seq", "mbs", "step_s")
 PASS = ("phase", "batch", "ms")
 KINDS: Mapping[str, str] = MappingProxyType({"training": ", ".join(STEP), "pass": ", ".join(PASS)})
+STACKS = ("pytorch", "pytorch-compile")
 SAME: Mapping[str, str] = MappingProxyType({
     "layers": "layers", "hidden": "hidden", "heads": "heads", "kv": "kv_heads", "head": "head_size", "ffn": "ffn",
     "vocab": "vocab", "seq": "seq", "mbs": "mbs", "batch": "batch_size", "context": "context", "tokens": "tokens"})
@@ -45,7 +46,8 @@ def columns_of(where: str, step: Mapping[str, Any], folder: str) -> tuple[str, d
     kind = "training" if set(STEP) <= set(step) else "pass" if set(PASS) <= set(step) else ""
     if not kind:
         raise InputError(where, "is no step", expected="; or ".join(f"{keys} ({kind})" for kind, keys in KINDS.items()))
-    values = {column: _whole(where, key, step[key]) for key, column in SAME.items() if step.get(key) is not None}
+    values: dict[str, Any] = {column: _whole(where, key, step[key]) for key, column in SAME.items()
+                              if step.get(key) is not None}
     values |= {"source": str(step.get("source", folder)), "gpu": str(step.get("gpu", folder)), "n_gpus": 1}
     return kind, values | (_training(where, step) if kind == "training" else _pass(where, step))
 
@@ -56,7 +58,8 @@ def _training(where: str, step: Mapping[str, Any]) -> dict[str, Any]:
              *(["recompute"] if again else []), *(["compiled"] if compiled else [])]
     found = {"case": " ".join(words), "model": str(step.get("kind", "llama")), "tp": 1, "pp": 1, "dp": 1,
              "gbs": _whole(where, "mbs", step["mbs"]), "recompute": "full" if again else "none", "precision": "bf16",
-             "states": "bf16", "zero": "0", "stack": str(step.get("stack", "fsdp")),
+             "states": "bf16", "zero": "0", "stack": str(step.get("stack", STACKS[compiled])),
+             "fused_qkv": int(step.get("kind") == "gpt"),
              "step_s": _number(where, "step_s", step.get("step_pipelined_s", step["step_s"]))}
     if "allocated" in step:
         found["mem_GiB"] = _number(where, "allocated", step["allocated"]) / GIB

@@ -34,7 +34,7 @@ class Fusion(NamedTuple):
     """Which operators share a kernel: elementwise neighbours (`neighbours`), norms and softmax with these (`norms`),
     the gradients of products of one operand (`qkv`), and what serving engines have in one (`engine`: see Op.fused;
     `reduced`: norms of the residual stream too, in the all_reduce in front of them; `carried`: a block begins behind
-    one)."""
+    one). `operators`: see Software."""
 
     neighbours: bool = True
     norms: bool = True
@@ -42,6 +42,7 @@ class Fusion(NamedTuple):
     engine: bool = False
     reduced: bool = False
     carried: bool = False
+    operators: str = "fused"
 
 
 FUSED = Fusion()
@@ -114,7 +115,8 @@ class BlockPieces(Struct, frozen=True):
     """A block (layer) for one micro-batch on one rank.
 
     `forward`; `backward` with recomputation, if any, in front; `weights`. `saved` bytes live from the end of forward to
-    the end of backward, `working` more while forward or backward runs. `output` bytes are what goes to the next
+    the end of backward, `working` more while forward or backward runs (`working_back`
+    while backward does, if that is another number). `output` bytes are what goes to the next
     pipeline stage (and, as a gradient, back).
     """
 
@@ -125,3 +127,4 @@ class BlockPieces(Struct, frozen=True):
     saved: float
     working: float
     output: float
+    working_back: float | None = None

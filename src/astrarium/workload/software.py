@@ -13,6 +13,11 @@ __all__ = ["Software"]
 class Software(Config, frozen=True, kw_only=True):
     """Settings of the software stack; the defaults are an ideal one."""
 
+    operators: Annotated[Literal["fused", "eager", "compiled"],
+                         Knob("What runs the operators of a layer: kernels that an ideal compiler or a library fuses; "
+                              "eager: what PyTorch launches one by one, and keeps for backward; compiled: what it "
+                              "launches for layers that torch.compile compiled, each alone. Embedding and head are "
+                              "eager in both.")] = "fused"
     fused_norms: Annotated[bool, Knob("Normalisation and softmax share kernels with their elementwise neighbours "
                                       "(fusion).")] = True
     fused_qkv: Annotated[bool, Knob("Queries, keys and values have one weight: their gradients are one product, too.")
