@@ -11,7 +11,7 @@ import pytest
 from tests.commands import Run
 
 import astrarium as ar
-from astrarium.compute.kernels.power import GH100, Load, clocked, effective
+from astrarium.compute.kernels.power import GH100, PER_JOULE, Load, clocked, effective
 from astrarium.compute.measured import Measured
 from astrarium.cost.energy import npu_energy
 from astrarium.engine.plugins import ComputeNodes
@@ -86,6 +86,14 @@ def test_power_is_that_of_the_formula() -> None:
     drawn = 1.795e-3 * 1e12 * found.share**2 / busy + 0.0314 * 1e9 / busy + 0.303 * 132 * found.share**3
     assert found.watts == pytest.approx(80 + drawn)
     assert found.watts == pytest.approx(700)
+
+
+def test_the_chip_gives_what_rows_of_large_products_make_of_a_joule() -> None:
+    large = product(4096, 4096, 14336)
+    _, _, (ps,) = ran(large)
+    short = Measured(device="h100_sxm").durations(nodes(large)).tolist()[0]
+    assert 1.15 < ps / short < 1.25        # a short run draws more than the limit
+    assert large.flops / short * 1e3 / 700 / 1e3 == pytest.approx(PER_JOULE["wgmma"], rel=0.09)
 
 
 def test_a_run_says_its_clock_and_counts_its_energy(tmp_path: Path, run: Run) -> None:

@@ -28,7 +28,8 @@ __all__ = ["CHIPS", "PER_JOULE", "TYPICAL", "Chip", "Clocked", "Load", "chip_of"
 
 PER_JOULE: Mapping[str, float] = MappingProxyType({"mma": 0.622, "wgmma": 1.088, "tcgen05": 1.376})
 """Instruction -> 1e12 bf16 flops a joule: of the devices that have it the geometric mean of (median rate of products
-that take more than 200 us at the peak) / (power limit). `tools/fit_kernels.py generic` prints them."""
+that take more than 200 us at the peak) / (power limit), in short runs. `tools/fit_kernels.py generic` prints them. In a
+long run it is 0.95 on H100 (GH100 below)."""
 
 TYPICAL = 0.71
 """What is left of the peak where nothing is known of power: the geometric mean of those devices."""
