@@ -122,14 +122,18 @@ def folds(rows: Rows, family: str, precision: str, machine: Machine) -> dict[str
 
 
 def curves(table: Table, machine: Machine) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Operator -> rising (bytes, ns): geometric means of rows of one size, behind the machine's smallest kernel."""
+    """Operator -> rising (bytes, ns): geometric means of rows of one size; below the smallest row a straight line to
+    the machine's smallest kernel."""
     found = {}
     for op in sorted({row["op"] for row in table if row["kind"] == "stream"}):
         size, us = numbers([row for row in table if row["kind"] == "stream" and row["op"] == op], "bytes", "us")
-        points = [machine.stream[0], *((float(each), float(np.exp(np.log(us[size == each]).mean()) * 1e3))
-                                       for each in np.unique(size))]
-        times = np.maximum.accumulate([ns for _, ns in points])
-        found[op] = tuple((each, round(float(ns), 1)) for (each, _), ns in zip(points, times))
+        sizes, (small, least) = np.unique(size), machine.stream[0]
+        ns = np.array([np.exp(np.log(us[size == each]).mean()) * 1e3 for each in sizes])
+        below = sizes[0] / np.exp2(np.arange(10, 0, -1))
+        line = least + (ns[0] - least) * below / sizes[0]
+        whole = np.maximum.accumulate([least, *np.maximum(line, least), *ns])
+        found[op] = tuple((float(each), round(float(time), 1))
+                          for each, time in zip((min(small, below[0] / 2), *below, *sizes), whole))
     return found
 
 
