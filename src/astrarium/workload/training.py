@@ -74,6 +74,8 @@ def _offloaded(workload: Transformer) -> Placed:
 def _realised(workload: Transformer, pieces: ModelPieces, gradients: float) -> ModelPieces:
     """The layers as the software runs them; the embedding and the head are left as they are, but for accumulation."""
     software, layers = workload.software, set(pieces.layers)
+    if workload.weight_gradients == "fresh" and workload.micro_batches == 1:        # nothing is there to add to
+        software = config.replace(software, "accumulation", "write")
     ends = Software(accumulation=software.accumulation)
     blocks = tuple([realised(block, software if number in layers else ends, workload.tp,
                              2 if workload.recompute == "full" else 1, gradients)

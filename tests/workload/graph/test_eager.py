@@ -36,16 +36,46 @@ def layer_of(work: Transformer) -> BlockPieces:
 
 
 def test_a_layer_launches_what_a_recorded_step_did() -> None:
-    """Kernels of a layer of Llama 3.2 1B: 29 forward, 49 backward, of which five are attention's, which is one here."""
+    """Kernels of a layer of Llama 3.2 1B: 29 forward; 49 backward, of which five are attention's and two each norm's,
+    which are one step here."""
     layer = layer_of(step(LLAMA_1B, 4096, 1))
     ahead, back = ([each for each in piece.steps if each.kind == NodeKind.COMP] for piece in (
         layer.forward, layer.backward))
-    assert (len(ahead), len(back)) == (29, 45)
+    assert (len(ahead), len(back) + 4 + 2) == (29, 49)
     products = Counter(each.kernel.shape for each in (*ahead, *back) if each.kernel and each.kernel.kind == "gemm")
     assert products[1, 4096, 512, 2048] == 2            # keys and values apart
     assert products[1, 4096, 8192, 2048] == 3           # gate, up, and the gradient of what down reads
     kinds = Counter(each.name.rpartition(".")[2] for each in (*ahead, *back))
     assert (kinds["mul"], kinds["cat"], kinds["neg"], kinds["add"]) == (16 + 2, 4, 2, 6 + 5)
+    operators = Counter(each.kernel.op for each in (*ahead, *back) if each.kernel and each.kernel.kind != "gemm")
+    assert operators == {
+        "add": 6 + 5 + 2 + 2, "transpose_copy": 4 * 2 + 5 * 2 + 1 + 2, "cat": 4, "rms_norm": 2, "rms_norm_backward": 2,
+        "silu": 1, "silu_backward": 1, "mul": 3, "": 2}
+
+
+def test_the_ends_of_a_model_are_eager_operators() -> None:
+    """Cross entropy is measured as one forward and one backward; the bytes are those that its rows count."""
+    first, _, last = recipe_of(step(LLAMA_1B, 4096, 1)).kinds
+    moved = {each.kernel.op: each.bytes for piece in (first.forward, first.backward, last.forward, last.backward)
+             for each in piece.steps if each.kernel}
+    logits, stream = 4096 * 128256, 4096 * 2048
+    assert moved["cross_entropy"] == pytest.approx(8 * logits, rel=1e-4)
+    assert moved["cross_entropy_backward"] == pytest.approx(8 * logits, rel=1e-4)
+    assert moved["logits_to_fp32"] == moved["to_bf16"] == 6 * logits
+    assert moved["embedding_backward"] == 2 * (128256 * 2048 + stream) + 8 * 4096
+    assert moved["rms_norm_backward"] == 6 * stream + 2 * 2 * 2048
+    assert moved["add"] == 6 * 128256 * 2048             # the two gradients of a tied embedding
+
+
+def test_recomputation_stops_at_the_last_result_that_backward_needs() -> None:
+    """That of the product in front of down: neither down nor the residual runs again (early stop); a compiled layer
+    runs whole."""
+    eager, compiled = (layer_of(step(LLAMA_1B, 4096, 1, operators, recompute="full"))
+                       for operators in ("eager", "compiled"))
+    again = [[each.name for each in layer.backward.steps if each.name.startswith("again.")]
+             for layer in (eager, compiled)]
+    assert again[0][-1] == "again.layer.activation_mul"
+    assert "again.layer.down" in again[1]
 
 
 def test_a_rotary_position_moves_the_bytes_of_its_kernels() -> None:
@@ -86,3 +116,9 @@ def test_fresh_gradients_are_not_there_before_their_block_ran_back() -> None:
     work = step(LLAMA_1B, 4096, 1)
     fresh, always = (footprint(config.replace(work, "weight_gradients", kind))[0] for kind in ("fresh", "in_place"))
     assert always.total - fresh.total == always.gradients       # the most is held where the first gradient is not made
+
+
+def test_a_step_of_one_micro_batch_adds_no_gradients_up() -> None:
+    one, two = (layer_of(step(LLAMA_1B, 1024, 2, micro_batch=size, software={
+        "operators": "eager", "accumulation": "separate"})) for size in (2, 1))
+    assert len(two.backward.steps) - len(one.backward.steps) == 7

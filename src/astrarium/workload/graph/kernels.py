@@ -41,7 +41,7 @@ def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketc
     if op.kind == "scan" and op.costs is not None and op.costs.shape is not None:
         return Sketch("scan", numbers.vector, op.costs.shape(op, layout))
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
-    return Sketch(kind, numbers.vector)
+    return Sketch(kind, numbers.vector, op=op.stream)
 
 
 def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:

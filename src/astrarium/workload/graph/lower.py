@@ -226,7 +226,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     if recompute == "full":
         if block.input.tensor:
             kept = {name: [stored[name]] for name in {block.input.tensor} | _made_memory(block)}
-        again, extra = list(block.ops), []
+        again, extra = _until(block.ops, saved) if fuse.operators == "eager" else list(block.ops), []
     if again:
         back.known.update({name: Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
                            if front.known[name].step == ENTRY})
@@ -247,7 +247,8 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     working, working_back = front.drafts.working(left), _working_back(back, held, gradients, weights, recompute)
     if gradients != "fresh":
         working = working_back = largest(working, working_back)
-    return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, held), weights,
+    given = held if fuse.operators == "fused" else held | {source}
+    return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, given), weights,
                        _saved_bytes(front, kept, extra, recompute in ("full", "operators")), working, output,
                        working_back)
 
@@ -255,7 +256,8 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
 def _working_back(back: Side, held: AbstractSet[str], gradients: str, weights: Iterable[Weight],
                   recompute: str) -> float:
     """Working memory of backward, less all fresh gradients of the block, which count from its start on. PyTorch holds
-    the gradient with which backward begins until its last reader is done, and the result of a block that runs again."""
+    the gradient with which backward begins until its last reader is done, and, measured where blocks run again, one
+    more tensor of the stream."""
     block, torch = back.block, back.fuse.operators != "fused"
     leaving = {gradient(use.tensor): back.bytes_of(use) for use in _leaving(block)} if torch else {}
     loose = _loose(back) if gradients in ("temporary", "fresh") else {}
@@ -264,6 +266,13 @@ def _working_back(back: Side, held: AbstractSet[str], gradients: str, weights: I
     if torch and recompute == "full":
         found = total(leaving.values(), found)
     return found - total(loose[gradient(weight.name)] for weight in weights) if gradients == "fresh" else found
+
+
+def _until(ops: Sequence[Op], saved: Collection[str]) -> list[Op]:
+    """The operators that run again where recomputation stops at the last one whose result backward needs (PyTorch's
+    checkpoint without re-entrance, `set_checkpoint_early_stop`)."""
+    last = max(number for number, op in enumerate(ops) if any(out.tensor in saved for out in op.outputs))
+    return list(ops[:last + 1])
 
 
 def _find(side: Side, stored: Mapping[str, Placed], waiting: Mapping[str, Sequence[Placed]], step: int) -> None:

@@ -131,7 +131,7 @@ class Side:
         """One operator: the steps of its kernels; returns the last."""
         if op.kind == "views":
             return self._seen(op)
-        kernels = (op,) if self.fuse.operators == "fused" else launched(op, self.fuse.operators == "compiled")
+        kernels = (op,) if self.fuse.operators == "fused" else launched(op)
         there = {use.tensor for each in (op.inputs, *(kernel.outputs for kernel in kernels)) for use in each}
         for use in (use for kernel in kernels for use in kernel.inputs if use.tensor not in there):
             self.known.setdefault(use.tensor, Known(Placed(use.dims), ENTRY))       # tables of angles, labels
@@ -223,7 +223,7 @@ class Side:
         for _ in range(len(steps) - 1):
             last = self.drafts.emit(Draft(
                 f"{self.block.name}.{tensor}.add", NodeKind.COMP, {last}, self.layout.elements(dims), 0.0,
-                {tensor: 2 * size}, {tensor: size}, kernel=Sketch("pointwise", self.numbers.vector)))
+                {tensor: 2 * size}, {tensor: size}, kernel=Sketch("pointwise", self.numbers.vector, op="add")))
         return last
 
     def contribute(self, use: Use, partial: tuple[str, ...], step: int) -> None:
