@@ -1,5 +1,5 @@
-"""Measured steps of PyTorch on one GPU beside what is predicted, with and without each of clock and host: what each is
-worth; mean clocks of the steps; with KERNELS.csv the constants of the chip, fitted on sustained products.
+"""Measured steps of PyTorch on one GPU beside what is predicted, with and without each of clock, host and rows of
+PyTorch: what each is worth; mean clocks of the steps; with KERNELS.csv the power of the chip, fitted on products.
 
 usage: pytorch_steps.py [STEPS.json [KERNELS.csv]] [--stack NAME] [--set path=value]
 (JSON as `astrarium validate` reads it; kernels with columns op, m, n, k, us, clock: rows whose op is `sustained`)
@@ -33,7 +33,8 @@ from astrarium.vocab import Kernel, NodeKind
 F64 = npt.NDArray[np.float64]
 WITHOUT: Mapping[str, Mapping[str, object]] = {
     "all": {}, "clock off": {"compute.clock": 1.0}, "host off": {"workload.software.host_launch": "0 ns"},
-    "both off": {"compute.clock": 1.0, "workload.software.host_launch": "0 ns"}}
+    "both off": {"compute.clock": 1.0, "workload.software.host_launch": "0 ns"},
+    "torch off": {"compute.framework": None}}
 
 
 class Case(Struct, frozen=True):
