@@ -86,7 +86,7 @@ class Compute(Config, frozen=True, kw_only=True):
         _device, "a device of the catalog (`astrarium list device`)", merge=_of_device)
     memory_bound: ClassVar[bool] = False        # needs memory.bandwidth, counts memory.latency
     power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy); "
-                                                "with clock: sustained at most, its limit.")] = default(None)
+                                         "with clock: sustained at most, its limit.")] = default(None)
     idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
     hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
