@@ -73,6 +73,7 @@ def test_streams(given: Operator, moved: int) -> None:
     found = kernel_of(given, [])
     assert not isinstance(found, str)
     assert (found.kind, found.bytes) == ("pointwise", moved)
+    assert found.op == {"native_layer_norm": "layer_norm"}.get(given.name[6:], given.name[6:].rstrip("_"))
 
 
 @pytest.mark.parametrize(("given", "why"), [

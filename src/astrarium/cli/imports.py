@@ -20,6 +20,7 @@ def say_imports(design: Any) -> None:
 
 
 def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    from astrarium.compute.measured import Measured
     from astrarium.config import Config
     from astrarium.config.spec import join, specs
     from astrarium.design import Design
@@ -42,6 +43,8 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
         if isinstance(value, Design):
             jobs = len(value.workload.jobs) if isinstance(value.workload, Jobs) else 1
             yield from (("network.backend", text) for text in unseen(value.network, jobs))
+        if isinstance(value, Measured):
+            yield from ((path, text) for text in value.notes())
         for spec in specs(type(value)):
             yield from _notes(getattr(value, spec.name), join(path, spec.name))
 

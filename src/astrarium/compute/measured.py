@@ -30,10 +30,11 @@ class Measured(Predicted, frozen=True, kw_only=True):
     tag: ClassVar[str] = "measured"
     rules = (*Predicted.rules, _known)
     device: Annotated[str, Knob("A device with measured kernels, such as h100_sxm (all: docs/background/kernels.md).")]
-    framework: Annotated[str | None, Knob("Whose kernels: trtllm, vllm or sglang (its newest version; where it has no "
-                                          "rows of a class, the fastest others), one version (trtllm/1.3.0rc20), or "
-                                          "fastest: of each shape the fastest framework's; left out: the device's "
-                                          "default, with quantised weights the fastest.")] = None
+    framework: Annotated[str | None, Knob("Whose kernels: torch, trtllm, vllm or sglang (its newest version; without "
+                                          "rows of a class, the fastest others), one version (trtllm/1.3.0rc20; "
+                                          "torch/2.11/flash: attention not by cuDNN), or fastest: of each shape the "
+                                          "fastest framework's; left out: the device's default, with quantised "
+                                          "weights the fastest.")] = None
     rows: Annotated[Literal["fitted", "exact"], Knob(
         "fitted: the shipped model; exact: a kernel whose shape was measured takes the row's time (needs "
         "astrarium[measured]).")] = "fitted"
@@ -54,6 +55,12 @@ class Measured(Predicted, frozen=True, kw_only=True):
                 yield from filter(None, [model.stand_in(family, precision, self.framework)])
             except InputError:      # the run refuses it by name
                 continue
+
+    def notes(self) -> Iterable[str]:
+        """Whose rows stand in for PyTorch's on a device without them."""
+        from astrarium.compute.kernels.choice import is_torch
+
+        return self.stand_ins((("gemm", "bf16"), ("attention", "bf16"))) if is_torch(self.framework) else ()
 
     @property
     def measured_bandwidth(self) -> float:

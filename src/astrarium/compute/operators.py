@@ -55,6 +55,8 @@ STREAMS = {f"aten::{name}": operands for operands, names in {
         "tanh_backward", "gelu_backward", "silu_backward", "_softmax_backward_data", "_fused_rms_norm"),
     3: ("native_layer_norm", "addcmul", "addcmul_", "addcdiv", "addcdiv_")}.items() for name in names}
 """Operators that write one result as large as their largest tensor -> how many tensors they read at most, each once."""
+NAMED = {"_fused_rms_norm": "rms_norm", "native_layer_norm": "layer_norm"}
+"""Operators whose measured rows have another name."""
 WIDENING = ("aten::_softmax", "aten::_log_softmax")     # may write fp32: their third argument says so
 
 
@@ -129,7 +131,8 @@ def _stream(call: Operator) -> Kernel | str:
     read = sum(size * width for size, width in zip(sizes, widths)) if STREAMS[call.name] else 0
     if not max(sizes):
         return f"operator {call.name}, which has nothing to do"
-    return Kernel("pointwise", "bf16", (), 1.0, 0.0, read + max(sizes) * max(widths))
+    name = call.name.removeprefix("aten::").rstrip("_")
+    return Kernel("pointwise", "bf16", (), 1.0, 0.0, read + max(sizes) * max(widths), op=NAMED.get(name, name))
 
 
 def _tensors(given: Sequence[Argument]) -> tuple[Tensor, ...] | None:

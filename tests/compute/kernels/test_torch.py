@@ -48,6 +48,17 @@ def test_fp8_products_of_pytorch_have_no_cast():
     assert alone < 0.9 * with_cast
 
 
+@pytest.mark.parametrize(("op", "kind", "moved", "measured"), [
+    ("rms_norm_backward", "normalisation", 3 * 2 * 16384 * 1024, 102.1), ("to_fp8", "quantisation", 3 * 2**26, 712.8),
+    ("transpose_copy", "pointwise", 4 * 2**28, 751.1), ("cross_entropy", "normalisation", 8405385216, 5612.8)])
+def test_operators_that_move_bytes_take_curves_of_their_own(op, kind, moved, measured):
+    """Rows: the backward pass of a norm takes three times its forward pass, an eager cast to fp8 nine times."""
+    kernel = Kernel(kind, "bf16", (), 1.0, 0.0, moved, op=op)
+    assert us(kernel) == pytest.approx(measured, rel=0.15)
+    assert us(kernel, framework=None) == us(kernel._replace(op=""))
+    assert us(kernel, framework=None) < 0.7 * us(kernel)
+
+
 def test_a_device_without_rows_says_whose_it_takes():
     kernel = product(8192, 8192, 8192)
     assert us(kernel, H200) == pytest.approx(us(kernel), rel=0.05)         # one chip, another memory

@@ -29,7 +29,8 @@ class Constants(NamedTuple):
     """`rate`: of a multiprocessor's peak in the products of a step; `scores`: ns of the rest of a step; `block`: ns of
     a block beside its steps; `launch`: ns; `idle`: blocks by which a causal mask's last ones prolong the kernel;
     `moved`: how often operands and results pass the memory; `late`: how far the last wave is as long as a full one;
-    `wide`: how much longer products take with heads of more than 128."""
+    `wide`: how much longer products take with heads of more than 128, in blocks of `rows`; `spread`: how often keys'
+    and values' gradients of every head pass the memory, where heads share them."""
 
     rate: float
     scores: float
@@ -39,13 +40,15 @@ class Constants(NamedTuple):
     moved: float
     late: float
     wide: float
+    spread: float
+    rows: float
 
 
 CONSTANTS: Mapping[tuple[str, str], Constants] = MappingProxyType({
-    ("forward", "cudnn"): Constants(1.092, 556.4, 502.7, 4659.0, 0.60, 0.596, 0.41, 1.12),
-    ("forward", "flash"): Constants(0.697, 1001.0, 316.6, 4020.0, 1.23, 1.228, 0.69, 1.63),
-    ("backward", "cudnn"): Constants(0.915, 1218.6, 5212.7, 13600.0, 0.47, 3.598, 1.00, 2.05),
-    ("backward", "flash"): Constants(0.688, 2504.0, 1697.0, 8247.0, 1.01, 12.12, 0.00, 1.00)})
+    ("forward", "cudnn"): Constants(1.092, 556.4, 508.1, 4682.1, 0.605, 0.590, 0.418, 1.120, 0.0, 128),
+    ("forward", "flash"): Constants(0.678, 898.0, 0.5, 4428.4, 1.339, 1.337, 0.838, 1.736, 0.0, 64),
+    ("backward", "cudnn"): Constants(0.883, 1241.8, 5240.4, 9602.9, 0.610, 1.172, 1.0, 1.950, 3.985, 64),
+    ("backward", "flash"): Constants(0.430, 1403.7, 3649.7, 11017.5, 0.585, 5.437, 0.0, 1.900, 7.190, 64)})
 """(pass, backend) -> constants."""
 PRODUCTS = MappingProxyType({"forward": 2.0, "backward": 5.0})
 """Products of 128 x 128 x a head's length in a step."""
@@ -54,16 +57,17 @@ PRODUCTS = MappingProxyType({"forward": 2.0, "backward": 5.0})
 def fused_ns(way: str, shape: F64, precision: str, machine: Machine, constants: Constants) -> F64:
     """Times of kernels f64 [9, n] in the order of COLUMNS; `way`: forward or backward."""
     batch, heads, kv_heads, queries, keys, long, value, work, cache = shape
-    wide, size = np.where(np.maximum(long, value) > BLOCK, constants.wide, 1.0), (long + value) / 2
-    each = machine.peak(precision) / machine.units * constants.rate
-    step = PRODUCTS[way] * 2 * BLOCK**2 * size * wide / each + constants.scores
-    blocks, steps = batch * heads * np.ceil(queries / BLOCK), np.ceil(keys / BLOCK)
-    waves, full = blocks / machine.units, steps * step + constants.block
+    wide, size = np.maximum(long, value) > BLOCK, (long + value) / 2
+    each, rows = machine.peak(precision) / machine.units * constants.rate, np.where(wide, constants.rows, BLOCK)
+    products = PRODUCTS[way] * 2 * BLOCK**2 * size * np.where(wide, constants.wide, 1.0) / each
+    step, steps = (products + constants.scores) * rows / BLOCK, np.ceil(keys / BLOCK)
+    waves, full = batch * heads * np.ceil(queries / rows) / machine.units, steps * step + constants.block
     whole = full * (constants.late * np.ceil(waves) + (1 - constants.late) * np.maximum(waves, 1))
-    seen = np.maximum(1.0, steps * work + np.minimum(0.5, (1 - work) * steps))
+    seen = np.maximum(1.0, steps * work + np.minimum(0.5, (1 - work) * steps))      # half of those on the diagonal
     masked = np.maximum(waves * (seen * step + constants.block) + constants.idle * np.minimum(waves, 1) * full, full)
-    moved = cache * 2 * batch * size * (heads * queries + kv_heads * keys)
-    found: F64 = constants.launch + np.where(work < 1, masked, whole) + constants.moved * moved / machine.bandwidth
+    moved = constants.moved * cache * 2 * batch * size * (heads * queries + kv_heads * keys)
+    moved += constants.spread * (heads > kv_heads) * cache * 2 * batch * size * heads * keys
+    found: F64 = constants.launch + np.where(work < 1, masked, whole) + moved / machine.bandwidth
     return found
 
 

@@ -138,13 +138,13 @@ class DeviceModel(Struct, frozen=True, eq=False):
 
     def stand_in(self, family: str, precision: str, framework: str | None) -> str:
         """What answers for kernels without rows of their own, as a sentence; "": they have rows."""
-        if is_torch(framework) and f"{TORCH_FAMILY.get(family)}/{precision}" in self.parts:
-            family = TORCH_FAMILY[family]
+        torch = self.parts.get(f"{TORCH_FAMILY.get(family)}/{precision}") if is_torch(framework) else None
+        if torch is not None:
+            return torch.device and (f"{self.machine.name} has no rows of PyTorch's {family} at {precision}: those of "
+                                     f"{torch.device} stand in")
         part, where, own = self.part(family, precision), self.machine.name, self._measured(family, precision)
         if own != precision:
             return f"{where} has no rows of {family} at {precision}: the efficiency of {own} stands in"
-        if part.device:
-            return f"{where} has no rows of PyTorch's {family} at {precision}: those of {part.device} stand in"
         if framework in (None, FASTEST) or framework in part.variants:
             return ""
         if any(framework_of(name) == framework and not artefact(where, family, precision, name)

@@ -36,14 +36,14 @@ class Constants(NamedTuple):
     is as long as a full one; `sharp`: how hard the roof's edge is."""
 
     rate: float = 0.954
-    edge: float = 13.4
-    finish: float = 844.0
-    launch: float = 2004.0
+    edge: float = 13.03
+    finish: float = 803.0
+    launch: float = 1984.1
     bandwidth: float = 0.826
-    gather: float = 3900.0
-    added: float = 1.84
-    late: float = 0.335
-    sharp: float = 3.4
+    gather: float = 4432.4
+    added: float = 0.109
+    late: float = 0.583
+    sharp: float = 3.253
 
 
 CONSTANTS = Constants()
