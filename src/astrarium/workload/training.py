@@ -121,9 +121,11 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
 
 def _gradients(workload: Transformer) -> str:
     """How gradients are held: fresh ones are those of a step of one micro-batch; in one of several, the step's are
-    there when a later one holds most."""
+    there when a later one holds most. Sharded ones are whole until their block's are reduced."""
     if workload.weight_gradients != "fresh":
         return workload.weight_gradients
+    if workload.zero >= 2 and workload.mesh.size(_zero_axes(workload)) > 1:
+        return "whole"
     return "fresh" if workload.micro_batches == 1 else "temporary"
 
 

@@ -122,3 +122,12 @@ def test_a_step_of_one_micro_batch_adds_no_gradients_up() -> None:
     one, two = (layer_of(step(LLAMA_1B, 1024, 2, micro_batch=size, software={
         "operators": "eager", "accumulation": "separate"})) for size in (2, 1))
     assert len(two.backward.steps) - len(one.backward.steps) == 7
+
+
+def test_sharded_gradients_are_whole_while_their_block_runs_back() -> None:
+    """FSDP: of each block its gradients in the format of weights, then this rank's share; nothing else changes."""
+    layer = layer_of(step(LLAMA_1B, 1024, 1))
+    sharded = layer_of(step(LLAMA_1B, 1024, 4, dp=4, zero=3))
+    assert layer.working_back is not None
+    assert sharded.working_back is not None
+    assert sharded.working_back - layer.working_back == 2 * sum(each.elements for each in layer.weights)

@@ -80,7 +80,8 @@ def _in_torch(stack: Stack, options: Options) -> tuple[Stack, Fusion]:
 
 def _gradients(gradients: str, layer: bool) -> str:
     """What the gradient of a block's weight is: a tensor of its own before it is added to that of the step
-    (`temporary`), that of the step itself, made here (`fresh`), or added by the product to what was there."""
+    (`temporary`), that of the step itself, made here (`fresh`), that of the step before it is sharded (`whole`), or
+    added by the product to what was there."""
     return "temporary" if gradients == "placeholders" and not layer else gradients
 
 

@@ -178,14 +178,16 @@ def _half(use: Use, tensor: str = "") -> Use:
     return Use(tensor or use.tensor, (*use.dims[:-1], use.dims[-1] + HALF))
 
 
-def _angles(use: Use, name: str) -> Use:
-    return Use(name, (use.dims[1], use.dims[-1] + HALF))
+def _angles(op: Op, use: Use) -> tuple[Use, Use]:
+    """Cosines and sines of a sequence."""
+    dims = use.dims[1], use.dims[-1] + HALF
+    return Use(f"{op.name}.cos", dims), Use(f"{op.name}.sin", dims)
 
 
 def _turned(op: Op) -> tuple[Op, ...]:
     """(a cos - b sin, b cos + a sin) of halves a and b."""
     x, y = op.inputs[0], op.outputs[0]
-    cos, sin, part = _angles(x, "cos"), _angles(x, "sin"), _half(x)
+    (cos, sin), part = _angles(op, x), _half(x)
     a, b, c, d, low, high = (_half(x, f"{op.name}.{each}") for each in ("ac", "bs", "bc", "as", "low", "high"))
     return (_kernel(op, "mul", (part, cos), (a,), STRIDED), _kernel(op, "mul", (part, sin), (b,), STRIDED),
             _kernel(op, "sub", (a, b), (low,), "add"), _kernel(op, "mul", (part, cos), (c,), STRIDED),
@@ -195,7 +197,7 @@ def _turned(op: Op) -> tuple[Op, ...]:
 
 def _turned_back(op: Op) -> tuple[Op, ...]:
     dy, dx = op.inputs[0], op.outputs[0]
-    cos, sin, part = _angles(dy, "cos"), _angles(dy, "sin"), _half(dy)
+    (cos, sin), part = _angles(op, dy), _half(dy)
     b, a, n, s, c = (_half(dy, f"{op.name}.{each}") for each in ("as", "bc", "neg", "bs", "ac"))
     heads = Use(f"{op.name}.heads", dx.dims)
     return (_kernel(op, "mul", (part, sin), (b,), STRIDED), _kernel(op, "mul", (part, cos), (a,), STRIDED),

@@ -191,7 +191,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     before their gradients), `operators` (see `checkpoint`) or `full` (the whole block from its input).
     `widths`: bytes per element by precision role; `numbers`: formats in which kernels compute. `backward` False:
     inference; nothing is saved. `gradients` of weights: `temporary`: tensors of their own before they are added to what
-    is kept; `fresh`: made here, and kept.
+    is kept; `fresh`: made here, and kept; `whole`: made here, and held until the block is done.
     Raises InputError where the layout refuses an uneven size.
     """
     front = Side(block, layout, widths, fuse, numbers)
@@ -245,7 +245,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     held = kept.keys() | {gradient(name) for name in block.weights}
     left = kept.keys() | {block.output.tensor}
     working, working_back = front.drafts.working(left), _working_back(back, held, gradients, weights, recompute)
-    if gradients != "fresh":
+    if gradients not in ("fresh", "whole"):
         working = working_back = largest(working, working_back)
     given = held if fuse.operators == "fused" else held | {source}
     return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, given), weights,
@@ -260,9 +260,9 @@ def _working_back(back: Side, held: AbstractSet[str], gradients: str, weights: I
     more tensor of the stream."""
     block, torch = back.block, back.fuse.operators != "fused"
     leaving = {gradient(use.tensor): back.bytes_of(use) for use in _leaving(block)} if torch else {}
-    loose = _loose(back) if gradients in ("temporary", "fresh") else {}
+    loose = _loose(back) if gradients in ("temporary", "fresh", "whole") else {}
     still = held - loose.keys() | {gradient(name) for name in block.reused}
-    found = back.drafts.working(still, loose, gradients == "fresh", leaving)
+    found = back.drafts.working(still, loose, gradients != "temporary", leaving)
     if torch and recompute == "full":
         found = total(leaving.values(), found)
     return found - total(loose[gradient(weight.name)] for weight in weights) if gradients == "fresh" else found
