@@ -66,6 +66,7 @@ def test_a_decode_step_is_predicted_and_a_forced_attention_is_apart(tmp_path: Pa
     assert isinstance(own, Prediction)
     assert isinstance(forced, Prediction)
     assert own.meant.stated
+    assert own.meant.design.compute.clock == "sustained"        # measured many times in a row
     assert not forced.meant.stated
     assert own.values[0].predicted == pytest.approx(7.8, rel=0.05)
 

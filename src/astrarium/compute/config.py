@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from astrarium.compute.kernels.power import Clocked
     from astrarium.engine.plugins.compute import ComputeNodes
 
     I64 = npt.NDArray[np.int64]
@@ -84,8 +85,8 @@ class Compute(Config, frozen=True, kw_only=True):
     shorthand: ClassVar[Shorthand | None] = Shorthand(
         _device, "a device of the catalog (`astrarium list device`)", merge=_of_device)
     memory_bound: ClassVar[bool] = False        # needs memory.bandwidth, counts memory.latency
-    power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")
-                     ] = default(None)
+    power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy); "
+                                         "with clock: sustained at most, its limit.")] = default(None)
     idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
     hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
@@ -112,6 +113,11 @@ class Compute(Config, frozen=True, kw_only=True):
     def durations(self, nodes: ComputeNodes) -> I64:
         """Time of every node, ps [nodes]; see `ComputeModel`."""
         raise InternalError(f"{type(self).__name__} has no durations for {len(nodes)} nodes")
+
+    def clocked(self, nodes: ComputeNodes) -> Clocked | None:
+        """The clock of a rank that runs these nodes, and what it draws; None: its clock does not depend on them."""
+        del nodes
+        return None
 
 
 def replays_all(compute: Any) -> bool:

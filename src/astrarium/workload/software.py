@@ -35,4 +35,7 @@ class Software(Config, frozen=True, kw_only=True):
                                       lt=1.0000001)] = 0.0
     host: Annotated[Time, Knob("Host time to issue one layer's kernels in one pass (forward, recomputation or "
                                "backward): the pass takes at least as long.", lt=2**42)] = default("0 ns")
+    host_launch: Annotated[Time, Knob("Host time of an operator (Python, dispatch, autograd, launch), ahead of the "
+                                      "NPU: an iteration takes at least as long as all operators of a rank's passes.",
+                                      lt=2**42)] = default("0 ns")
     host_tp: Annotated[Time, Knob("More of it for every rank of tp.", lt=2**42)] = default("0 ns")

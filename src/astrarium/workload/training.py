@@ -54,7 +54,8 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
         placed=_offloaded(workload) if placed is None else placed, gathers=workload.gather == "remote", tied=tied,
         clip=workload.clip, sample=_sample(workload), checkpoint=workload.checkpoint, scattered=_scattered(workload),
         inner=frozenset(pieces.layers), shared=_shared(workload, pieces),
-        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
+        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0),
+        launch=float(workload.software.host_launch))
 
 
 OFFLOADED: Mapping[str, Placed] = MappingProxyType(

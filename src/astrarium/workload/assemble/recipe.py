@@ -55,7 +55,7 @@ class Recipe(Struct, frozen=True, dict=True):
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
     that every rank holds besides. `shared`: kind of block -> elements of weights that it shares with one before it:
-    their gradients are a tensor of its own until that one's are made.
+    their gradients are a tensor of its own until that one's are made. `launch`: ns of the host for each kernel.
     """
 
     mesh: Mesh
@@ -80,6 +80,7 @@ class Recipe(Struct, frozen=True, dict=True):
     inner: frozenset[int] = frozenset()
     weight_gradients: str = "in_place"
     overhead: float = 0
+    launch: float = 0
     shared: Mapping[int, float] = field(default_factory=dict)
 
     @cached_property
