@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,8 +11,8 @@ from astrarium.trace.columns import Columns
 from astrarium.trace.node import decode_metadata, decode_node
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["GAP_NAME", "LOGICAL", "UNEXPLAINED", "headline", "labelled", "logical_ops", "says_gaps",
-           "unexplained_parts"]
+__all__ = ["GAP_NAME", "LOGICAL", "QUIET", "RECORDED", "STEPS", "UNEXPLAINED", "UNRECORDED", "headline", "labelled",
+           "logical_ops", "says_gaps", "unexplained_parts", "unrecorded_line"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -21,6 +23,10 @@ runs a reduce-scatter as an all-reduce."""
 UNEXPLAINED = "unexplained_share"
 """Attribute of a node: the share of its duration that no recorded operator, call or kernel accounts for; of a trace:
 the share of its replay's critical path."""
+
+UNRECORDED, RECORDED, STEPS, QUIET = "unrecorded_ns", "recorded_ns", "steps", "without_profilers"
+"""Attributes of a trace: what the run takes without the profilers and with them (ns), the steps in it, and whether its
+nodes have the times without."""
 
 GAP_NAME = "unexplained idle time of a stream"
 """Name of the nodes that stand for such time of a stream."""
@@ -69,3 +75,18 @@ def headline(share: float) -> str:
         return f"{found}: the recording names what ran all along it."
     return (f"{found}: no recorded operator, call or kernel says what passed then. A what-if leaves it as recorded and "
             f"can shorten the other {100 * (1 - share):.1f} % at most.")
+
+
+def unrecorded_line(traces: Sequence[Columns]) -> str | None:
+    """What a recorded run takes without its profilers, of the rank that takes longest; None where no trace says it."""
+    found = [said for columns in traces if isinstance((said := {
+        attr.name: attr.value for attr in decode_metadata(columns.metadata).attrs}).get(UNRECORDED), int)]
+    if not found:
+        return None
+    most = max(found, key=lambda said: int(said[UNRECORDED]))
+    steps = max(int(most.get(STEPS, 1)), 1)
+    per = " a step" if steps > 1 else ""
+    line = f"unrecorded: {int(most[UNRECORDED]) / steps / 1e6:.1f} ms{per}"
+    recorded = f"recorded {int(most.get(RECORDED, 0)) / steps / 1e6:.1f} ms, since profilers slow the host"
+    return f"{line} ({recorded}); " + ("these nodes have the times without profilers" if most.get(QUIET) else
+                                       "`astrarium trace link --unrecorded` writes the trace without them")

@@ -48,9 +48,9 @@ class Source(Struct, frozen=True, eq=False):
     rank: int
 
 
-def messages(source: Source, draft: Draft, order: Order, micros: I64, gaps: F64) -> Iterator[bytes]:
-    """Node messages with their lengths, ids ascending in time; the groups' metadata node first. `gaps` [places]: the
-    share of each that is unexplained."""
+def messages(source: Source, draft: Draft, order: Order, starts: I64, micros: I64, gaps: F64) -> Iterator[bytes]:
+    """Node messages with their lengths, ids ascending in time; the groups' metadata node first. [places]: `starts` in
+    ns, `micros` the durations, `gaps` the share of each that is unexplained."""
     base = FIRST_ID
     if source.groups:
         yield delimited(encode_node(Node(base, GROUPS_NODE, int(NodeKind.METADATA),
@@ -59,7 +59,7 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64, gaps: F64)
     emitter = _Emitter(source, order, base)
     part, of, lane = draft.part, draft.of, draft.lane
     node, ptr, before = (array("q", column.tobytes()) for column in (order.node, order.ptr, order.before + base))
-    start = np.frombuffer(draft.start, np.int64)[order.node] // 1000
+    start = starts // 1000
     begin, length, gap = array("q", start.tobytes()), array("q", micros.tobytes()), array("d", gaps.tobytes())
     make = {GPU: emitter.gpu, LABEL: emitter.label, MESSAGE: emitter.message,
             OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle,

@@ -19,6 +19,7 @@ from astrarium.profile.link.records import (
     MEMCPY,
     MEMSET,
     OPERATOR,
+    OVERHEAD,
     SYNC,
     CommArgs,
     DeviceTrace,
@@ -44,11 +45,13 @@ CATEGORY: Mapping[str, int] = MappingProxyType({
     "privateuse1_driver": CALL,
     "kernel": KERNEL, "Kernel": KERNEL, "concurrent_kernel": KERNEL, MTIA: KERNEL,
     "gpu_memcpy": MEMCPY, "Memcpy": MEMCPY, "gpu_memset": MEMSET, "Memset": MEMSET,
-    "cuda_sync": SYNC, "cuda_event": EVENT})
+    "cuda_sync": SYNC, "cuda_event": EVENT, "overhead": OVERHEAD})
 """Categories of Kineto, those of before 2022 with capital letters, -> what they are here; others are not read."""
 
-SPANS = frozenset({"Trace", "python_function", "gpu_user_annotation", "overhead", "cpu_instant_event"})
+SPANS = frozenset({"Trace", "python_function", "gpu_user_annotation", "cpu_instant_event"})
 """Categories that are no work of their own: frames and spans around it. What has still another one is reported."""
+PROFILERS = frozenset({"Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource"})
+"""Overheads that the profiler causes; others, such as the loading of modules, the program has without it as well."""
 DMA = "dma_request"      # MTIA's copies; what else its command processor did are kernels
 
 
@@ -212,6 +215,8 @@ def _take(trace: DeviceTrace, kind: int, event: _Event, args: _Args) -> None:
         trace.syncs.append(Sync(name, correlation, stream,
                                 _number_of(trace, (device, waited)) if waited >= 0 else None,
                                 whole(args.record_call), start))
+    elif kind == OVERHEAD:
+        trace.overhead += [(start, start + length)] * (name in PROFILERS)
     elif kind != EVENT:
         _take_gpu(trace, kind, (start, start + length, name, correlation, external), event, args)
 
@@ -308,5 +313,6 @@ def _from_zero(trace: DeviceTrace) -> None:
             raise InputError(trace.where, "its events are more than 146 years apart")
         table.start = array("q", [at - origin for at in table.start])
         table.end = array("q", [at - origin for at in table.end])
+    trace.overhead = [(begin - origin, end - origin) for begin, end in trace.overhead]
     trace.syncs = [Sync(s.kind, s.correlation, s.stream, s.wait_on, s.record_call, s.start - origin)
                    for s in trace.syncs]

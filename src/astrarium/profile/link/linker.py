@@ -22,15 +22,16 @@ from astrarium.profile.link.join import Join, joined
 from astrarium.profile.link.kineto import read_device
 from astrarium.profile.link.nodes import GPU, LABEL, MESSAGE, Draft, ordered
 from astrarium.profile.link.records import DeviceTrace
-from astrarium.profile.link.replay import microseconds, replayed, unexplained
+from astrarium.profile.link.replay import microseconds, replayed, unexplained, unexplained_shares
 from astrarium.profile.link.report import LinkReport, report_of
 from astrarium.profile.link.spins import find_spins
 from astrarium.profile.link.streams import GpuEdges, gpu_edges
 from astrarium.profile.link.text import file_bytes
 from astrarium.profile.link.threads import host_threads
+from astrarium.profile.link.unrecorded import Unrecorded, unrecorded
 from astrarium.profile.link.upstream import is_linked, parted
 from astrarium.trace._wire import delimited
-from astrarium.trace.linked import UNEXPLAINED
+from astrarium.trace.linked import QUIET, RECORDED, STEPS, UNEXPLAINED, UNRECORDED
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.write import beside, clear_leftovers
 
@@ -55,12 +56,12 @@ class Linked(Struct, frozen=True):
         return b"".join(self.pieces)
 
 
-def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None) -> Linked:
+def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None, quiet: bool = False) -> Linked:
     """Joins the traces of one rank, each plain or gzip; either may be None.
 
     `rank` is the rank that they are of; left out: the one that the device trace names, else 0. A host trace that
-    Chakra's own linker joined holds both, and needs no device trace. Raises InputError naming the file and the place
-    in it.
+    Chakra's own linker joined holds both, and needs no device trace. With `quiet` the trace is of the run without its
+    profilers: host nodes without their cost. Raises InputError naming the file and the place in it.
     """
     if host is None and device is None:
         raise InputError("link", "neither a host nor a device trace", expected="at least one of them")
@@ -78,7 +79,7 @@ def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = N
         rank = trace.rank if trace.rank is not None else 0
     if not 0 <= rank < 1 << 31:
         raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
-    linked = _linked(nodes, trace, rank)
+    linked = _linked(nodes, trace, rank, quiet)
     if both is None:
         return linked
     return replace(linked, report=replace(linked.report, missing=(*both.missing, *linked.report.missing)))
@@ -102,7 +103,7 @@ def write_linked(prefix: PathLike, linked: Linked) -> str:
     return path
 
 
-def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
+def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool) -> Linked:
     calls = classified(trace)
     threads, parent = host_threads(trace, calls)
     spins = find_spins(trace, calls, threads)
@@ -123,11 +124,17 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     result = replayed(draft, order)
     micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
     share, parts = round(result.share(gap), 6), np.round(gap / np.maximum(result.duration, 1), 3)
+    without = unrecorded(trace, host, join, calls, draft)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
     report = report_of(source, edges, gaps, spins, draft, order, result, share, loose,
-                     len(threads))
-    first = delimited(encode_metadata(_metadata(source, share)))
-    return Linked(tuple(_pieces(first, messages(source, draft, order, micros, parts))), report)
+                     len(threads), without)
+    first = delimited(encode_metadata(_metadata(source, share, without, quiet)))
+    start = np.frombuffer(draft.start, np.int64)[order.node]
+    if quiet and without is not None:
+        draft, order, start = without.draft, without.order, without.start
+        micros = microseconds(draft, order, without.duration)
+        parts = unexplained_shares(trace.operators, draft, order)
+    return Linked(tuple(_pieces(first, messages(source, draft, order, start, micros, parts))), report)
 
 
 def _pieces(first: bytes, messages: Iterable[bytes]) -> Iterator[bytes]:
@@ -221,11 +228,14 @@ def _further_messages(comms: Communications, draft: Draft) -> None:
                     draft.edge(first, second, waits)
 
 
-def _metadata(source: Source, share: float) -> Metadata:
+def _metadata(source: Source, share: float, without: Unrecorded | None, quiet: bool) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
              attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
              attribute("start_ns", trace.origin), attribute(UNEXPLAINED, share)]
+    if without is not None:
+        attrs += [attribute(UNRECORDED, without.finish), attribute(RECORDED, without.recorded),
+                  attribute(STEPS, without.steps), attribute(QUIET, quiet)]
     if trace.world is not None:
         attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
     for name, value in (host.times if host else {}).items():

@@ -8,10 +8,10 @@ from msgspec import Struct, field
 
 from astrarium.profile.launches import Argument
 
-__all__ = ["CALL", "EVENT", "KERNEL", "MAX_MEMBERS", "MEMCPY", "MEMSET", "OPERATOR", "SYNC", "CommArgs", "DeviceTrace",
-           "Gpu", "Host", "Sync"]
+__all__ = ["CALL", "EVENT", "KERNEL", "MAX_MEMBERS", "MEMCPY", "MEMSET", "OPERATOR", "OVERHEAD", "SYNC", "CommArgs",
+           "DeviceTrace", "Gpu", "Host", "Sync"]
 
-OPERATOR, CALL, KERNEL, MEMCPY, MEMSET, SYNC, EVENT = range(1, 8)
+OPERATOR, CALL, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, OVERHEAD = range(1, 9)
 MAX_MEMBERS = 1 << 22        # ranks of all groups together
 
 
@@ -73,6 +73,7 @@ class DeviceTrace(Struct):
     calls: Host = field(default_factory=Host)
     gpu: Gpu = field(default_factory=Gpu)
     syncs: list[Sync] = field(default_factory=list)
+    overhead: list[tuple[int, int]] = field(default_factory=list)      # from, to: the profiler's own work on the host
     comms: dict[int, CommArgs] = field(default_factory=dict)           # GPU operation -> what Kineto says
     op_comms: dict[int, CommArgs] = field(default_factory=dict)        # operator -> the same
     arguments: dict[int, tuple[Argument, ...]] = field(default_factory=dict)   # operator -> its inputs

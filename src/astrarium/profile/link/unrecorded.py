@@ -1,0 +1,116 @@
+"""What a recorded run takes without its profilers: host nodes without their cost, and the GPU after them."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from astrarium.profile.link.calls import Calls
+from astrarium.profile.link.host import HostTrace
+from astrarium.profile.link.join import Join
+from astrarium.profile.link.nodes import GAP, Draft, Order, ordered
+from astrarium.profile.link.observers import Observed, observed
+from astrarium.profile.link.records import DeviceTrace
+
+__all__ = ["Unrecorded", "unrecorded"]
+
+I64 = npt.NDArray[np.int64]
+QUEUED = 500         # ns: see `gaps`
+GAPS = 20            # gaps between kernels that queued from which on their median counts
+USUAL = 1_200        # ns from one kernel to the next of its stream, where a recording has too few: one H100
+_DIGITS = re.compile(r"\d+")
+
+
+class Unrecorded(Struct, frozen=True, eq=False):
+    """The draft with the gaps that kernels have when they queue, its order, and when each place begins and how long it
+    takes (ns). `finish`: ns of all; `recorded`: ns of the recording; `steps`: the steps in it, at least 1."""
+
+    draft: Draft
+    order: Order
+    start: I64
+    duration: I64
+    finish: int
+    recorded: int
+    steps: int
+    observers: Observed
+
+    @property
+    def step_ms(self) -> float:
+        return self.finish / self.steps / 1e6
+
+    @property
+    def line(self) -> str:
+        """What the report says of it."""
+        per = " a step" if self.steps > 1 else ""
+        seen = self.observers
+        how = "as this recording shows" if seen.fitted else "assumed: this recording has too few operators to show it"
+        found = (f"unrecorded: {self.step_ms:.1f} ms{per} (recorded {self.recorded / self.steps / 1e6:.1f} ms): the "
+                 f"profilers took {seen.cost / 1000:.1f} us of each of {seen.operators:,} host operators ({how})")
+        return found + "; kernels keep their recorded times, and so the clock of a GPU that waited for its host"
+
+
+def unrecorded(trace: DeviceTrace, host: HostTrace | None, join: Join, calls: Calls, draft: Draft) -> Unrecorded | None:
+    """Replays a finished draft without the profilers; None where nothing says what they took: too few operators, and no
+    host trace."""
+    seen = observed(trace, host, join, draft)
+    if not seen.cost:
+        return None
+    quiet = _copied(draft)
+    for before, g, gap in _queue_gaps(trace, calls, draft):
+        node = quiet.node(draft.end[before], draft.end[before] + gap, GAP, g, -2 - trace.gpu.stream[g])
+        quiet.edge(before, node)
+        quiet.edge(node, g)
+    order = ordered(quiet)
+    end, start = np.frombuffer(quiet.end, np.int64), np.frombuffer(quiet.start, np.int64)
+    length = end - start
+    length[:len(draft)] = np.round(seen.left)
+    duration = length[order.node]
+    begin, finish = _replayed(order, duration)
+    recorded = int(end.max() - start.min()) if len(quiet) else 0
+    return Unrecorded(quiet, order, begin, duration, min(finish, recorded), recorded, _steps(trace), seen)
+
+
+def _copied(draft: Draft) -> Draft:
+    return Draft(*(array(column.typecode, column) for column in (
+        draft.start, draft.end, draft.part, draft.of, draft.lane, draft.before, draft.after, draft.waits)))
+
+
+def _queue_gaps(trace: DeviceTrace, calls: Calls, draft: Draft) -> list[tuple[int, int, int]]:
+    """(operation, the next of its stream, ns between them if that had queued) of those that had not."""
+    gpu, last = trace.gpu, dict[int, int]()
+    queued, waited = list[int](), list[tuple[int, int]]()
+    for g in sorted(range(len(gpu.name)), key=lambda g: (gpu.start[g], g)):
+        before = last.get(gpu.stream[g], -1)
+        last[gpu.stream[g]] = g
+        call = calls.launcher.get(g, -1)
+        if before < 0 or call < 0 or draft.end[before] > gpu.start[g]:
+            continue
+        if trace.calls.end[call] > gpu.end[before]:
+            waited.append((before, g))
+        elif gpu.start[g] - gpu.end[before] >= QUEUED:
+            queued.append(gpu.start[g] - gpu.end[before])
+    usual = int(np.median(queued)) if len(queued) >= GAPS else USUAL
+    return [(before, g, usual) for before, g in waited if draft.end[before] + usual <= gpu.start[g]]
+
+
+def _replayed(order: Order, duration: I64) -> tuple[I64, int]:
+    """When each place begins, and the end of all: every node as soon as what it waits for has ended."""
+    ptr, before, length = order.ptr.tolist(), order.before.tolist(), duration.tolist()
+    finish, begin = [0] * len(length), [0] * len(length)
+    for place, lasts in enumerate(length):
+        ready = max((finish[each] for each in before[ptr[place]:ptr[place + 1]]), default=0)
+        begin[place], finish[place] = ready, ready + lasts
+    return np.array(begin, np.int64), max(finish, default=0)
+
+
+def _steps(trace: DeviceTrace) -> int:
+    """Steps of the profiler; without, annotations that differ in a number only and name a step; else 1."""
+    named = Counter(_DIGITS.sub("#", trace.operators.name[number], count=1)
+                    for number in trace.operators.annotations if _DIGITS.search(trace.operators.name[number]))
+    profiler = named.get("ProfilerStep##", 0)
+    return max(profiler or max((count for name, count in named.items() if "step" in name.lower()), default=1), 1)
