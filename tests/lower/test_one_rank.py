@@ -80,7 +80,7 @@ def test_the_other_groups_of_a_grid(tmp_path: Path, rank: int, members: dict[str
 
 
 def test_groups_from_a_file(tmp_path: Path) -> None:
-    """Kineto cuts lists of more than 30 ranks short: the file says the group of the recorded rank, the others follow."""
+    """Kineto cuts lists of more than 30 ranks short: the file has the recorded rank's group, the others follow."""
     members = {"7": [0, 2, 4, 6]}
     one_of(tmp_path / "w", 8, members, 0)
     expected = ar.simulate(design(tmp_path / "w", 8, 0))

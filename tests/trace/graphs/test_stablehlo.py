@@ -224,8 +224,8 @@ PARTED = """module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_re
 }
 """
 ADD = "%0 = stablehlo.add %arg0, %arg0 : tensor<8x16xf32>"
-INSIDE = """%0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"dp"}, {}]>] out_shardings=[<@mesh, [{"dp"}, {}]>]\
- manual_axes={AXES} (%arg1: tensor<4x16xf32>) {
+INSIDE = """%0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"dp"}, {}]>]\
+ out_shardings=[<@mesh, [{"dp"}, {}]>] manual_axes={AXES} (%arg1: tensor<4x16xf32>) {
   %1 = sdy.sharding_constraint %arg1 <@mesh, [{?}, {?}]> : tensor<4x16xf32>
   %2 = stablehlo.add %1, %arg1 : tensor<4x16xf32>
   sdy.return %2 : tensor<4x16xf32>

@@ -53,6 +53,7 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
     for operation in kernels:
         args, call = trace.comms.get(operation), calls.launcher.get(operation, -1)
         around = parent[len(trace.operators.name) + call] if call >= 0 else -1
+        around = calls.adopted.get(operation, around)
         comm = _kernel(trace.gpu.name[operation], args, groups, partial(_above, trace, join, said, parent, around))
         if call >= 0 and (comm is None or comm.size is None):
             comm = _grouped(found, operation, comm, recorded, (trace.calls.thread[call], trace.calls.start[call]))

@@ -148,6 +148,10 @@ def _missing(source: Source, clipped: int, order: Order, loose: int) -> list[str
             if number:
                 out.append(f"{number:,} {what}")
     for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
+                         (len(calls.adopted), "communication kernels without a correlation id, matched to "
+                          "record_param_comms in order"),
+                         (calls.corrupt, "GPU operations that outlast the next one of their stream (cut where that "
+                          "begins: a duration is corrupt)"),
                          (loose, "of these that wait for no host time"),
                          (calls.twins, "calls with the correlation id of another (the first counts)"),
                          (trace.skipped, "events without a usable time"),
