@@ -65,6 +65,7 @@ def messages(source: Source, draft: Draft, order: Order, starts: I64, micros: I6
             OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle,
             GAP: emitter.gap}
     for place, number in enumerate(node):
+        emitter.part_of = (part[of[number]], of[of[number]]) if part[number] == MESSAGE else (0, 0)
         emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin[place], length[place])
         emitter.unexplained = gap[place]
         yield make.get(part[number], emitter.rest)(of[number], lane[number])
@@ -77,6 +78,7 @@ class _Emitter:
         self.source, self.encoder = source, Encoder()
         self.at: tuple[int, array[int], int, int] = (0, array("q"), 0, 0)
         self.unexplained = 0.0   # share of the node
+        self.part_of = (0, 0)    # part and number of the node that a message belongs to
         self._id = array("q", (order.place + base).tobytes())
         self._base = len(source.trace.operators.name)
         self._tid = [_number(key[1], number) for key, number in source.trace.threads.items()]
@@ -191,11 +193,15 @@ class _Emitter:
             attrs += more
         return self._node(trace.gpu.name[operation], kind, self._id[above] if above >= 0 else 0, (), attrs)
 
-    def message(self, operation: int, place: int) -> bytes:
-        """A further message of a kernel that is several."""
-        kind, attrs = self._comm(self.source.comms.more[operation][place])
-        attrs.append(self.encoder.whole("part_of", self._id[operation]))
-        return self._node(self.source.trace.gpu.name[operation], kind, 0, (),
+    def message(self, node: int, place: int) -> bytes:
+        """A further message of a kernel or an operator that is several."""
+        kind, attrs = self._comm(self.source.comms.messages[node][place])
+        attrs.append(self.encoder.whole("part_of", self._id[node]))
+        part, number = self.part_of
+        source = self.source
+        table = source.trace.gpu if part == GPU else source.host if part == LABEL else source.trace.operators
+        assert table is not None
+        return self._node(table.name[number], kind, 0, (),
                           [self.encoder.same("is_cpu_op", False), *attrs])
 
     def _comm(self, comm: Comm) -> tuple[NodeKind, list[bytes]]:

@@ -27,7 +27,7 @@ from astrarium.profile.link.records import (
     Host,
     Sync,
 )
-from astrarium.profile.link.text import UNREADABLE, decoded
+from astrarium.profile.link.text import UNREADABLE, decoded, numbers
 
 __all__ = ["read_device"]
 
@@ -75,6 +75,8 @@ class _Args(msgspec.Struct, gc=False):
     ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
     source: Scalar = msgspec.field(name="Src Rank", default=None)
     destination: Scalar = msgspec.field(name="Dst Rank", default=None)
+    split_in: Any = msgspec.field(name="In split size", default=None)
+    split_out: Any = msgspec.field(name="Out split size", default=None)
 
 
 class _Shapes(msgspec.Struct, gc=False):
@@ -263,20 +265,13 @@ def _comm(args: _Args) -> CommArgs:
 
     return CommArgs(text(args.collective), count(args.elements_in), count(args.elements_out), text(args.dtype),
                     text(args.group), _ranks(args.ranks), count(args.group_size), count(args.source),
-                    count(args.destination))
+                    count(args.destination), numbers(args.split_in), numbers(args.split_out))
 
 
 def _ranks(value: Any) -> tuple[int, ...] | None:
-    """`[0, 1]`, which Kineto prints as a text; None for a list that it has cut short."""
-    if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value.encode("utf-8", "replace"))
-        except UNREADABLE:
-            return None
-    if not isinstance(value, list) or not value:
-        return None
-    good = all(isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 for rank in value)
-    return tuple(value) if good and len(set(value)) == len(value) else None
+    """Distinct ranks; None for other things."""
+    found = numbers(value)
+    return found if found is not None and max(found) < 1 << 31 and len(set(found)) == len(found) else None
 
 
 def whole(value: Scalar) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -115,11 +115,10 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool) 
     issue_edges(trace, host, join, found, draft)
     loose = _launch_edges(trace, calls, found, draft)
     gaps = fill_gaps(trace, calls, draft)
-    comms = communications(trace, host, join, calls, parent, groups)
+    comms = communications(trace, host, join, calls, parent, groups, rank)
     if host is not None and not trace.operators.name:
-        comms = _with(comms, host_only(host, groups))
-    _labels(host, join, found, draft)
-    _further_messages(comms, draft)
+        comms = _with(comms, host_only(host, groups, rank))
+    _further_messages(comms, found, _labels(host, join, found, draft), draft)
     order = ordered(draft)
     result = replayed(draft, order)
     micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
@@ -183,13 +182,14 @@ def _launch_edges(trace: DeviceTrace, calls: Calls, found: HostNodes, draft: Dra
 
 
 def _with(first: Communications, second: Communications) -> Communications:
-    return replace(first, host=second.host, unclear={**first.unclear, **second.unclear})
+    return replace(first, host=second.host, host_more=second.host_more, unclear={**first.unclear, **second.unclear})
 
 
-def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> None:
-    """Nodes for host nodes without a time: a chain per thread where nothing has a time, else after their caller."""
+def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> dict[int, int]:
+    """Nodes for host nodes without a time, by host node: a chain per thread where nothing has a time, else after their
+    caller."""
     if host is None:
-        return
+        return {}
     timed = {node: operator for operator, node in enumerate(join.host) if node >= 0}
     number = {identity: node for node, identity in enumerate(host.id)}
     labels: dict[int, int] = {}
@@ -208,17 +208,22 @@ def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) 
         if chained >= 0 and chained != caller:
             draft.edge(chained, label)
         last[host.tid[node]] = label
+    return labels
 
 
-def _further_messages(comms: Communications, draft: Draft) -> None:
-    """A kernel of several messages becomes as many nodes, which wait for the same and are waited for alike."""
-    if not comms.more:
-        return
+def _further_messages(comms: Communications, found: HostNodes, labels: Mapping[int, int], draft: Draft) -> None:
+    """A kernel or operator of several messages becomes as many nodes, which wait for the same and are waited for
+    alike."""
+    comms.messages = dict(comms.more)      # GPU operations are the first nodes
+    comms.messages |= {found.operator[number]: further for number, further in comms.operator_more.items()
+                       if number in found.operator}
+    comms.messages |= {labels[node]: further for node, further in comms.host_more.items() if node in labels}
     copies: dict[int, list[int]] = {}
-    for operation, further in comms.more.items():
+    for node, further in comms.messages.items():
         for place in range(len(further)):
-            copies.setdefault(operation, []).append(
-                draft.node(draft.start[operation], draft.end[operation], MESSAGE, operation, place))
+            copies.setdefault(node, []).append(draft.node(draft.start[node], draft.end[node], MESSAGE, node, place))
+    if not copies:
+        return
     for edge in range(len(draft.before)):
         before, after, waits = draft.before[edge], draft.after[edge], draft.waits[edge]
         firsts, seconds = [before, *copies.get(before, ())], [after, *copies.get(after, ())]

@@ -27,6 +27,8 @@ class CommArgs(Struct, frozen=True):
     group_size: int | None
     source: int | None
     destination: int | None
+    rows_in: tuple[int, ...] | None = None       # of an all_to_all: what goes to each rank
+    rows_out: tuple[int, ...] | None = None      # and what comes from each
 
 
 class Host(Struct):

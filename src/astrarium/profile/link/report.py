@@ -100,7 +100,7 @@ def report_of(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: 
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
     tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
-    for comm in chain(*tables, *source.comms.more.values()):
+    for comm in chain(*tables, *source.comms.messages.values()):
         name = labelled(comm.op, comm.logical)
         counts[name] = counts.get(name, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
