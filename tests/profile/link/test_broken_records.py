@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from astrarium.errors import InputError
 from astrarium.vocab import CommOp, NodeKind
 
 from .machine import Json
@@ -62,3 +63,11 @@ def test_branches_of_a_graph_may_outlast_each_other(tmp_path: Path) -> None:
         event("cuda_runtime", "cudaGraphLaunch", 0, 5, correlation=3),
         kernel("long", 10, 100, 3), kernel("short", 20, 10, 3)]).report
     assert found.measured_us == 110
+
+
+def test_a_profile_of_jax_is_refused(tmp_path: Path) -> None:
+    """Its events have no categories: nothing of it was read, and the trace was empty."""
+    events = [{"ph": "X", "pid": 701, "tid": number, "ts": number, "dur": 5.5, "name": "PjitFunction(f)"}
+              for number in range(3)]
+    with pytest.raises(InputError, match=r"device\.json: 3 events, none with a category.*StableHLO"):
+        of_events(tmp_path, events)

@@ -100,6 +100,14 @@ def test_the_trace_without_profilers(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run.makespan / 1000 == pytest.approx(quiet.report.unrecorded_us, rel=0.01)
 
 
+def test_a_step_that_was_measured_without_profilers(tmp_path: Path) -> None:
+    """`collect(step=…)` writes it: the host is what is adapted, a GPU that never waits for it takes what it takes."""
+    seen = Program(2.5, 5.0, 0.0).steps(2.0)
+    report = of_events(tmp_path, seen.events, seen.nodes, unrecorded_us=1200.0).report
+    assert report.unrecorded_us == pytest.approx(3 * 1200, rel=0.01)
+    assert "measured 1.2 ms, to which host operators were shortened" in "".join(report.lines())
+
+
 def test_too_few_operators_assume_what_profilers_take(tmp_path: Path) -> None:
     few = Program(2.0, 4.0, 1.0)
     few.operator("aten::mm", 8, kernels=20)

@@ -12,6 +12,7 @@ import msgspec
 from astrarium.errors import InputError
 from astrarium.profile.launches import arguments
 from astrarium.profile.link.records import (
+    ALONE,
     CALL,
     EVENT,
     KERNEL,
@@ -113,6 +114,7 @@ class _Distributed(msgspec.Struct):
 class _Document(msgspec.Struct, gc=False):
     events: list[msgspec.Raw] = msgspec.field(name="traceEvents")
     distributed: msgspec.Raw = msgspec.field(name="distributedInfo", default=msgspec.Raw(b"null"))
+    alone: Scalar = msgspec.field(name=ALONE, default=None)
 
 
 def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) -> DeviceTrace:
@@ -121,6 +123,7 @@ def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) ->
     document = _document(data, where)
     trace = DeviceTrace(where)
     _distributed(trace, document.distributed)
+    trace.alone = _ns(document.alone)
     decode_event = msgspec.json.Decoder(_Event).decode
     decode_args = msgspec.json.Decoder(_Args).decode
     for number, raw in enumerate(document.events):
@@ -132,6 +135,7 @@ def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) ->
             continue
         kind = CATEGORY.get(event.cat) if event.cat.__class__ is str else None
         if kind is None:
+            trace.nameless += event.cat is None and event.ph == "X"
             if isinstance(event.cat, str) and event.cat not in SPANS:
                 trace.unread[event.cat] = trace.unread.get(event.cat, 0) + 1
             continue

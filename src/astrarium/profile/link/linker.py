@@ -75,6 +75,10 @@ def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = N
     nodes = None if host is None else read_host(data, where)
     if nodes is not None and not nodes.nodes and device is None:
         raise InputError(os.fspath(host or ""), "has no nodes")
+    if trace.where and trace.nameless and not (trace.operators.name or trace.calls.name or trace.gpu.name):
+        raise InputError(trace.where, f"{trace.nameless:,} events, none with a category", expected="Kineto's file, "
+                         "whose events have categories (cpu_op, kernel, …); JAX's profiler writes none: read the "
+                         "program itself, as StableHLO (astrarium.trace.graphs)")
     if rank is None:
         rank = trace.rank if trace.rank is not None else 0
     if not 0 <= rank < 1 << 31:

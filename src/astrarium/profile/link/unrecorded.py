@@ -16,6 +16,7 @@ from astrarium.profile.link.join import Join
 from astrarium.profile.link.nodes import GAP, Draft, Order, ordered
 from astrarium.profile.link.observers import Observed, observed
 from astrarium.profile.link.records import DeviceTrace
+from astrarium.profile.link.threads import CALL, IDLE, OPERATOR, REST
 
 __all__ = ["Unrecorded", "unrecorded"]
 
@@ -23,6 +24,7 @@ I64 = npt.NDArray[np.int64]
 QUEUED = 500         # ns: see `gaps`
 GAPS = 20            # gaps between kernels that queued from which on their median counts
 USUAL = 1_200        # ns from one kernel to the next of its stream, where a recording has too few: one H100
+MOST, HALVINGS = 4.0, 12      # times what host nodes are estimated to take, and steps of the search between 0 and that
 _DIGITS = re.compile(r"\d+")
 
 
@@ -38,6 +40,7 @@ class Unrecorded(Struct, frozen=True, eq=False):
     recorded: int
     steps: int
     observers: Observed
+    measured: int | None = None      # ns of a step, as `collect` has timed it
 
     @property
     def step_ms(self) -> float:
@@ -48,6 +51,9 @@ class Unrecorded(Struct, frozen=True, eq=False):
         """What the report says of it."""
         per = " a step" if self.steps > 1 else ""
         seen = self.observers
+        if self.measured is not None:
+            return (f"unrecorded: {self.step_ms:.1f} ms{per} (recorded {self.recorded / self.steps / 1e6:.1f} ms); "
+                    f"measured {self.measured / 1e6:.1f} ms, to which host operators were shortened")
         how = "as this recording shows" if seen.fitted else "assumed: this recording has too few operators to show it"
         found = (f"unrecorded: {self.step_ms:.1f} ms{per} (recorded {self.recorded / self.steps / 1e6:.1f} ms): the "
                  f"profilers took {seen.cost / 1000:.1f} us of each of {seen.operators:,} host operators ({how})")
@@ -58,21 +64,34 @@ def unrecorded(trace: DeviceTrace, host: HostTrace | None, join: Join, calls: Ca
     """Replays a finished draft without the profilers; None where nothing says what they took: too few operators, and no
     host trace."""
     seen = observed(trace, host, join, draft)
-    if not seen.cost:
+    if not seen.cost and trace.alone is None:
         return None
     quiet = _copied(draft)
     for before, g, gap in _queue_gaps(trace, calls, draft):
         node = quiet.node(draft.end[before], draft.end[before] + gap, GAP, g, -2 - trace.gpu.stream[g])
         quiet.edge(before, node)
         quiet.edge(node, g)
-    order = ordered(quiet)
+    order, steps = ordered(quiet), _steps(trace)
     end, start = np.frombuffer(quiet.end, np.int64), np.frombuffer(quiet.start, np.int64)
     length = end - start
     length[:len(draft)] = np.round(seen.left)
+    if trace.alone:
+        length = _scaled(quiet, order, length, trace.alone * steps)
     duration = length[order.node]
     begin, finish = _replayed(order, duration)
     recorded = int(end.max() - start.min()) if len(quiet) else 0
-    return Unrecorded(quiet, order, begin, duration, min(finish, recorded), recorded, _steps(trace), seen)
+    return Unrecorded(quiet, order, begin, duration, min(finish, recorded), recorded, steps, seen, trace.alone)
+
+
+def _scaled(draft: Draft, order: Order, length: I64, measured: int) -> I64:
+    """Durations [nodes] with those of host nodes times the factor at which all take as long as measured (ns)."""
+    host = np.isin(np.frombuffer(draft.part, np.int8), (OPERATOR, REST, CALL, IDLE))
+    low, high = 0.0, MOST
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        finish = _replayed(order, np.where(host, np.round(length * middle), length).astype(np.int64)[order.node])[1]
+        low, high = (middle, high) if finish < measured else (low, middle)
+    return np.where(host, np.round(length * low), length).astype(np.int64)
 
 
 def _copied(draft: Draft) -> Draft:
