@@ -51,11 +51,11 @@ NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
 
 
-def boost(x: Any, y: Any, weight: Any, trees: int, loss: str = "RMSE", depth: int = 6) -> Any:
+def boost(x: Any, y: Any, weight: Any, trees: int, loss: str = "RMSE", depth: int = 6, rate: float = 0.0) -> Any:
     """Boosted symmetric trees; equal input gives equal trees."""
     import catboost
 
-    rate = 0.5 if loss == "MAE" else 0.3 if trees >= 200 else 0.4
+    rate = rate or (0.5 if loss == "MAE" else 0.3 if trees >= 200 else 0.4)
     model = catboost.CatBoostRegressor(
         iterations=trees, depth=depth, learning_rate=rate, loss_function=loss, random_seed=SEED, thread_count=1,
         bootstrap_type="No", random_strength=0, l2_leaf_reg=1, border_count=254, verbose=0, allow_writing_files=False)

@@ -62,7 +62,9 @@ class Kernel(NamedTuple):
     int8, int4 or fp32, that of the operands of products. `flops` and `bytes` are the node's, over all of its
     `launches` (0: it is the end of the kernel before it); where these have several shapes, `shape` is that of the
     first. `held`: the format in which memory holds quantised weights of a product, or attention's quantised cache; else
-    "".
+    "". `op`: which operator of the kind it is, if kernels of the kind differ: of a gemm `dgrad` (the gradient of an
+    activation) or `wgrad` (of a weight: m counts its inputs, n its outputs), "" for a forward product; of kinds that
+    move bytes the operator's name, such as rms_norm_backward; else "".
     """
 
     kind: str
@@ -73,6 +75,7 @@ class Kernel(NamedTuple):
     bytes: int
     launches: int = 1
     held: str = ""
+    op: str = ""
 
 
 class Placed(NamedTuple):

@@ -160,6 +160,12 @@ def test_what_changes_is_simulated() -> None:
     assert both(slower)[1].how.startswith("simulated: network.changes")
 
 
+def test_steps_whose_clock_follows_from_their_mix_are_simulated() -> None:
+    _, found = both(ar.replace(design(SMALL), "compute.clock", "sustained"))
+    assert isinstance(found, Simulated)
+    assert "clock" in found.how
+
+
 def test_states_of_sequences_are_summed_step_by_step() -> None:
     """A convolution's kernel depends on tokens and sequences together: no table has it."""
     simulated, tables = both(design("mamba2-1.3b", tp=1, measured=False))

@@ -39,11 +39,13 @@ def test_equals_the_peak_of_the_tensors_in_order(case: dict[str, object]) -> Non
     {}, {"schedule": "gpipe"}, {"schedule": "interleaved", "virtual_stages": 3}, {"schedule": "zero_bubble"},
     {"recompute": "full"}, {"recompute": "selective", "attention": "unfused"}, {"weight_gradients": "temporary"},
     {"weight_gradients": "placeholders", "cross_entropy": "fused"}, {"weight_gradients": "beside", "overhead": "2 GB"},
-    {"precision": {"products": "fp8"}}])
+    {"precision": {"products": "fp8"}}, {"weight_gradients": "fresh", "micro_batch": 8},
+    {"weight_gradients": "fresh", "micro_batch": 8, "recompute": "full", "cross_entropy": "eager",
+     "software": {"operators": "eager"}}])
 def test_equals_the_simulated_peak(more: dict[str, Any]) -> None:
     """Compute alone runs in order, so the engine's memory over time has the same peak, rank by rank; but for a message
     that is still on its way while the next one is awaited."""
-    work = ar.Transformer("gpt2-small", global_batch=8, pp=4, micro_batch=1, **more)
+    work = ar.Transformer("gpt2-small", global_batch=8, pp=4, **{"micro_batch": 1, **more})
     design = ar.Design(workload=work, compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="2 TB/s"),
                        network=ar.Network([ar.Switch(4, bandwidth="1000 TB/s", latency="0 ns")]))
     result = ar.simulate(design)

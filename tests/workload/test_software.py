@@ -100,5 +100,14 @@ def test_a_pass_takes_at_least_the_hosts_time() -> None:
     assert seconds({"host": "5 ms"}, recompute="full") == pytest.approx(4 * 2 * 3 * 5e6, rel=0.02)
 
 
+def test_launches_run_ahead_of_the_npu() -> None:
+    found = recipe_of(work())
+    steps = [step for block in found.parts[0] for piece in (found.kinds[block].forward, found.kinds[block].backward)
+             for step in piece.steps]
+    launches = sum(step.kernel.launches for step in steps if step.kernel is not None)
+    assert seconds({"host_launch": "1 ms"}) == pytest.approx(4 * launches * 1e6, rel=1e-6)      # micro-batches
+    assert seconds({"host_launch": "1 ns"}) == seconds()        # hidden
+
+
 def test_an_ideal_stack_changes_nothing() -> None:
     assert layer() == layer({"host": "0 ns", "tp_overlap": 0.0})

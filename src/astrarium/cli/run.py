@@ -76,6 +76,10 @@ def run(options: argparse.Namespace) -> int:
             note(line)
     if result.outcome.unfolded_because and options.fold != "off":
         note(f"every rank was simulated: {result.outcome.unfolded_because}")
+    clocks = _clocks(design, result)
+    for ranks, found in clocks.items():
+        note(f"compute.clock: {found['clock_mhz']:,} MHz ({found['share']:.2f} of the highest) on {ranks}, whose "
+             f"kernels draw {found['watts']} W")
     if options.verbose:
         for attempt in result.outcome.how:
             note(attempt)
@@ -85,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cost.interval import interval_of
 
     within = interval_of(design)
-    more = _figures(design, result, options, within)
+    more = {**_figures(design, result, options, within), **({"clocks": clocks} if clocks else {})}
     if options.timeline:
         _timeline(result, options)
     if options.parquet:
@@ -94,6 +98,17 @@ def run(options: argparse.Namespace) -> int:
         write_parquet(result, options.parquet, nodes=options.nodes, more=more)
     _print(design, result, options, more, within)
     return 0
+
+
+def _clocks(design: Design, result: Result) -> dict[str, dict[str, float]]:
+    """Of each class of ranks whose clock follows from its kernels: its name -> its clock, and what they draw."""
+    from astrarium.lower.clocks import clocks_of
+
+    found = {}
+    for ranks, each in clocks_of(design, result.traces):
+        name = f"rank {ranks[0]}" + (f" and {len(ranks) - 1:,} equal ones" if len(ranks) > 1 else "")
+        found[name] = {"clock_mhz": round(each.clock * 1000), "share": round(each.share, 4), "watts": round(each.watts)}
+    return found
 
 
 def _simulated(design: Design, options: argparse.Namespace) -> Result:

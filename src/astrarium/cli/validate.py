@@ -1,4 +1,4 @@
-"""`astrarium validate FILE.csv...`: measured rows beside what Astrarium predicts for them."""
+"""`astrarium validate FILE...`: measured rows beside what Astrarium predicts for them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ __all__ = ["arguments", "run"]
 
 def arguments(parser: Parser) -> None:
     """The files of rows."""
-    parser.add_argument("files", nargs="+", metavar="FILE.csv",
+    parser.add_argument("files", nargs="+", metavar="FILE",
                         help="measured rows: training steps (source, case, gpu, n_gpus, model, tp, pp, dp, gbs, "
-                             "step_s...), collectives or serving figures")
+                             "step_s...), collectives or serving figures (CSV); steps of one GPU (JSON)")
+    parser.add_argument("--stack", metavar="NAME", help="the software stack of "
+                        "training steps (`astrarium list stack`), in place of the one that a row or its source names; "
+                        "none: without one")
     parser.add_argument("--serving", metavar="FILE.yaml", help="FILEs are logs of one engine, a request a line "
                         "(arrival, prompt, output, and at least one of ttft, tpot and latency, in seconds, or as "
                         "ttft_ms and so on): compare them with this serving file, whose requests are those of the log; "
@@ -33,15 +36,18 @@ def run(options: argparse.Namespace) -> int:
     """Read, predict, print."""
     from astrarium.report.tables import print_tables
     from astrarium.report.validation import validation_plain, validation_tables
-    from astrarium.validate.rows import read_rows
+    from astrarium.validate.designs import known_stack
+    from astrarium.validate.rows import read_rows, with_stack
     from astrarium.validate.verdict import verdict
 
+    stack = options.stack and known_stack(options.stack)
     place("--html", options.html)
     apart("--html", options.html, options.files)
     if options.serving is not None:
         idle("--html", options.html, "without --serving")
+        idle("--stack", options.stack, "without --serving")
         return _logs(options)
-    rows = [row for file in options.files for row in read_rows(file)]
+    rows = with_stack([row for file in options.files for row in read_rows(file)], stack)
     made = verdict(rows, _progress(rows))
     if options.html:
         from astrarium.report.files import write_whole

@@ -6,16 +6,13 @@ import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from astrarium.compute.timed import Predicted, durations
+from astrarium.compute.timed import Predict, Predicted
 from astrarium.config import Knob, default
 from astrarium.config.spec import Problem
 from astrarium.errors import InputError
 from astrarium.units import FlopRate, OptionalFlopRate
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from astrarium.compute.kernels import DeviceModel
     from astrarium.engine.plugins.compute import ComputeNodes
 
@@ -68,11 +65,11 @@ class Analytic(Predicted, frozen=True, kw_only=True):
                 else sustained(float(self.peak), float(self.power), self.matrix))
         return _fitted(peaks, bandwidth, self.units, part)
 
-    def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
-        """Predicted times of kernels, recorded times of host nodes."""
+    def timed_by(self, nodes: ComputeNodes) -> tuple[DeviceModel, Predict]:
+        """The device's model, and the times of kernels alone at a clock, ns."""
         from astrarium.compute.kernels.predict import latencies
 
         if nodes.memory.bandwidth is None:
             raise InputError("memory.bandwidth", "is missing", expected="what the data sheet says of local memory")
         model = self.fitted(nodes.memory.bandwidth)
-        return durations(self, nodes, model, lambda some: latencies(model, some, None, self.clock))
+        return model, lambda some, clock: latencies(model, some, None, clock)

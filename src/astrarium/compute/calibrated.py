@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from astrarium.compute.timed import Predicted, durations
+from astrarium.compute.timed import Predict, Predicted
 from astrarium.config import Knob
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from astrarium.compute.kernels import DeviceModel
     from astrarium.engine.plugins.compute import ComputeNodes
 
@@ -38,9 +35,10 @@ class Calibrated(Predicted, frozen=True, kw_only=True):
         """The same in another number format. Raises InputError where the sheet has none."""
         return self.fitted().machine.peak(precision)
 
-    def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
-        """Predicted times of kernels, recorded times of host nodes."""
+    def timed_by(self, nodes: ComputeNodes) -> tuple[DeviceModel, Predict]:
+        """The device's model, and the times of kernels alone at a clock, ns."""
         from astrarium.compute.kernels.predict import latencies
 
+        del nodes       # one model, whatever the memory
         model = self.fitted()
-        return durations(self, nodes, model, lambda some: latencies(model, some, None, self.clock))
+        return model, lambda some, clock: latencies(model, some, None, clock)

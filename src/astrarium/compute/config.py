@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from astrarium.compute.kernels.power import Clocked
     from astrarium.engine.plugins.compute import ComputeNodes
 
     I64 = npt.NDArray[np.int64]
@@ -112,6 +113,11 @@ class Compute(Config, frozen=True, kw_only=True):
     def durations(self, nodes: ComputeNodes) -> I64:
         """Time of every node, ps [nodes]; see `ComputeModel`."""
         raise InternalError(f"{type(self).__name__} has no durations for {len(nodes)} nodes")
+
+    def clocked(self, nodes: ComputeNodes) -> Clocked | None:
+        """The clock of a rank that runs these nodes, and what it draws; None: its clock does not depend on them."""
+        del nodes
+        return None
 
 
 def replays_all(compute: Any) -> bool:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from astrarium.compute.timed import Predicted, durations
+from astrarium.compute.timed import Predict, Predicted
 from astrarium.config import Knob
 from astrarium.config.spec import Problem
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from astrarium.compute.kernels import DeviceModel
     from astrarium.engine.plugins.compute import ComputeNodes
 
@@ -72,14 +69,14 @@ class Measured(Predicted, frozen=True, kw_only=True):
         """The same in another number format. Raises InputError where the sheet has none."""
         return self.fitted().machine.peak(precision)
 
-    def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
-        """Predicted times of kernels, recorded times of host nodes."""
+    def timed_by(self, nodes: ComputeNodes) -> tuple[DeviceModel, Predict]:
+        """The device's model, and the times of kernels alone at a clock, ns."""
         from astrarium.compute.kernels.predict import latencies
 
+        del nodes       # one model, whatever the memory
         model = self.fitted()
         if self.rows == "exact":
             from astrarium.compute.kernels.exact import exact_or_fitted_ns
 
-            return durations(self, nodes, model,
-                             lambda some: exact_or_fitted_ns(model, some, self.framework, self.clock))
-        return durations(self, nodes, model, lambda some: latencies(model, some, self.framework, self.clock))
+            return model, lambda some, clock: exact_or_fitted_ns(model, some, self.framework, clock)
+        return model, lambda some, clock: latencies(model, some, self.framework, clock)

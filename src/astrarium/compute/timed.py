@@ -13,31 +13,36 @@ from msgspec.structs import replace
 
 from astrarium.compute.checked import to_ps
 from astrarium.compute.config import Compute, near
+from astrarium.compute.in_situ import CLASS as PRODUCTS
 from astrarium.compute.in_situ import InSitu, factors_of
 from astrarium.compute.replay import replayed
 from astrarium.config import Knob, default
-from astrarium.engine.plugins.kernels import tabled
-from astrarium.errors import InputError
+from astrarium.engine.plugins.kernels import KernelTable, tabled
+from astrarium.errors import InputError, InternalError
 from astrarium.units import OptionalTime, Time
 
 if TYPE_CHECKING:
     from astrarium.compute.kernels import DeviceModel
+    from astrarium.compute.kernels.power import Clocked, Load
     from astrarium.engine.plugins.compute import ComputeNodes
     from astrarium.vocab import Kernel
 
-__all__ = ["Predicted", "Work", "durations", "split", "with_operators"]
+__all__ = ["Predicted", "Work", "durations", "load_of", "split", "with_operators"]
 
 Bool = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-Predict = Callable[["Sequence[Kernel]"], F64]
+SLOW = 0.7      # a clock at which kernels are timed besides 1
+Predict = Callable[["Sequence[Kernel]", float], F64]
 
 
 class Predicted(Compute, frozen=True, kw_only=True):
     """What every model that predicts kernels takes."""
 
-    clock: Annotated[float, Knob("Sustained clock as a part of the one that the kernels were measured at: products "
-                                 "that are bound by arithmetic take 1 / clock of the time.", gt=0)] = 1.0
+    clock: Annotated[float | Literal["sustained"], Knob(
+        "Clock as a part of that of short runs, in which kernels were measured: products that are bound by arithmetic "
+        "take 1 / clock of the time. sustained: the highest at which the mean of what a rank's kernels draw keeps to "
+        "`power`; left out: the limit of the data sheet.", gt=0)] = 1.0
     launch_gap: Annotated[Time, Knob("Time between a kernel and the next on the NPU, added to each launch. The kernels "
                                      "were measured in CUDA graphs: 0 for a program that replays graphs.")] = default(0)
     in_situ: Annotated[InSitu, Knob("What kernels take in a long run of a software stack, over the time of one alone.")
@@ -47,6 +52,21 @@ class Predicted(Compute, frozen=True, kw_only=True):
         "recorded, which then is the time of kernels without rates, too.")] = "refuse"
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)
+
+    def timed_by(self, nodes: ComputeNodes) -> tuple[DeviceModel, Predict]:
+        """The device's model, and the times of kernels alone at a clock, ns."""
+        raise InternalError(f"{type(self).__name__} predicts no kernels of {len(nodes)} nodes")
+
+    def durations(self, nodes: ComputeNodes) -> I64:
+        """Predicted times of kernels, recorded times of host nodes."""
+        return durations(self, nodes, *self.timed_by(nodes))
+
+    def clocked(self, nodes: ComputeNodes) -> Clocked | None:
+        """The clock of a rank that runs these nodes, and what it draws; None: its clock is given."""
+        if self.clock != "sustained":
+            return None
+        model, predict = self.timed_by(nodes)
+        return _clocked(self, model, _timing(self, nodes, model, predict))
 
 
 class Work(Struct, frozen=True, eq=False):
@@ -67,22 +87,74 @@ def split(nodes: ComputeNodes, skipped: Bool) -> Work:
     return Work(np.flatnonzero(host), known, number[known], np.flatnonzero(~host & (number < 0)))
 
 
-def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:
-    """ps [nodes]: kernels as `predict` says (ns of each kernel), the hosts' nodes as recorded, and what names no kernel
-    by `setting.unknown`."""
+class Timing(Struct, frozen=True, eq=False):
+    """Nodes of a class by what times them; the table of their kernels, and ns of each of these at a clock."""
+
+    nodes: ComputeNodes
+    work: Work
+    table: KernelTable
+    each: Callable[[float], F64]
+
+
+def _timing(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> Timing:
     _bandwidth_agrees(nodes, model)
-    nodes, keeps = with_operators(nodes), setting.unknown == "recorded"
-    skipped = _without_rates(nodes, model) if keeps else np.zeros(len(nodes.kernels), np.bool_)
-    work, ns = split(nodes, skipped), np.zeros(len(nodes))
+    nodes = with_operators(nodes)
+    skipped = (_without_rates(nodes, model) if setting.unknown == "recorded"
+               else np.zeros(len(nodes.kernels), np.bool_))
     # Every kernel, used by this class of ranks or not: other classes have the same tuple, and the cache answers.
     table = tabled(nodes.kernels)
     timed = (table.column("kind") != "host") & ~skipped
     kernels = nodes.kernels if timed.all() else tuple(itertools.compress(nodes.kernels, timed.tolist()))
-    each, gaps = np.zeros(len(table)), table.column("launches") * float(setting.launch_gap)
-    each[timed] = predict(kernels) * factors_of(table, setting.in_situ)[timed] + gaps[timed]
-    ns[work.known] = each[work.number]
+    gaps, factors = table.column("launches") * float(setting.launch_gap), factors_of(table, setting.in_situ)
+
+    def each(clock: float) -> F64:
+        found = np.zeros(len(table))
+        found[timed] = predict(kernels, clock) * factors[timed] + gaps[timed]
+        return found
+
+    return Timing(nodes, split(nodes, skipped), table, each)
+
+
+def load_of(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> Load:
+    """What the nodes of a rank load its chip with (arguments: see `durations`)."""
+    return _load(setting, model, _timing(setting, nodes, model, predict))
+
+
+def _load(setting: Predicted, model: DeviceModel, timing: Timing) -> Load:
+    """The mix of a class's kernels. Between two clocks the time of all goes with 1 / clock."""
+    from astrarium.compute.kernels.power import Load
+
+    nodes, work, peak = timing.nodes, timing.work, model.machine.peak("bf16")
+    runs = np.bincount(work.number, minlength=len(timing.table))
+    flops = sum(float(runs[part.place] @ part.flops) * peak / model.machine.peak(part.precision)
+                for part in timing.table.parts if part.kind in PRODUCTS)
+    other = work.unknown if setting.unknown == "recorded" else work.unknown[:0]
+    hosts, others = (float(nodes.duration[some].sum()) / 1000 for some in (work.host, other))
+    fast, slow = (float(runs @ timing.each(clock)) for clock in (1.0, SLOW))
+    return Load(flops, float(runs @ timing.table.column("bytes")),
+                lambda clock: others + fast + (slow - fast) * (1 / clock - 1) / (1 / SLOW - 1), hosts)
+
+
+def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
+    from astrarium.compute.kernels.power import chip_of, clocked
+
+    chip = chip_of(model.machine.name)
+    limit = chip.limit if setting.power is None else float(setting.power)
+    return clocked(chip, model.machine.units, limit, _load(setting, model, timing))
+
+
+def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:
+    """ps [nodes]: kernels as `predict` says (ns of each kernel at a clock), the hosts' nodes as recorded, and what
+    names no kernel by `setting.unknown`."""
+    from astrarium.compute.kernels.power import effective
+
+    timing = _timing(setting, nodes, model, predict)
+    nodes, work, ns = timing.nodes, timing.work, np.zeros(len(nodes))
+    clock = effective(_clocked(setting, model, timing).share) if setting.clock == "sustained" else setting.clock
+    ns[work.known] = timing.each(clock)[work.number]
+    keeps = setting.unknown == "recorded"
     if not keeps:
-        ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)
+        ns[work.unknown] = _roofline(setting, nodes, model, work.unknown, clock) + float(setting.launch_gap)
     found = to_ps(ns)
     if keeps:
         found[work.unknown] = replayed(nodes, None, work.unknown)
@@ -112,7 +184,7 @@ def _bandwidth_agrees(nodes: ComputeNodes, model: DeviceModel) -> None:
                          "were measured", expected=f"{measured:g} GB/s within 10 %, or compute.model: analytic")
 
 
-def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chosen: I64) -> F64:
+def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chosen: I64, clock: float) -> F64:
     from astrarium.compute.kernels.predict import stream_ns
 
     if setting.unknown == "refuse":
@@ -123,6 +195,6 @@ def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chose
     if not len(chosen):
         return np.zeros(0)
     moved = np.asarray(nodes.tensor_bytes[chosen], np.float64)
-    peak = model.machine.peak("bf16") * setting.clock
+    peak = model.machine.peak("bf16") * clock
     return np.maximum(np.nan_to_num(nodes.num_ops[chosen]) / peak, stream_ns(model.machine, moved))
 

@@ -4,6 +4,7 @@ E = sum over NPUs (power * time computing + idle_power * the rest of the makespa
 
 The first sum is that of ASTRA-sim's tutorial at ISCA 2026 (energy of kernels + delay * idle power; its example: 700 W,
 80 W, 2 pJ/bit inside and 25 pJ/bit between hosts). The figures are the user's: nothing is assumed where one is missing.
+With `compute.clock: sustained` an NPU draws what its kernels do at their clock; `power` is then the limit.
 `cost.operations` has another model of the same energy, by what is computed and moved.
 """
 
@@ -16,6 +17,7 @@ from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Plan
 from astrarium.errors import UnsupportedError
+from astrarium.lower.clocks import clocks_of
 from astrarium.network.needs import needs_dims
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
@@ -73,9 +75,12 @@ def npu_energy(design: Design, result: Result) -> tuple[float, float]:
                     for name in ("active_power", "idle_power"))
     busy = result.ranks.compute[outcome.row] / 1000      # ns of every rank
     kind = kinds[plan.npu_of]
+    drawn = active[kind]
+    for ranks, found in clocks_of(design, result.traces):
+        drawn[ranks] = found.watts
     counts = np.bincount(kinds, minlength=len(types))
     total = float((counts * idle).sum()) * outcome.makespan / 1000
-    return float((busy * active[kind]).sum()) / 1e9, (total - float((busy * idle[kind]).sum())) / 1e9
+    return float((busy * drawn).sum()) / 1e9, (total - float((busy * idle[kind]).sum())) / 1e9
 
 
 def check_powers(design: Design) -> None:

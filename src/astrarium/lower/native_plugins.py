@@ -20,8 +20,9 @@ from astrarium.vocab import CommOp, Kernel
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice, ComputeModel, LocalMemory, Plugins
+    from astrarium.engine.plugins.compute import ComputeNodes
 
-__all__ = ["chosen_algorithms", "has_medium", "local_memory", "plugins_of", "timed"]
+__all__ = ["chosen_algorithms", "compute_nodes", "has_medium", "local_memory", "plugins_of", "timed"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -115,15 +116,22 @@ def local_memory(memory: Memory) -> LocalMemory:
 
 def timed(trace: TraceClass, nodes: I64, model: ComputeModel, memory: Memory, npu_type: int) -> I64:
     """Durations (ps) that a compute model gives to the `nodes` (indexes) of a class."""
-    from astrarium.engine.plugins.compute import ComputeNodes, durations_of
+    from astrarium.engine.plugins.compute import durations_of
 
-    return durations_of(model, ComputeNodes(
+    return durations_of(model, compute_nodes(trace, nodes, memory, npu_type))
+
+
+def compute_nodes(trace: TraceClass, nodes: I64, memory: Memory, npu_type: int) -> ComputeNodes:
+    """The `nodes` (indexes) of a class as compute models take them."""
+    from astrarium.engine.plugins.compute import ComputeNodes
+
+    return ComputeNodes(
         np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64),
         trace.duration_us[nodes].astype(np.int64) * 1_000_000, _Names(trace, nodes),
         np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if trace.kernel is None else trace.kernel[nodes],
         trace.kernels, local_memory(memory),
         lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected),
-        None if trace.operators is None else partial(_operators, trace.operators, nodes)))
+        None if trace.operators is None else partial(_operators, trace.operators, nodes))
 
 
 def _operators(find: Callable[[], tuple[I32, tuple[Kernel, ...]]], nodes: I64) -> tuple[I32, tuple[Kernel, ...]]:

@@ -13,14 +13,15 @@ from astrarium import catalog, config
 from astrarium.compute.config import near
 from astrarium.compute.kernels import load
 from astrarium.design import Design
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
+from astrarium.stack import Stacks
 from astrarium.units import Bandwidth
 from astrarium.validate.models import model_of
 from astrarium.validate.room import least
 from astrarium.validate.rows import Row
 from astrarium.validate.systems import System, network_of, system_of
 
-__all__ = ["Candidate", "candidates", "stack_of"]
+__all__ = ["NO_STACK", "Candidate", "candidates", "device_compute", "known_stack", "stack_of"]
 
 ZERO: Mapping[str, int] = MappingProxyType({"": 0, "0": 0, "1": 1, "2": 2, "3": 3, "dist-opt": 1, "fsdp": 3,
                                             "hsdp": 3, "hsdp/fsdp": 3, "zero-3": 3, "zero-1": 1, "zero-2": 2})
@@ -32,6 +33,7 @@ STACKS: tuple[tuple[str, str], ...] = (
     (r"nanotron", "nanotron"), (r"nemo[^0-9]{0,3}2[34]\b", "nemo-24"),
     (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
     (r"megascale", "megascale"), (r"korthikanti", "megatron-lm-3"), (r"megatron|vtrain|narayanan", "megatron-lm"))
+NO_STACK = "none"
 MOST_TRIED = 6
 AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
 
@@ -55,6 +57,14 @@ def stack_of(row: Row) -> str | None:
         return "megatron-lm"
     words = row.source.lower()
     return next((stack for pattern, stack in STACKS if re.search(pattern, words)), None)
+
+
+def known_stack(name: str) -> str:
+    """The name of a stack, or `none`. Raises InputError for another name."""
+    if name != NO_STACK and name not in Stacks():
+        raise InputError("--stack", f"{name[:60]!r} is not known", expected=f"a stack of the catalog, or {NO_STACK}",
+                         did_you_mean=nearest(name, Stacks().names()))
+    return name
 
 
 def candidates(row: Row) -> list[Candidate]:
@@ -128,8 +138,14 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
         raise InputError("precision", f"{formats[:60]!r} is not known", expected="one of " + ", ".join(FORMATS))
     if formats in ("fp8", "fp4"):
         found["precision"] = {"products": formats}
+    if row.text("states"):      # everything in one format, without a copy of the weights for the optimizer
+        one = row.text("states")
+        found |= {"precision": {"weights": one, "activations": one, "gradients": one, "moments": one, "master": None},
+                  "clip": False}
     if not row.text("precision"):
         assumed.append("precision: bf16")
+    if row.count("fused_qkv"):
+        found["software"] = {"fused_qkv": True}
     if row.text("order"):
         found["order"] = row.text("order").lower()
     if row.count("seq"):
@@ -157,13 +173,13 @@ def _open(row: Row, work: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[
 
 def _design(work: Mapping[str, Any], network: Mapping[str, Any], system: System, stack: str) -> Design:
     device = catalog.device(system.device)
-    plain = {"stack": stack, "workload": work, "network": network,
-             "compute": _compute(system, device), "memory": dict(device.memory),
+    plain = {**({} if stack == NO_STACK else {"stack": stack}), "workload": work, "network": network,
+             "compute": device_compute(system, device), "memory": dict(device.memory),
              "collective": {"model": "measured"}}
     return config.decode(Design, plain)
 
 
-def _compute(system: System, device: catalog.Device) -> dict[str, Any]:
+def device_compute(system: System, device: catalog.Device) -> dict[str, Any]:
     """Measured kernels of the device; of one whose memory differs from theirs (A100 with 40 GB), or that has none, its
     data sheet and what measured devices share; without that, the roofline."""
     name = system.kernels

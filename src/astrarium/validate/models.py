@@ -89,6 +89,8 @@ def _by_sizes(row: Row, assumed: list[str]) -> dict[str, Any]:
                              "heads": row.count("heads"), "ffn": ffn, "vocab": vocab, **style}
     if row.count("kv_heads") and row.count("kv_heads") != row.count("heads"):
         found["kv_heads"] = row.count("kv_heads")
+    if row.count("head_size"):
+        found["head_size"] = row.count("head_size")
     if found.get("positions") == "learned":
         found["max_positions"] = row.count("seq") or 2048
     if "tied_embeddings" not in found and row.number("params_B"):

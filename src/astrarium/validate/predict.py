@@ -13,6 +13,7 @@ from astrarium.simulate import simulate
 from astrarium.validate.collectives import busbw_of, collective_ns, design_of
 from astrarium.validate.designs import Candidate, candidates
 from astrarium.validate.memory import stated_bytes
+from astrarium.validate.passes import pass_of
 from astrarium.validate.rows import Row
 from astrarium.validate.serving import designs
 from astrarium.validate.serving.predict import Predictor
@@ -85,6 +86,8 @@ def predict(row: Row, kept: Kept | None = None, engines: Predictor | None = None
         return _serving(row, engines or Predictor())
     if row.kind == "collective":
         return _collective(row)
+    if row.kind == "pass":
+        return _pass(row, kept)
     if not any(row.number(metric) for metric in ("step_s", *RATES, "mem_GiB")):
         return NotPredictable(row, "it states no measured figure (step_s, tok_s_gpu, model_tflops_gpu or mem_GiB)")
     try:
@@ -123,6 +126,16 @@ def _collective(row: Row) -> Found:
         return NotPredictable(row, str(error))
     value = Value("time_us", time, ns / 1e3) if time else Value("busbw_GBs", busbw or 0.0, busbw_of(row, ns))
     return Prediction(row, meant, ns / 1e9, (value,))
+
+
+def _pass(row: Row, kept: Kept | None) -> Found:
+    """A prefill, or a decode step, in ms."""
+    try:
+        meant = pass_of(row)
+        seconds = simulate(meant.design, record=False, kept=kept).makespan / 1e9
+    except AstrariumError as error:
+        return NotPredictable(row, str(error))
+    return Prediction(row, meant, seconds, (Value("pass_ms", row.number("pass_ms") or 0.0, seconds * 1e3),))
 
 
 def _states_all(row: Row) -> bool:

@@ -1,19 +1,22 @@
-"""Read CSV files of measured rows: training steps, collectives, serving figures; faults with file, line, column."""
+"""Read files of measured rows: training steps, collectives, serving figures (CSV), steps of one GPU (JSON); faults with
+file, line, column."""
 
 from __future__ import annotations
 
 import csv
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
+from astrarium.validate.measured_steps import read_steps
 
-__all__ = ["KINDS", "Row", "read_rows"]
+__all__ = ["KINDS", "Row", "read_rows", "with_stack"]
 
 Value = int | float | str
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null"})
@@ -74,7 +77,8 @@ class Row(Struct, frozen=True):
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:
-    """The rows of a CSV file with a line of headings, in order. Raises InputError with file, line and column."""
+    """The rows of a CSV file with a line of headings, or of a JSON file of steps (then the line is the step's number),
+    in order. Raises InputError with file, line and column."""
     name = os.fspath(path)
     try:
         text = Path(name).read_bytes().decode("utf-8-sig")
@@ -82,11 +86,20 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
         raise InputError(name, f"cannot be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:
         raise InputError(name, f"byte {error.start} is not UTF-8", expected="a CSV file in UTF-8") from None
+    if name.endswith(".json"):
+        return [Row(name, number, kind, MappingProxyType(values))
+                for number, (kind, values) in enumerate(read_steps(name, text), start=1)]
     lines = _lines(name, text)
     line, head = next(lines, (1, []))
     columns = [each.strip() for each in head]
     kind = _kind(name, line, columns)
     return [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
+
+
+def with_stack(rows: Iterable[Row], stack: str | None) -> list[Row]:
+    """Rows whose training steps state this stack; None: they are left as they are."""
+    return [row if stack is None or row.kind != "training" else
+            replace(row, values=MappingProxyType({**row.values, "stack": stack})) for row in rows]
 
 
 def _lines(name: str, text: str) -> Iterator[tuple[int, list[str]]]:

@@ -6,7 +6,7 @@ simulation. Overlap can move it: work of two units at once holds the working mem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from msgspec import Struct
 from astrarium.vocab import Placed
 from astrarium.workload.assemble.builder import Template
 from astrarium.workload.assemble.holdings import Holdings, holdings
-from astrarium.workload.assemble.memory import Some, frees, held, saves, working
+from astrarium.workload.assemble.memory import Some, frees, grown, held, saves, working
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.stages import chosen, final, parts_of, places
@@ -80,11 +80,14 @@ def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -
         peaks.append(most)
         left.append(after)
     step = np.array(left)[which]
-    before = np.cumsum(step) - step
+    before = np.cumsum(step, axis=0) - step
     peak = np.array(peaks)[which]
-    peak[:, KINDS.index("activations")] += before
+    peak += before
     owned = holdings(recipe, parts)
-    return _with(owned, np.vstack([peak, _load(owned)]), recipe.overhead)
+    fixed = {"weights": owned.weights, "gradients": 0.0 if recipe.fresh else owned.gradients, "states": owned.states}
+    step = _load(owned)
+    step[:, KINDS.index("gradients")] += owned.gradients - fixed["gradients"]
+    return _with(owned, fixed, np.vstack([peak, step]), recipe.overhead)
 
 
 def _load(owned: Holdings) -> F64:
@@ -95,15 +98,14 @@ def _load(owned: Holdings) -> F64:
     return row
 
 
-def _with(owned: Holdings, peaks: F64, overhead: float) -> Footprint:
+def _with(owned: Holdings, fixed: Mapping[str, float], peaks: F64, overhead: float) -> Footprint:
     most = peaks[int(peaks.sum(axis=1).argmax())]
-    fixed = {"weights": owned.weights, "gradients": owned.gradients, "states": owned.states}
     return Footprint(parameters=owned.elements, overhead=overhead, **{
         kind: float(value) + fixed.get(kind, 0.0) for kind, value in zip(KINDS, most.tolist(), strict=True)})
 
 
-def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple[F64, float]:
-    """([kinds] what a unit adds when most is there, what it leaves behind)."""
+def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple[F64, F64]:
+    """([kinds] what a unit adds when most is there, [kinds] what it leaves behind)."""
     change = np.zeros((len(KINDS), len(template) + 1))
     for what in KINDS:
         tensors = held(template.held, what)
@@ -116,8 +118,13 @@ def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple
         np.add.at(saved, saves(recipe, part, template)[1], size)
     if kind == (FORWARD if away else WEIGHT if recipe.schedule.split else BACKWARD):
         np.add.at(saved, _last(*frees(part, template, away)), -size)
+    left = np.zeros(len(KINDS))
+    left[KINDS.index("activations")] = float(saved.sum()) if not away else 0.0
+    if recipe.fresh and kind == (WEIGHT if recipe.schedule.split else BACKWARD):
+        made, writer = grown(recipe, part, template)
+        np.add.at(change[KINDS.index("gradients")], writer, made)
+        left[KINDS.index("gradients")] = made.sum()
     level = np.cumsum(change, axis=1)
-    left = float(saved.sum()) if not away else 0.0
     return level[:, int(level.sum(axis=0).argmax())], left
 
 

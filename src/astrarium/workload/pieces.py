@@ -34,7 +34,7 @@ class Fusion(NamedTuple):
     """Which operators share a kernel: elementwise neighbours (`neighbours`), norms and softmax with these (`norms`),
     the gradients of products of one operand (`qkv`), and what serving engines have in one (`engine`: see Op.fused;
     `reduced`: norms of the residual stream too, in the all_reduce in front of them; `carried`: a block begins behind
-    one)."""
+    one). `operators`: see Software."""
 
     neighbours: bool = True
     norms: bool = True
@@ -42,6 +42,7 @@ class Fusion(NamedTuple):
     engine: bool = False
     reduced: bool = False
     carried: bool = False
+    operators: str = "fused"
 
 
 FUSED = Fusion()
@@ -49,7 +50,7 @@ FUSED = Fusion()
 
 class Sketch(NamedTuple):
     """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result.
-    `launches` and `held`: see Kernel. `spread`, of experts' products: see Op."""
+    `launches`, `held` and `op`: see Kernel. `spread`, of experts' products: see Op."""
 
     kind: str
     precision: str
@@ -59,6 +60,7 @@ class Sketch(NamedTuple):
     operands: tuple[str, ...] = ()
     held: str = ""
     spread: tuple[int, int, float] = (1, 0, 1.0)
+    op: str = ""
 
 
 class Step(NamedTuple):
@@ -113,7 +115,8 @@ class BlockPieces(Struct, frozen=True):
     """A block (layer) for one micro-batch on one rank.
 
     `forward`; `backward` with recomputation, if any, in front; `weights`. `saved` bytes live from the end of forward to
-    the end of backward, `working` more while forward or backward runs. `output` bytes are what goes to the next
+    the end of backward, `working` more while forward or backward runs (`working_back`
+    while backward does, if that is another number). `output` bytes are what goes to the next
     pipeline stage (and, as a gradient, back).
     """
 
@@ -124,3 +127,4 @@ class BlockPieces(Struct, frozen=True):
     saved: float
     working: float
     output: float
+    working_back: float | None = None

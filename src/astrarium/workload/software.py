@@ -13,6 +13,11 @@ __all__ = ["Software"]
 class Software(Config, frozen=True, kw_only=True):
     """Settings of the software stack; the defaults are an ideal one."""
 
+    operators: Annotated[Literal["fused", "eager", "compiled"],
+                         Knob("What runs the operators of a layer: kernels that an ideal compiler or a library fuses; "
+                              "eager: what PyTorch launches one by one, and keeps for backward; compiled: what it "
+                              "launches for layers that torch.compile compiled, each alone. Embedding and head are "
+                              "eager in both.")] = "fused"
     fused_norms: Annotated[bool, Knob("Normalisation and softmax share kernels with their elementwise neighbours "
                                       "(fusion).")] = True
     fused_qkv: Annotated[bool, Knob("Queries, keys and values have one weight: their gradients are one product, too.")
@@ -30,4 +35,7 @@ class Software(Config, frozen=True, kw_only=True):
                                       lt=1.0000001)] = 0.0
     host: Annotated[Time, Knob("Host time to issue one layer's kernels in one pass (forward, recomputation or "
                                "backward): the pass takes at least as long.", lt=2**42)] = default("0 ns")
+    host_launch: Annotated[Time, Knob("Host time of an operator (Python, dispatch, autograd, launch), ahead of the "
+                                      "NPU: an iteration takes at least as long as all operators of a rank's passes.",
+                                      lt=2**42)] = default("0 ns")
     host_tp: Annotated[Time, Knob("More of it for every rank of tp.", lt=2**42)] = default("0 ns")

@@ -53,8 +53,9 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
         placed=_offloaded(workload) if placed is None else placed, gathers=workload.gather == "remote", tied=tied,
         clip=workload.clip, sample=_sample(workload), checkpoint=workload.checkpoint, scattered=_scattered(workload),
-        inner=frozenset(pieces.layers),
-        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
+        inner=frozenset(pieces.layers), shared=_shared(workload, pieces),
+        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0),
+        launch=float(workload.software.host_launch))
 
 
 OFFLOADED: Mapping[str, Placed] = MappingProxyType(
@@ -73,6 +74,8 @@ def _offloaded(workload: Transformer) -> Placed:
 def _realised(workload: Transformer, pieces: ModelPieces, gradients: float) -> ModelPieces:
     """The layers as the software runs them; the embedding and the head are left as they are, but for accumulation."""
     software, layers = workload.software, set(pieces.layers)
+    if workload.weight_gradients == "fresh" and workload.micro_batches == 1:        # nothing is there to add to
+        software = config.replace(software, "accumulation", "write")
     ends = Software(accumulation=software.accumulation)
     blocks = tuple([realised(block, software if number in layers else ends, workload.tp,
                              2 if workload.recompute == "full" else 1, gradients)
@@ -111,8 +114,17 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         recompute=workload.recompute, modules=tuple(workload.recompute_modules), fuse=workload.fusion,
         dropout=workload.dropout, uneven=workload.uneven,
         fused_norms=workload.software.fused_norms, fused_qkv=workload.software.fused_qkv,
-        widths=widths_of(workload.precision), numbers=numbers_of(workload.precision),
-        cross_entropy=workload.cross_entropy, weight_gradients=workload.weight_gradients)
+        operators=workload.software.operators, widths=widths_of(workload.precision),
+        numbers=numbers_of(workload.precision),
+        cross_entropy=workload.cross_entropy, weight_gradients=_gradients(workload))
+
+
+def _gradients(workload: Transformer) -> str:
+    """How gradients are held: fresh ones are those of a step of one micro-batch; in one of several, the step's are
+    there when a later one holds most."""
+    if workload.weight_gradients != "fresh":
+        return workload.weight_gradients
+    return "fresh" if workload.micro_batches == 1 else "temporary"
 
 
 def _zero_axes(workload: Transformer) -> tuple[str, ...]:
@@ -135,6 +147,14 @@ def _once(pieces: ModelPieces) -> tuple[BlockPieces, ...]:
     """Where first and last block are on one stage, tied weights are there once."""
     return tuple(replace(block, weights=tuple(weight for weight in block.weights if weight.name not in pieces.tied))
                  if number in pieces.last else block for number, block in enumerate(pieces.blocks))
+
+
+def _shared(workload: Transformer, pieces: ModelPieces) -> Mapping[int, float]:
+    """Elements of the weights of a last block that the first one of the same stage holds."""
+    if workload.pp > 1:
+        return {}
+    return {number: sum(weight.elements for weight in pieces.blocks[number].weights if weight.name in pieces.tied)
+            for number in pieces.last}
 
 
 def _parts(workload: Transformer, pieces: ModelPieces) -> tuple[tuple[int, ...], ...]:

@@ -295,12 +295,14 @@ class Transformer(Workload, frozen=True):
                                   "activations, their gradient in their place (Transformer Engine); compiled: beside "
                                   "them (torch.compile); eager: a kernel an operator (PyTorch), with a copy of the "
                                   "logits in fp32, their log softmax, and the gradients of both.")] = "plain"
-    weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside"],
+    weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside", "fresh"],
                                 Knob("Memory of weight gradients of a micro-batch before they join those of the "
                                      "step. in_place: none, the product sums them itself; temporary: one tensor at "
                                      "a time; placeholders: as in_place, and an empty tensor for every shape of matrix "
                                      "(Megatron-LM with Transformer Engine 2); beside: where data parallelism has "
-                                     "buckets, all of them, in the weights' format (nanotron).")] = "in_place"
+                                     "buckets, all of them, in the weights' format (nanotron); fresh: the first "
+                                     "micro-batch's backward makes those of the step, which are freed behind the "
+                                     "optimizer's step; later ones are temporary (PyTorch).")] = "in_place"
     overhead: Annotated[OptionalBytes, Knob("Bytes that every rank holds besides: driver, libraries' workspaces, "
                                             "buffers of communication; left out: none.", ge=0)] = default(None)
     precision: Annotated[Precision, Knob("Number formats.")] = Precision()

@@ -35,6 +35,10 @@ def test_stated_errors_and_sizes(device):
     assert "aiconfigurator-core" in model.version
     assert "Apache-2.0" in model.notice
     for name, part in model.parts.items():
+        if name.startswith(("product/", "grouped/", "fused")):     # PyTorch's: random shapes, few of attention
+            assert part.rows >= (15 if name.startswith("fused") else 300), name
+            assert part.error.get("all", [0.0])[0] <= 6, name
+            continue
         few = name.startswith(("sparse/", "bmm/"))      # nearly in proportion to one size; small tables
         assert part.rows >= (50 if few else 1000), name
         assert part.error["held_out_rows"] >= (10 if few else 150), name

@@ -154,3 +154,14 @@ def test_absorbed_latents_are_mla() -> None:
     assert {each.kind for each in _kernels(made, "layer.attention")} == {"mla"}
     assert all(each.shape[1:4] == (16, 1, 1) and each.shape[5:] == (576, 512)
                for each in _kernels(made, "layer.attention"))
+
+
+def test_products_say_which_pass_they_are_of() -> None:
+    options = Options({}, 1, 512, recompute="none", attention="flash")
+    kernels = [step.kernel for step in _steps(_model("llama3-8b"), options) if step.kernel]
+    products = [kernel for kernel in kernels if kernel.kind == "gemm"]
+    shapes = {op: {kernel.shape[1:] for kernel in products if kernel.op == op} for op in ("", "dgrad", "wgrad")}
+    assert {kernel.op for kernel in products} == set(shapes)
+    assert (512, 4096, 14336) in shapes[""]
+    assert (512, 14336, 4096) in shapes["dgrad"]
+    assert (14336, 4096, 512) in shapes["wgrad"]        # inputs, outputs, tokens

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["FASTEST", "framework_of", "newest", "version"]
+__all__ = ["FASTEST", "TORCH", "framework_of", "is_torch", "newest", "version"]
 
 FASTEST = "fastest"
+TORCH = "torch"
 ENOUGH = 3
 """A newer version counts from one such part of the rows of its framework's fullest version: some have a few models."""
 
@@ -15,6 +16,11 @@ ENOUGH = 3
 def framework_of(variant: str) -> str:
     """The framework of a variant, "vllm" of "vllm/0.24.0"."""
     return variant.split("/", maxsplit=1)[0]
+
+
+def is_torch(framework: str | None) -> bool:
+    """Whether kernels are PyTorch's, of any version."""
+    return framework is not None and framework_of(framework) == TORCH
 
 
 def version(variant: str) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
+from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.model import DeviceModel
 from astrarium.compute.kernels.predict import STREAMS, asked_of, latency_ns
@@ -35,11 +36,13 @@ def _key(shape: Sequence[float] | F64) -> Key:
 
 def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None = None,
                        clock: float = 1.0) -> F64:
-    """`latency_ns`, but kernels whose shape was measured take the row's time. A clock other than 1 is of no row."""
+    """`latency_ns`, but kernels whose shape was measured take the row's time. A clock other than 1 is of no row;
+    PyTorch's rows are not installed."""
     out = latency_ns(model, kernels, framework, clock)
     parts = [part for part in tabled(kernels).parts if part.kind not in STREAMS and not (
         part.kind == "grouped_gemm" and len(part.shape) == PRODUCT)]    # rows of experts are of whole layers
-    for family, precision, held, place, shapes, times, site in asked_of(model, parts if clock == 1 else ()):
+    exact = clock == 1 and not is_torch(framework)
+    for family, precision, held, place, shapes, times, site, _ in asked_of(model, parts if exact else ()):
         variants = model.candidates(family, precision, held, framework, site)
         for number, shape, repeats in zip(place.tolist(), shapes.T, times.tolist(), strict=True):
             found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]

@@ -23,6 +23,8 @@ __all__ = ["from_sheet", "generic", "load", "named", "names", "read", "write"]
 
 FORMAT = 1
 GENERIC = "generic.npz"
+LIKE: Mapping[str, str] = MappingProxyType({"h200_sxm": "h100_sxm"})
+"""Device -> whose rows of PyTorch it takes: of a chip with its multiprocessors and clocks, and another memory."""
 OTHER_NAMES: Mapping[str, str] = MappingProxyType({
     "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm", "b300": "b300_sxm",
     "rtx_pro_6000": "rtx_pro_6000_server"})
@@ -68,7 +70,23 @@ def load(device: str) -> DeviceModel:
         raise InputError("compute.device", f"{device[:60]!r} has no measured model",
                          expected="one of " + ", ".join(known), did_you_mean=nearest(device, known))
     with as_file(_folder().joinpath(f"{name}.npz")) as path:
-        return read(path)
+        return _with_torch(read(path))
+
+
+def _with_torch(model: DeviceModel) -> DeviceModel:
+    """A device's model with what PyTorch's rows say of it, or of the device that it is like."""
+    name = model.machine.name
+    other = LIKE.get(name, "")
+    source = _folder().joinpath("torch", f"{other or name}.npz")
+    if not source.is_file():
+        return model
+    with as_file(source) as path:
+        torch = read(path)
+    parts = {key: replace(part, device=other) for key, part in torch.parts.items()}
+    curves = {op: replace(torch.machine, stream=curve) for op, curve in torch.streams.items()}
+    return replace(model, parts=MappingProxyType({**model.parts, **parts}),
+                   version=f"{model.version}; {torch.version}", streams=MappingProxyType(
+                       {op: model.machine.streaming_like(curve).stream for op, curve in curves.items()}))
 
 
 def read(path: Path) -> DeviceModel:
@@ -90,13 +108,14 @@ def read(path: Path) -> DeviceModel:
                            {name: tuple(each) for name, each in part.get("caches", {}).items()},
                            part.get("counts", {}),
                            {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()})
-    return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"])
+    return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"],
+                       streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()})
 
 
 def write(model: DeviceModel, path: Path) -> None:
     """Write a model; equal models make equal bytes."""
     header: dict[str, Any] = {"format": FORMAT, "version": model.version, "notice": model.notice,
-                              "machine": asdict(model.machine), "parts": {}}
+                              "machine": asdict(model.machine), "parts": {}, "streams": dict(model.streams)}
     arrays: dict[str, Any] = {}
     for name, part in model.parts.items():
         header["parts"][name] = {"bias": part.forest.bias, "variants": part.variants, "default": part.default,

@@ -11,9 +11,9 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from astrarium.compute.kernels import attention, delta, experts, gemm
+from astrarium.compute.kernels import attention, delta, experts, fused, gemm, tiles
 from astrarium.compute.kernels.artefacts import artefact
-from astrarium.compute.kernels.choice import FASTEST, framework_of, newest
+from astrarium.compute.kernels.choice import FASTEST, TORCH, framework_of, is_torch, newest
 from astrarium.compute.kernels.correction import Correction
 from astrarium.compute.kernels.forest import I16, Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
@@ -24,6 +24,7 @@ __all__ = ["FAMILIES", "DeviceModel", "Part"]
 
 Describe = Callable[[F64, str, Machine, F64], Described]
 Site = tuple[int, int]
+Curve = tuple[tuple[float, float], ...]
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "gemm": (gemm.COLUMNS, gemm.describe),
     "bmm": (gemm.COLUMNS, gemm.describe),
@@ -35,8 +36,14 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "delta": (delta.COLUMNS, delta.describe),
     "sparse": (attention.COLUMNS, attention.latent),
     "indexer": (attention.COLUMNS, attention.indexer),
+    "product": (tiles.COLUMNS, tiles.describe),
+    "grouped": (tiles.COLUMNS, tiles.describe),
+    "fused": (fused.COLUMNS, fused.forward),
+    "fused_backward": (fused.COLUMNS, fused.backward),
 })
-"""Operator class -> (shape columns, base and features)."""
+"""Operator class -> (shape columns, base and features). From `product` on: as PyTorch runs them."""
+TORCH_FAMILY = MappingProxyType({"gemm": "product", "attention": "fused"})
+"""Class of others' rows -> that of PyTorch's."""
 
 
 class Part(Struct, frozen=True, eq=False):
@@ -44,7 +51,7 @@ class Part(Struct, frozen=True, eq=False):
 
     `error`: figures of rows left out of the fit, per cent. Of each variant: `caches`, formats of the cache in
     attention's rows; `counts`, rows; `sites`, models whose kernels it measured: (experts of a layer, columns that they
-    take), or of attention (length of a key, of a value).
+    take), or of attention (length of a key, of a value). `device`: whose rows they are, if another's.
     """
 
     forest: Forest
@@ -55,11 +62,13 @@ class Part(Struct, frozen=True, eq=False):
     caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     sites: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
+    device: str = ""
 
 
 class DeviceModel(Struct, frozen=True, eq=False):
     """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
-    part of the machine's peaks to which residuals are relative (`power`)."""
+    part of the machine's peaks to which residuals are relative (`power`); `streams`: operator of PyTorch -> rising
+    (bytes, ns)."""
 
     machine: Machine
     parts: Mapping[str, Part]
@@ -67,6 +76,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
     notice: str
     corrections: Mapping[str, Correction] = field(default_factory=dict)
     sustained: float = 1.0
+    streams: Mapping[str, Curve] = field(default_factory=dict)
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""
@@ -87,10 +97,10 @@ class DeviceModel(Struct, frozen=True, eq=False):
         """Raises InputError where no part was measured with a framework."""
         known = sorted({name for part in self.parts.values() for each in part.variants
                         for name in (each, framework_of(each))})
-        if framework is not None and framework not in (FASTEST, *known):
+        if framework is not None and framework not in (FASTEST, TORCH, *known):
             raise InputError("compute.framework", f"{framework[:60]!r} was not measured on {self.machine.name}",
-                             expected="one of " + ", ".join((FASTEST, *known)),
-                             did_you_mean=nearest(framework, known))
+                             expected="one of " + ", ".join(sorted({FASTEST, TORCH, *known})),
+                             did_you_mean=nearest(framework, (TORCH, *known)))
 
     @functools.lru_cache(maxsize=1024)      # noqa: B019
     def candidates(self, family: str, precision: str, held: str = "", framework: str | None = None,
@@ -128,9 +138,13 @@ class DeviceModel(Struct, frozen=True, eq=False):
 
     def stand_in(self, family: str, precision: str, framework: str | None) -> str:
         """What answers for kernels without rows of their own, as a sentence; "": they have rows."""
+        if is_torch(framework) and f"{TORCH_FAMILY.get(family)}/{precision}" in self.parts:
+            family = TORCH_FAMILY[family]
         part, where, own = self.part(family, precision), self.machine.name, self._measured(family, precision)
         if own != precision:
             return f"{where} has no rows of {family} at {precision}: the efficiency of {own} stands in"
+        if part.device:
+            return f"{where} has no rows of PyTorch's {family} at {precision}: those of {part.device} stand in"
         if framework in (None, FASTEST) or framework in part.variants:
             return ""
         if any(framework_of(name) == framework and not artefact(where, family, precision, name)

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.compute.kernels.backward import slowdown
+from astrarium.compute.kernels.backward import BACKWARD_WORK, slowdown
+from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY, Machine
-from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Site
+from astrarium.compute.kernels.model import FAMILIES, Curve, DeviceModel, Site
 from astrarium.compute.kernels.rows import FEW
 from astrarium.compute.kernels.table import F64
+from astrarium.compute.kernels.tiles import LAYOUTS
 from astrarium.compute.kernels.uncached import CACHED, uncached_ns
 from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError, nearest
@@ -30,17 +32,20 @@ LEAST_HEADS = 64.0
 """Of sparse latent attention in prompts (FlashMLA's `flash_mla_sparse_fwd`; SGLang pads fewer)."""
 SCANS = "bf16"
 """Operands of the rows of scans, whose states are in fp32."""
+SIXTEEN = {"fp16": "bf16"}
+"""Precision -> whose rows of PyTorch it takes."""
 ABSORBED = 512      # rank of latent keys and values: the longest side of absorbed matrices
 ROWS = 40           # octaves of rows of a layer of experts
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
 
 
-def stream_ns(machine: Machine, moved: F64) -> F64:
-    """Time of kernels that move `moved` bytes [n]: between measured sizes a power of the size, beyond them in
-    proportion; a device without measured sizes takes its launch time and its whole bandwidth."""
-    if not machine.stream:
+def stream_ns(machine: Machine, moved: F64, curve: Curve = ()) -> F64:
+    """Time of kernels that move `moved` bytes [n], by an operator's `curve` or the machine's: between measured sizes a
+    power of the size, beyond them in proportion; a device without measured sizes takes its launch time and its whole
+    bandwidth."""
+    if not (curve or machine.stream):
         return machine.launch + moved / machine.bandwidth
-    size, ns = np.array(machine.stream).T
+    size, ns = np.array(curve or machine.stream).T
     inside = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(ns)))
     beyond: F64 = np.where(moved > size[-1], ns[-1] * moved / size[-1], inside)
     return beyond
@@ -54,7 +59,8 @@ def _streams(model: DeviceModel, part: Columns) -> bool:
 class Asked(NamedTuple):
     """What kernels ask of a device's model: the part `family`/`precision`, for weights or a cache that memory holds in
     the format `held` (see Kernel); the kernel at `place` [n] takes the time of `shape` [columns, n] so many `times`
-    [n]. `site`: the model whose kernels they are, as far as rows tell models apart (see model.Part)."""
+    [n]. `site`: the model whose kernels they are, as far as rows tell models apart (see model.Part); `op`: see Kernel,
+    and of attention's backward pass `backward`."""
 
     family: str
     precision: str
@@ -63,6 +69,7 @@ class Asked(NamedTuple):
     shape: F64
     times: F64
     site: Site | None = None
+    op: str = ""
 
     def where(self, chosen: npt.NDArray[Any]) -> Asked:
         """Those of a mask."""
@@ -93,7 +100,8 @@ def _product(part: Columns) -> Asked:
     """What products with weights ask."""
     shape, precision = part.shape.astype(np.float64), _weight_only(part)
     if part.kind == "gemm":
-        return Asked("gemm", precision, part.held, part.place, shape, part.flops / (2.0 * np.prod(shape, axis=0)))
+        return Asked("gemm", precision, part.held, part.place, shape, part.flops / (2.0 * np.prod(shape, axis=0)),
+                     op=part.op)
     if len(shape) == 4:
         rest = np.tile(np.array([[0.0], [1.0], [0.0]]), shape.shape[1])
     else:
@@ -109,7 +117,8 @@ def _attention(part: Columns) -> Iterator[Asked]:
     kernel computes 64 heads at least (sparse)."""
     batch, heads, kv_heads, queries, keys, long, value = part.shape.astype(np.float64)
     times = part.flops / (2.0 * batch * heads * queries * keys * (long + value) * part.work)
-    if part.kind == "attention_backward":
+    backward = part.kind == "attention_backward"
+    if backward:
         times = times * slowdown(queries)
     cache = np.full(len(times), BYTES.get(part.held or part.precision, BYTES["bf16"]))
     whole = np.stack([batch, heads, kv_heads, queries, keys, long, value, part.work, cache])
@@ -127,7 +136,7 @@ def _attention(part: Columns) -> Iterator[Asked]:
             precision, held = "bf16", ""
         elif family != "attention" and narrow:
             precision, held = "bf16", part.held or part.precision
-        found = Asked(family, precision, held, part.place, whole, times).where(mask)
+        found = Asked(family, precision, held, part.place, whole, times, op="backward" * backward).where(mask)
         if family == "sparse":
             _, heads, _, _, keys, _, _, work, _ = found.shape
             found = found._replace(shape=np.stack([
@@ -189,14 +198,32 @@ def _weight_only(kernel: Columns) -> str:
     return name
 
 
-def asked_of(model: DeviceModel, parts: Iterable[Columns]) -> Iterator[Asked]:
+def asked_of(model: DeviceModel, parts: Iterable[Columns], framework: str | None = None) -> Iterator[Asked]:
     """`normalised`, by the classes that the device has rows of, and by models: sparse attention as latent decoding, an
     indexer's scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has
     rows. Absorbed products (one of each head) and prompts of latent attention have classes of their own where rows
     exist."""
     for asked in normalised(parts):
+        own = in_torch(asked) if is_torch(framework) else asked
+        if own is not asked and f"{own.family}/{SIXTEEN.get(own.precision, own.precision)}" in model.parts:
+            yield own
+            continue
         for each in _measured(model, asked):
             yield from each.by_site()
+
+
+def in_torch(asked: Asked) -> Asked:
+    """What PyTorch's own kernels are asked; the same where it has no rows of such."""
+    shape, one = asked.shape, np.ones(len(asked.place))
+    if asked.held:
+        return asked
+    if asked.family == "gemm" and asked.op in LAYOUTS:
+        return asked._replace(family="product", shape=np.stack([*shape, LAYOUTS.index(asked.op) * one]))
+    if asked.family == "experts" and not shape[4].any():
+        return asked._replace(family="grouped", shape=np.stack([shape[0], shape[1] / shape[0], *shape[2:4], 0 * one]))
+    if asked.family == "attention" and asked.op:
+        return asked._replace(family="fused_backward", times=asked.times / slowdown(shape[3]) / BACKWARD_WORK)
+    return asked._replace(family="fused") if asked.family == "attention" else asked
 
 
 def _measured(model: DeviceModel, asked: Asked) -> Iterator[Asked]:
@@ -247,11 +274,12 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     for part in table.parts:
         if _streams(model, part):
             launches, ends = np.maximum(1, part.launches).astype(np.float64), part.launches == 0
-            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches) - ends * empty
+            curve = model.streams.get(part.op, ()) if is_torch(framework) else ()
+            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches, curve) - ends * empty
         else:
             rest.append(part)
-    for asked in asked_of(model, rest):
-        family, precision, held, place, shape, times, site = asked
+    for asked in asked_of(model, rest, framework):
+        family, precision, held, place, shape, times, site, _ = asked
         variants = model.candidates(family, precision, held, framework, site)
         predict = _rising_ns if family == "experts" else _uncached_ns if family in CACHED else DeviceModel.fastest_ns
         out[place] = predict(model, family, precision, shape, variants, clock) * times

@@ -19,8 +19,8 @@ I64 = npt.NDArray[np.int64]
 
 
 class Columns(Struct, frozen=True, eq=False):
-    """Kernels of one `kind`, `precision` and format in memory (`held`), whose shapes have one length; `place` [n] is
-    where each is in its table. The rest as in vocab.Kernel, `shape` [length, n]."""
+    """Kernels of one `kind`, `precision`, format in memory (`held`) and operator (`op`), whose shapes have one length;
+    `place` [n] is where each is in its table. The rest as in vocab.Kernel, `shape` [length, n]."""
 
     kind: str
     precision: str
@@ -31,23 +31,24 @@ class Columns(Struct, frozen=True, eq=False):
     flops: F64
     bytes: I64
     launches: I64
+    op: str = ""
 
     @property
-    def alike(self) -> tuple[str, str, str, int]:
+    def alike(self) -> tuple[str, str, str, str, int]:
         """What kernels of one value share."""
-        return self.kind, self.precision, self.held, len(self.shape)
+        return self.kind, self.precision, self.held, self.op, len(self.shape)
 
     def kernel(self, row: int) -> Kernel:
         """One of them."""
         return Kernel(self.kind, self.precision, tuple(self.shape[:, row].tolist()), float(self.work[row]),
-                      float(self.flops[row]), int(self.bytes[row]), int(self.launches[row]), self.held)
+                      float(self.flops[row]), int(self.bytes[row]), int(self.launches[row]), self.held, self.op)
 
 
 class KernelTable(Sequence[Kernel]):
     """A sequence of kernels that is held as `parts`, each of which has kernels that are `alike`."""
 
     def __init__(self, parts: Iterable[Columns]) -> None:
-        alike: dict[tuple[str, str, str, int], list[Columns]] = {}
+        alike: dict[tuple[str, str, str, str, int], list[Columns]] = {}
         for part in parts:
             alike.setdefault(part.alike, []).append(part)
         self.parts = tuple(each[0] if len(each) == 1 else _together(each) for each in alike.values())
@@ -82,23 +83,23 @@ class KernelTable(Sequence[Kernel]):
 
 def _together(parts: Sequence[Columns]) -> Columns:
     names = ("place", "shape", "work", "flops", "bytes", "launches")
-    return Columns(*parts[0].alike[:3], *(np.concatenate([getattr(part, name) for part in parts], axis=-1)
-                                          for name in names))
+    whole: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names}
+    return Columns(*parts[0].alike[:3], op=parts[0].op, **whole)
 
 
 def tabled(kernels: Sequence[Kernel]) -> KernelTable:
     """Kernels as columns."""
     if isinstance(kernels, KernelTable):
         return kernels
-    alike: dict[tuple[str, str, str, int], list[int]] = {}
+    alike: dict[tuple[str, str, str, str, int], list[int]] = {}
     for place, each in enumerate(kernels):
-        alike.setdefault((each.kind, each.precision, each.held, len(each.shape)), []).append(place)
+        alike.setdefault((each.kind, each.precision, each.held, each.op, len(each.shape)), []).append(place)
     return KernelTable(_columns(kernels, places) for places in alike.values())
 
 
 def _columns(kernels: Sequence[Kernel], places: Sequence[int]) -> Columns:
-    kinds, precisions, shapes, work, flops, size, launches, held = zip(*(kernels[place] for place in places),
-                                                                       strict=True)
+    kinds, precisions, shapes, work, flops, size, launches, held, ops = zip(*(kernels[place] for place in places),
+                                                                            strict=True)
     return Columns(kinds[0], precisions[0], held[0], np.array(places), np.array(shapes, np.int64).T,
                    np.array(work, np.float64), np.array(flops, np.float64), np.array(size, np.int64),
-                   np.array(launches, np.int64))
+                   np.array(launches, np.int64), ops[0])

@@ -52,6 +52,8 @@ class Times(Struct, frozen=True, dict=True):
             raise InseparableError("network.changes make steps differ")
         if replays_all(self._own[1]):
             raise InseparableError("compute.model replays what was recorded")
+        if getattr(self._own[1], "clock", None) == "sustained":
+            raise InseparableError("compute.clock follows from all kernels of a step")
 
     @cached_property
     def _own(self) -> tuple[int, Compute, Memory]:

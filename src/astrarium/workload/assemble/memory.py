@@ -19,9 +19,10 @@ from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.tile import Tiled
 from astrarium.workload.assemble.units import Part
+from astrarium.workload.pieces import BlockPieces
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT, Units
 
-__all__ = ["Some", "frees", "held", "saves", "tensors_of", "working"]
+__all__ = ["Some", "frees", "grown", "held", "saves", "tensors_of", "working"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -49,7 +50,8 @@ def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: S
                tiled: Tiled, tail: Template) -> Tensors:
     """All of a stage's tensors; those of no bytes are left out."""
     found = [_static(recipe, parts), held(tail.held), *_inside(recipe, parts, units, templates, which, tiled),
-             *_saved(recipe, parts, units, templates, which, tiled)]
+             *_saved(recipe, parts, units, templates, which, tiled),
+             *_grown(recipe, parts, units, templates, which, tiled)]
     local = _joined(found)
     tiers = _stored(recipe, parts, units, templates, which, tiled)
     every = _joined([local, *tiers.values()]) if tiers else local
@@ -93,7 +95,7 @@ def _between(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seq
 
 def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
     owned = holdings(recipe, parts)
-    return _lasting([owned.weights, owned.gradients, owned.states, recipe.overhead])
+    return _lasting([owned.weights, 0.0 if recipe.fresh else owned.gradients, owned.states, recipe.overhead])
 
 
 def _lasting(size: Sequence[float]) -> Some:
@@ -133,10 +135,14 @@ def working(recipe: Recipe, part: Part, kind: int, spans: Sequence[Span]) -> Som
     """Working memory of every block of a unit, from its first node to its last ones; WEIGHT units need none."""
     found = list[Some]()
     for span in spans if kind != WEIGHT else ():
-        size, base, sinks = recipe.kinds[part.blocks[span.block]].working, _starts(span), span.strip.sinks
+        size, base, sinks = _working(recipe.kinds[part.blocks[span.block]], kind), _starts(span), span.strip.sinks
         found.append(Some(np.full(span.count, size), base, np.full(span.count, len(sinks), np.int64),
                           (base[:, None] + sinks).ravel()))
     return _joined(found)
+
+
+def _working(block: BlockPieces, kind: int) -> float:
+    return block.working if kind == FORWARD or block.working_back is None else block.working_back
 
 
 def _inside(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
@@ -162,7 +168,7 @@ def _blocks(span: Span) -> I64:
 def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
            tiled: Tiled) -> Iterator[Some]:
     """From forward to the last unit of backward, chunk by chunk; units of one pair of templates together."""
-    last = WEIGHT if recipe.schedule.split else BACKWARD
+    last = _last(recipe)
     away = recipe.placed.activations is not None
     for chunk, part in enumerate(parts):
         ahead = np.flatnonzero((units.kind == FORWARD) & (units.chunk == chunk))
@@ -177,12 +183,36 @@ def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seque
                                                          tiled.offset[(ahead if away else behind)[mine]])
 
 
+def _grown(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+           tiled: Tiled) -> Iterator[Some]:
+    """Fresh gradients, from the backward of their block to the end."""
+    for chunk, part in enumerate(parts) if recipe.fresh else ():
+        behind = int(np.flatnonzero((units.kind == _last(recipe)) & (units.chunk == chunk))[0])
+        size, writer = grown(recipe, part, templates[int(which[behind])])
+        yield Some(size, tiled.offset[behind] + writer, np.zeros(len(size), np.int64), np.zeros(0, np.int64))
+
+
+def grown(recipe: Recipe, part: Part, back: Template) -> tuple[F64, I64]:
+    """(bytes of the gradients of each block of a part, the first node of its backward)."""
+    return np.array([recipe.gradients(block) for block in part.blocks], np.float64), _begins(part, back)
+
+
+def _last(recipe: Recipe) -> int:
+    """The kind of unit that makes gradients of weights."""
+    return WEIGHT if recipe.schedule.split else BACKWARD
+
+
 def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:
     """(bytes that each block of a part saves, the first node of its forward)."""
-    writer = np.zeros(len(part.blocks), np.int64)
-    for span in front.spans:
-        writer[_blocks(span)] = _starts(span)
-    return np.array([recipe.kinds[block].saved for block in part.blocks], np.float64), writer
+    return np.array([recipe.kinds[block].saved for block in part.blocks], np.float64), _begins(part, front)
+
+
+def _begins(part: Part, template: Template) -> I64:
+    """[blocks] the first node of each."""
+    found = np.zeros(len(part.blocks), np.int64)
+    for span in template.spans:
+        found[_blocks(span)] = _starts(span)
+    return found
 
 
 def frees(part: Part, back: Template, away: bool) -> tuple[I64, I64]:

@@ -68,7 +68,7 @@ def whole_kernel(sketch: Sketch, flops: float, size: float) -> Kernel:
     shape = tuple([max(1, round(each)) for each in sketch.shape[:SIZES]])
     shape += tuple([round(each) for each in sketch.shape[SIZES:]])
     return Kernel(sketch.kind, sketch.precision, shape, sketch.work, float(round(flops)), round(size), sketch.launches,
-                  sketch.held)
+                  sketch.held, sketch.op)
 
 
 class Pool(Struct):

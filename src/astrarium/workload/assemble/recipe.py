@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from astrarium.vocab import Placed
 from astrarium.workload.mesh import Mesh
@@ -54,7 +54,8 @@ class Recipe(Struct, frozen=True, dict=True):
     `checkpoint`: weights and states are stored there at the end.
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
-    that every rank holds besides.
+    that every rank holds besides. `shared`: kind of block -> elements of weights that it shares with one before it:
+    their gradients are a tensor of its own until that one's are made. `launch`: ns of the host for each kernel.
     """
 
     mesh: Mesh
@@ -79,6 +80,8 @@ class Recipe(Struct, frozen=True, dict=True):
     inner: frozenset[int] = frozenset()
     weight_gradients: str = "in_place"
     overhead: float = 0
+    launch: float = 0
+    shared: Mapping[int, float] = field(default_factory=dict)
 
     @cached_property
     def _shards(self) -> dict[Axes, Axes]:
@@ -92,6 +95,17 @@ class Recipe(Struct, frozen=True, dict=True):
     def stages(self) -> int:
         """Pipeline stages."""
         return self.mesh.size(("pp",))
+
+    @property
+    def fresh(self) -> bool:
+        """Whether gradients are there from the backward pass of their block on, not from the start."""
+        return self.weight_gradients == "fresh" and self.batches == 1 and self.placed.gradients is None
+
+    def gradients(self, kind: int) -> float:
+        """Bytes of the gradients that a kind of block makes and a rank keeps."""
+        portions = self.totals(kind).portions
+        return self.sizes.gradients * (self.shared.get(kind, 0.0) + sum(
+            [each / (shards if self.zero >= 2 else 1) for each, shards, _ in portions]))
 
     def message(self, size: int) -> int:
         """Bytes that a rank sends to the next stage of an activation of `size` bytes: its part, rounded up."""

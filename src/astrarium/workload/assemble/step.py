@@ -15,7 +15,7 @@ from astrarium.workload.pieces import Sketch
 
 __all__ = ["STEP", "step"]
 
-STEP = Sketch("optimizer", "fp32")
+STEP = Sketch("optimizer", "fp32", op="adamw_fused")
 NAMES: dict[What, str] = {"states": "optimizer", "gradients": "gradients", "weights": "weights"}    # of nodes
 
 

@@ -34,7 +34,16 @@ def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[
         done = _updated(recipe, pool, build, parts, done)
     if recipe.checkpoint:
         build.node(pool.memory("checkpoint.store", NodeKind.MEM_STORE, owned.checkpoint), stepped)
+    if recipe.launch > 0:
+        build.node(pool.host("host.launches", recipe.launch * _launches(recipe, parts)), ())
     return build.template(done[-1])
+
+
+def _launches(recipe: Recipe, parts: Sequence[Part]) -> int:
+    """Kernels that a rank of a stage launches in the passes of an iteration."""
+    blocks = [recipe.kinds[block] for part in parts for block in part.blocks]
+    steps = [step for block in blocks for piece in (block.forward, block.backward) for step in piece.steps]
+    return recipe.batches * sum(step.kernel.launches for step in steps if step.kernel is not None and not step.host)
 
 
 def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:

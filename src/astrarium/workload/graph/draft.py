@@ -107,22 +107,25 @@ class Drafts:
                 draft.kernel = draft.kernel._replace(launches=0)
             before = draft.op
 
-    def working(self, kept: Collection[str], sizes: Mapping[str, float] = MappingProxyType({})) -> float:
+    def working(self, kept: Collection[str], sizes: Mapping[str, float] = MappingProxyType({}),
+                last: bool = False, there: Mapping[str, float] = MappingProxyType({})) -> float:
         """Most bytes alive at once of what the steps write and is not `kept`: each from its step to its last reader.
-        `sizes`: of tensors that are there in another format than they are written in the end."""
-        born: dict[str, tuple[int, float]] = {}
-        last: dict[str, int] = {}
+        `sizes`: of tensors that are there in another format than they are written in the end; `last`: these stay to
+        the end; `there`: sizes of tensors that are there from the start."""
+        born = {name: (0, size) for name, size in there.items()}
+        ends: dict[str, int] = {}
         for number, draft in enumerate(self._steps):
             for name, size in draft.writes.items():
                 born.setdefault(name, (number, sizes.get(name, size)))
             for name in draft.reads:
-                last[name] = number
+                ends[name] = number
         change = [0.0] * (len(self._steps) + 1)
         for name, (start, size) in born.items():
             if name in kept:
                 continue
             change[start] += size
-            change[max(last.get(name, start), start) + 1] -= size
+            if not (last and name in sizes):
+                change[max(ends.get(name, start), start) + 1] -= size
         peak = level = 0.0
         for each in change:
             level += each
@@ -141,7 +144,7 @@ def _one_kernel(last: Draft, draft: Draft, here: int, fuse: Fusion) -> bool:
         return draft.fused == last.fused
     if draft.pointwise and last.pointwise:
         return here in draft.after and (fuse.norms or not (_normalises(draft) or _normalises(last)))
-    if not (draft.product and last.product):
+    if not (draft.product and last.product and fuse.operators == "fused"):
         return False
     if fuse.qkv and here not in draft.after and (draft.writes.keys() & last.writes
                                                  or (draft.weight and draft.reads.keys() & last.reads)):

@@ -98,7 +98,8 @@ class Form(Struct, frozen=True, eq=False):
         wanted = [number for step in steps for number in
                   (step.flops, step.gemm, step.bytes, *((*step.kernel.shape, step.kernel.work) if step.kernel else ()))]
         wanted += [number for weight in pieces.weights for number in (weight.elements, weight.matrix)]
-        return Form(pieces, tape.program([*wanted, pieces.saved, pieces.working, pieces.output]))
+        return Form(pieces, tape.program([*wanted, pieces.saved, pieces.working, pieces.output,
+                                         pieces.working if pieces.working_back is None else pieces.working_back]))
 
     def sized(self, layout: Layout, block: Block) -> BlockPieces:
         """The pieces of a block under a layout. Raises InputError where it refuses an uneven size."""
@@ -106,7 +107,7 @@ class Form(Struct, frozen=True, eq=False):
         forward, backward = (Piece(tuple([_step(step, numbers) for step in piece.steps]), piece.exit)
                              for piece in (pieces.forward, pieces.backward))
         weights = tuple([each._replace(elements=next(numbers), matrix=next(numbers)) for each in pieces.weights])
-        return BlockPieces(pieces.name, forward, backward, weights, next(numbers), next(numbers), next(numbers))
+        return BlockPieces(pieces.name, forward, backward, weights, *(next(numbers) for _ in range(4)))
 
 
 def _step(step: Step, numbers: Iterator[float]) -> Step:
@@ -128,17 +129,17 @@ class Forms:
         return len(self._known)
 
     def pieces(self, block: Block, layout: Layout, *, recompute: str, modules: tuple[str, ...], fuse: Fusion,
-               widths: Mapping[str, float], backward: bool, numbers: Numbers, temporary: bool) -> BlockPieces:
+               widths: Mapping[str, float], backward: bool, numbers: Numbers, gradients: str) -> BlockPieces:
         """What `lower_block` gives."""
         rings = {op.ring for op in block.ops if op.ring}
         key = (_unnumbered(block), tuple(layout.axes.items()),
                tuple(sorted((axis, layout.ranks(axis)) for axis in rings)), recompute, modules, fuse,
-               tuple(widths.items()), backward, numbers, temporary)
+               tuple(widths.items()), backward, numbers, gradients)
 
         def made() -> Form:
             tape = Tape()
             return Form.of(lower_block(_unnumbered(block, tape), Unsized(layout, tape), recompute=recompute,
                                        modules=modules, fuse=fuse, widths=widths, backward=backward, numbers=numbers,
-                                       temporary=temporary), tape)
+                                       gradients=gradients), tape)
 
         return self._known.get(key, made).sized(layout, block)

@@ -89,7 +89,8 @@ class Op(NamedTuple):
     the result is some rows of a tensor (its dims end in a number) whose other rows other operators make. `fused`:
     operators of one name that follow each other are one kernel of a serving engine; `view`: there it is none at all.
     `spread`, of experts' products: ranks over which the experts are spread, the exponent of the power law of rows over
-    experts, in hundredths, and how many times the mean the rows are for that.
+    experts, in hundredths, and how many times the mean the rows are for that. `stream`:
+    the operator of PyTorch that runs it, if that is a kernel which moves bytes (see Kernel.op).
     """
 
     name: str
@@ -113,6 +114,7 @@ class Op(NamedTuple):
     view: bool = False
     spread: tuple[int, int, float] = (1, 0, 1.0)
     per: str = ""
+    stream: str = ""
 
     @property
     def packs(self) -> bool:

@@ -41,7 +41,7 @@ def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketc
     if op.kind == "scan" and op.costs is not None and op.costs.shape is not None:
         return Sketch("scan", numbers.vector, op.costs.shape(op, layout))
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
-    return Sketch(kind, numbers.vector)
+    return Sketch(kind, numbers.vector, op=op.stream)
 
 
 def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
@@ -69,11 +69,20 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     operands, held = (left.tensor, right.tensor, out.tensor), held if right.tensor in block.weights else ""
     if names & block.experts:
         return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands, held=held,
-                      spread=op.spread)
+                      spread=op.spread, op=_pass_of(op, block))
     count = op.sequences
     if count > 1:       # packed into one: a product for each
         groups, m, n = groups * count, m / count, n / count
-    return Sketch("gemm", precision, (groups, m, n, k), op.work * count, operands=operands, held=held)
+    return Sketch("gemm", precision, (groups, m, n, k), op.work * count, operands=operands, held=held,
+                  op=_pass_of(op, block))
+
+
+def _pass_of(op: Op, block: Block) -> str:
+    """What a product with a weight makes: the gradient of its activation or of the weight; "": neither."""
+    gradients = [use.tensor.removeprefix("d.") for use in op.outputs if use.tensor.startswith("d.")]
+    if gradients and gradients[0] in block.weights:
+        return "wgrad"
+    return "dgrad" if gradients and op.inputs[0].tensor in block.weights else ""
 
 
 def _scored(op: Op, layout: Measures, numbers: Numbers) -> Sketch:

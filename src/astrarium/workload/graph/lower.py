@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from astrarium.vocab import CommOp
 from astrarium.workload.graph.amount import largest, total
@@ -176,23 +177,21 @@ def _weights(side: Side) -> tuple[Weight, ...]:
     return tuple(found)
 
 
-def _loose(side: Side, temporary: bool) -> dict[str, float]:
-    """Gradients of weights that are tensors of their own, in the weights' format, until they are added up."""
-    if not temporary:
-        return {}
+def _loose(side: Side) -> dict[str, float]:
+    """Gradients of weights as tensors of their own, in the weights' format."""
     return {gradient(name): side.layout.elements(dims) * side.width(name) for name, dims in side.block.weights.items()}
 
 
 def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modules: Collection[str] = ATTENTION,
                 fuse: Fusion = FUSED, widths: Mapping[str, float] = WIDTHS, backward: bool = True,
-                numbers: Numbers = BF16, temporary: bool = False) -> BlockPieces:
+                numbers: Numbers = BF16, gradients: str = "in_place") -> BlockPieces:
     """The pieces of a block on one rank.
 
     `recompute`: `none`, `selective` (operators of `modules` run again, of `attention` alone those marked `core`, right
     before their gradients), `operators` (see `checkpoint`) or `full` (the whole block from its input).
     `widths`: bytes per element by precision role; `numbers`: formats in which kernels compute. `backward` False:
-    inference; nothing is saved. `temporary`: the gradient of a weight is a tensor of its own before it is added to what
-    is kept.
+    inference; nothing is saved. `gradients` of weights: `temporary`: tensors of their own before they are added to what
+    is kept; `fresh`: made here, and kept.
     Raises InputError where the layout refuses an uneven size.
     """
     front = Side(block, layout, widths, fuse, numbers)
@@ -227,7 +226,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     if recompute == "full":
         if block.input.tensor:
             kept = {name: [stored[name]] for name in {block.input.tensor} | _made_memory(block)}
-        again, extra = list(block.ops), []
+        again, extra = _until(block.ops, saved) if fuse.operators == "eager" else list(block.ops), []
     if again:
         back.known.update({name: Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
                            if front.known[name].step == ENTRY})
@@ -245,11 +244,35 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     weights = _weights(back)
     held = kept.keys() | {gradient(name) for name in block.weights}
     left = kept.keys() | {block.output.tensor}
-    loose = _loose(back, temporary)
+    working, working_back = front.drafts.working(left), _working_back(back, held, gradients, weights, recompute)
+    if gradients != "fresh":
+        working = working_back = largest(working, working_back)
+    given = held if fuse.operators == "fused" else held | {source}
+    return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, given), weights,
+                       _saved_bytes(front, kept, extra, recompute in ("full", "operators")), working, output,
+                       working_back)
+
+
+def _working_back(back: Side, held: AbstractSet[str], gradients: str, weights: Iterable[Weight],
+                  recompute: str) -> float:
+    """Working memory of backward, less all fresh gradients of the block, which count from its start on. PyTorch holds
+    the gradient with which backward begins until its last reader is done, and, measured where blocks run again, one
+    more tensor of the stream."""
+    block, torch = back.block, back.fuse.operators != "fused"
+    leaving = {gradient(use.tensor): back.bytes_of(use) for use in _leaving(block)} if torch else {}
+    loose = _loose(back) if gradients in ("temporary", "fresh") else {}
     still = held - loose.keys() | {gradient(name) for name in block.reused}
-    working = largest(front.drafts.working(left), back.drafts.working(still, loose))
-    return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, held), weights,
-                       _saved_bytes(front, kept, extra, recompute in ("full", "operators")), working, output)
+    found = back.drafts.working(still, loose, gradients == "fresh", leaving)
+    if torch and recompute == "full":
+        found = total(leaving.values(), found)
+    return found - total(loose[gradient(weight.name)] for weight in weights) if gradients == "fresh" else found
+
+
+def _until(ops: Sequence[Op], saved: Collection[str]) -> list[Op]:
+    """The operators that run again where recomputation stops at the last one whose result backward needs (PyTorch's
+    checkpoint without re-entrance, `set_checkpoint_early_stop`)."""
+    last = max(number for number, op in enumerate(ops) if any(out.tensor in saved for out in op.outputs))
+    return list(ops[:last + 1])
 
 
 def _find(side: Side, stored: Mapping[str, Placed], waiting: Mapping[str, Sequence[Placed]], step: int) -> None:

@@ -62,6 +62,19 @@ def _point_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     return [op._replace(name=f"{op.name}.d", inputs=reads, outputs=targets, factor=2 * op.factor)]
 
 
+def _view_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
+    """The gradient of a copy into another order is a view of that of the copy."""
+    del wanted
+    return [op._replace(name=f"{op.name}.d", kind="views", inputs=(_d(op.outputs[0]),), outputs=(_d(op.inputs[0]),))]
+
+
+def _cat_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
+    """The gradient of parts that are views: one copy of all."""
+    del wanted
+    return [op._replace(name=f"{op.name}.d", kind="point", factor=0.0, inputs=tuple(_d(use) for use in op.outputs),
+                        outputs=(_d(op.inputs[0]),))]
+
+
 def _attention_cost(op: Op, layout: Measures) -> Cost:
     """QK^T and AV (2 FLOPs a multiply-add) and the softmax; a ring sees the keys of all its ranks."""
     q, k, v = op.inputs[:3]
@@ -158,6 +171,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     "gemm": Kind(_gemm_cost, _gemm_gradients),
     "point": Kind(_point_cost, _point_gradients, pointwise=True),
     "add": Kind(_add_cost, _no_gradients, pointwise=True),      # its gradients are dY itself
+    "copy": Kind(_add_cost, _view_gradients),
+    "views": Kind(_append_cost, _cat_gradients),
     "attention": Kind(_attention_cost, _attention_gradients),
     "attention_backward": Kind(_attention_backward_cost, _no_gradients),
     "scan": Kind(_scan_cost, _scan_gradients),

@@ -35,7 +35,7 @@ class Options(Struct, frozen=True):
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
     the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
     Inference. `module`: the model's module for multi-token prediction, as a draft. `engine`: kernels as in serving
-    engines; `reduced`: see Fusion.
+    engines; `reduced`: see Fusion; `operators`: see Software.
     """
 
     degrees: Mapping[str, int]
@@ -66,12 +66,14 @@ class Options(Struct, frozen=True):
     module: bool = False
     engine: bool = False
     reduced: bool = False
+    operators: str = "fused"
 
     @property
     def fusion(self) -> Fusion:
-        """Which operators share a kernel."""
+        """Which operators of a layer share a kernel."""
         reduced = self.reduced and self.degrees.get("tp", 1) > 1
-        return Fusion(self.fuse, self.fused_norms, self.fused_qkv, self.engine, reduced, reduced and not self.exchanges)
+        return Fusion(self.fuse and self.operators != "eager", self.fused_norms, self.fused_qkv, self.engine, reduced,
+                      reduced and not self.exchanges, self.operators)
 
     @property
     def experts(self) -> int:

@@ -11,12 +11,13 @@ from msgspec import Struct, field
 from astrarium.vocab import NodeKind
 from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
+from astrarium.workload.graph.eager import launched
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use
 from astrarium.workload.graph.kernels import kernel_of, role_of
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
-from astrarium.workload.pieces import Fusion, Numbers
+from astrarium.workload.pieces import Fusion, Numbers, Sketch
 
 __all__ = ["WIDTHS", "Axes", "Known", "Side"]
 
@@ -43,7 +44,7 @@ class Side:
     def __init__(self, block: Block, layout: Measures, widths: Mapping[str, float], fuse: Fusion,
                  numbers: Numbers) -> None:
         self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
-        self.drafts, self.known, self._engine = Drafts(fuse), dict[str, Known](), fuse.engine
+        self.drafts, self.known, self.fuse = Drafts(fuse), dict[str, Known](), fuse
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
         self.joined_sizes: dict[str, float] = {}     # bytes of tensors whose rows several operators make
 
@@ -127,12 +128,25 @@ class Side:
         return tuple(axis for axis in dict.fromkeys(summed) if axis not in kept)
 
     def run(self, op: Op, prefix: str = "", *, weight: bool = False) -> int:
-        """One operator: its operands brought into place, its step."""
+        """One operator: the steps of its kernels; returns the last."""
+        if op.kind == "views":
+            return self._seen(op)
+        kernels = (op,) if self.fuse.operators == "fused" else launched(op)
+        there = {use.tensor for each in (op.inputs, *(kernel.outputs for kernel in kernels)) for use in each}
+        for use in (use for kernel in kernels for use in kernel.inputs if use.tensor not in there):
+            self.known.setdefault(use.tensor, Known(Placed(use.dims), ENTRY))       # tables of angles, labels
+        for kernel in kernels[:-1]:
+            step = self._one(kernel, prefix, weight=weight)
+            self.known |= {out.tensor: Known(Placed(out.dims), step) for out in kernel.outputs}
+        return self._one(kernels[-1], prefix, weight=weight, frees=op.inputs)
+
+    def _one(self, op: Op, prefix: str, *, weight: bool, frees: Iterable[Use] = ()) -> int:
+        """One kernel: its operands brought into place, its step. `frees`: what the operator holds until it is done."""
         passed = self.passed(op)
         after = {self.need(use, passed) for use in op.inputs}
         kind, cost = KINDS[op.kind], KINDS[op.kind].cost(op, self.layout)
         name = f"{prefix}{self.block.name}.{op.name}"
-        reads = self._widest(op.inputs)
+        reads = {**dict.fromkeys((use.tensor for use in frees), 0.0), **self._widest(op.inputs)}
         writes = {use.tensor: self.bytes_of(use) for use in op.outputs}
         if op.kind in ("gather", "scatter"):     # of the table only the rows that are touched
             rows = op.outputs[0] if op.kind == "gather" else op.inputs[1]
@@ -161,7 +175,7 @@ class Side:
 
     def forward(self, ops: Iterable[Op], prefix: str = "") -> None:
         for op in ops:
-            step = self._seen(op) if op.view and self._engine else self.run(op, prefix)
+            step = self._seen(op) if op.view and self.fuse.engine else self.run(op, prefix)
             for out in op.outputs:
                 placed = Placed(out.dims, self.partial(op, out) + self.passed(op))
                 self.known[out.tensor] = self._joined(out, placed, step) if op.joins else Known(placed, step)
@@ -196,11 +210,20 @@ class Side:
             groups.setdefault((self.axes(left.dims), frozenset(left.partial)), (left, set()))[1].add(step)
         done = set()
         for placed, steps in groups.values():
-            last = max(steps)
+            last = self._added(tensor, dims, steps) if self.fuse.operators == "eager" else max(steps)
             self.drafts.wait(last, steps - {last})       # accumulated in the kernel of the last
             done.add(self.redistribute(tensor, placed, dims, last))
         last = max(done)
         self.drafts.wait(last, done - {last})
+        return last
+
+    def _added(self, tensor: str, dims: tuple[str, ...], steps: set[int]) -> int:
+        """The last of the kernels that add up contributions to a gradient, one for each but the first (autograd)."""
+        size, last = self.bytes_of(Use(tensor, dims)), max(steps)
+        for _ in range(len(steps) - 1):
+            last = self.drafts.emit(Draft(
+                f"{self.block.name}.{tensor}.add", NodeKind.COMP, {last}, self.layout.elements(dims), 0.0,
+                {tensor: 2 * size}, {tensor: size}, kernel=Sketch("pointwise", self.numbers.vector, op="add")))
         return last
 
     def contribute(self, use: Use, partial: tuple[str, ...], step: int) -> None:

@@ -1,0 +1,42 @@
+"""The clock and the power of each class of ranks in a run with `compute.clock: sustained`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.design import Design, npu_types
+from astrarium.lower.native import placement_of
+from astrarium.lower.native_plugins import compute_nodes
+from astrarium.trace.columns import Traces
+from astrarium.vocab import NodeKind
+
+if TYPE_CHECKING:
+    from astrarium.compute.kernels.power import Clocked
+    from astrarium.trace.work import Generated
+
+__all__ = ["clocks_of"]
+
+I32 = npt.NDArray[np.int32]
+SUSTAINED = "sustained"
+
+
+def clocks_of(design: Design, source: Traces | Generated | None) -> Iterator[tuple[I32, Clocked]]:
+    """(ranks, their clock) of the classes of a generated workload whose clock follows from their kernels."""
+    kinds, types = npu_types(design)
+    wanted = {number for number, (compute, _) in enumerate(types) if getattr(compute, "clock", None) == SUSTAINED}
+    if not wanted or source is None or isinstance(source, Traces):
+        return
+    kind_of = kinds[placement_of(design)]
+    for trace in source.classes:
+        chosen = trace.type == NodeKind.COMP
+        if trace.tier is not None:
+            chosen &= trace.tier < 0
+        for number in sorted(wanted.intersection(kind_of[trace.ranks].tolist())):
+            compute, memory = types[number]
+            found = compute.clocked(compute_nodes(trace, np.flatnonzero(chosen), memory, number))
+            if found is not None:
+                yield trace.ranks[kind_of[trace.ranks] == number], found

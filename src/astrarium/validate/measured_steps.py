@@ -1,0 +1,88 @@
+"""Read JSON files of measured steps of one GPU (PyTorch): training steps, and passes of inference.
+
+A training step states sizes of the model, tokens, `step_s` (and `step_pipelined_s`: without a synchronisation after
+each, which is what a run does), and `allocated` bytes of the allocator; everything is in bf16. A pass of inference
+states `phase`, `batch`, `context` or `tokens`, and `ms`. Neither states the device: the key `gpu`, or the name of the
+folder (`h100_pytorch`), does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from astrarium.errors import InputError
+
+__all__ = ["PASS", "STEP", "columns_of", "read_steps"]
+
+GIB = 2.0**30
+STEP = ("layers", "hidden", "heads", "seq", "mbs", "step_s")
+PASS = ("phase", "batch", "ms")
+KINDS: Mapping[str, str] = MappingProxyType({"training": ", ".join(STEP), "pass": ", ".join(PASS)})
+STACKS = ("pytorch", "pytorch-compile")
+SAME: Mapping[str, str] = MappingProxyType({
+    "layers": "layers", "hidden": "hidden", "heads": "heads", "kv": "kv_heads", "head": "head_size", "ffn": "ffn",
+    "vocab": "vocab", "seq": "seq", "mbs": "mbs", "batch": "batch_size", "context": "context", "tokens": "tokens"})
+"""Key of a step -> column of a row."""
+
+
+def read_steps(name: str, text: str) -> list[tuple[str, dict[str, Any]]]:
+    """(kind, columns) of every step of a JSON file's text. Raises InputError with the file and the step's number."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{name}:{error.lineno}", f"is not JSON ({error.msg})", expected="a list of steps") from None
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise InputError(name, "is not a list of steps", expected="[{...}, ...]")
+    folder = Path(name).resolve().parent.name
+    return [columns_of(f"{name}: step {number}", step, folder) for number, step in enumerate(found, start=1)]
+
+
+def columns_of(where: str, step: Mapping[str, Any], folder: str) -> tuple[str, dict[str, Any]]:
+    """(kind, columns) of one step."""
+    kind = "training" if set(STEP) <= set(step) else "pass" if set(PASS) <= set(step) else ""
+    if not kind:
+        raise InputError(where, "is no step", expected="; or ".join(f"{keys} ({kind})" for kind, keys in KINDS.items()))
+    values: dict[str, Any] = {column: _whole(where, key, step[key]) for key, column in SAME.items()
+                              if step.get(key) is not None}
+    values |= {"source": str(step.get("source", folder)), "gpu": str(step.get("gpu", folder)), "n_gpus": 1}
+    return kind, values | (_training(where, step) if kind == "training" else _pass(where, step))
+
+
+def _training(where: str, step: Mapping[str, Any]) -> dict[str, Any]:
+    compiled, again = bool(step.get("compiled")), bool(step.get("recompute"))
+    words = [str(step.get("case", step.get("kind", "step"))), f"{step['seq']} x {step['mbs']}",
+             *(["recompute"] if again else []), *(["compiled"] if compiled else [])]
+    found = {"case": " ".join(words), "model": str(step.get("kind", "llama")), "tp": 1, "pp": 1, "dp": 1,
+             "gbs": _whole(where, "mbs", step["mbs"]), "recompute": "full" if again else "none", "precision": "bf16",
+             "states": "bf16", "zero": "0", "stack": str(step.get("stack", STACKS[compiled])),
+             "fused_qkv": int(step.get("kind") == "gpt"),
+             "step_s": _number(where, "step_s", step.get("step_pipelined_s", step["step_s"]))}
+    if "allocated" in step:
+        found["mem_GiB"] = _number(where, "allocated", step["allocated"]) / GIB
+    if "parameters" in step:
+        found["params_B"] = _number(where, "parameters", step["parameters"]) / 1e9
+    return found
+
+
+def _pass(where: str, step: Mapping[str, Any]) -> dict[str, Any]:
+    length = step.get("context", step.get("tokens"))
+    words = [str(step["phase"]), f"{step['batch']} x {length}", str(step.get("attention", ""))]
+    return {"case": " ".join(filter(None, words)), "model": str(step.get("model", "llama3-8b")),
+            "phase": str(step["phase"]), "attention": str(step.get("attention", "any")),
+            "pass_ms": _number(where, "ms", step["ms"])}
+
+
+def _whole(where: str, key: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**53:
+        raise InputError(f"{where}: {key}", f"{str(value)[:60]!r} is impossible", expected="a whole number above 0")
+    return value
+
+
+def _number(where: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**53:
+        raise InputError(f"{where}: {key}", f"{str(value)[:60]!r} is impossible", expected="a number above 0")
+    return float(value)

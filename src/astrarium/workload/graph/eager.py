@@ -1,0 +1,238 @@
+"""What PyTorch launches for the operators of a model, eager or in blocks that `torch.compile` compiled.
+
+`in_torch` rewrites a block where PyTorch's operators keep other tensors for backward, and names the operator of PyTorch
+that runs each (`Op.stream`); `launched` gives the kernels of an operator that is not one of them. From PyTorch 2.11
+(derivatives.yaml; CUDA kernels of aten/src/ATen/native), and checked against the kernels of a recorded step:
+
+| operator | forward | backward | kept |
+|---|---|---|---|
+| linear | product (a bias in its epilogue) | two products; a bias: sum over rows | input |
+| q, k, v of one weight (`fused_qkv`) | one product; its parts are views | cat | input |
+| rms_norm, layer_norm | one | grad_input, gamma and beta: one step here, as it is measured | input |
+| rotary position, of halves | mul, mul, sub, mul, mul, add, cat | mul, mul, neg, mul, add, mul, add, cat, copy | - |
+| scaled_dot_product_attention | one; behind rotary positions a copy | one | q, k, v, result, statistics; the copy |
+| silu(gate) * up | silu, mul | mul, mul, silu_backward | gate, silu(gate), up |
+| gelu | one | gelu_backward | input |
+| residual add | add | - | - |
+| a tensor that several operators read | - | an add for every one but the first | - |
+| embedding | one | fill, sort, sums, scatter: one step here, as it is measured; tied: add | indexes |
+| cross entropy in fp32 | to_fp32; log_softmax and nll_loss | fill and softmax backward; to_bf16 | log softmax |
+
+A compiled block has one kernel for a rotary position, for silu and mul, and for a norm with its elementwise neighbours
+(Inductor fuses pointwise operators and reductions, not products). Sums of gradients are part of what reads them, and
+silu(gate) is computed again: the partitioner keeps what products read and computes pointwise operators again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from astrarium.workload.graph.ir import Block, Op, Use, base
+from astrarium.workload.graph.layout import Size
+
+__all__ = ["halves", "in_torch", "joined_axes", "joined_sizes", "launched"]
+
+HALF = ".half"          # the dim of half a head that rotary positions turn
+QKV = "heads.qkv"       # heads of queries, keys and values together
+TIED = "tied"           # marks a look-up whose table has another gradient
+STRIDED = "transpose_copy"      # what an elementwise kernel over tensors whose last dims are no rows takes
+ROTARY = "rotary"
+BACK: Mapping[str, str] = MappingProxyType({
+    "rms_norm": "rms_norm_backward", "layer_norm": "layer_norm_backward", "silu": "silu_backward",
+    "gelu": "gelu_backward", "logits_to_fp32": "to_bf16"})
+"""Operator -> that of its gradient, which is one kernel, or one step."""
+
+
+def in_torch(block: Block, *, compiled: bool, fused_qkv: bool, whole_loss: bool, tied: Collection[str] = ()) -> Block:
+    """The block in operators of PyTorch. `whole_loss`: the vocabulary is on one rank; `tied`: its tables that a later
+    block uses, too, and makes a gradient of."""
+    if fused_qkv:
+        block = _with_one_weight(block)
+    ops: list[Op] = []
+    tokens: dict[str, str] = {}
+    turned = any(_turns(op) for op in block.ops)
+    for op in (_renamed(each, tokens) for each in block.ops):
+        if op.kind == "attention" and turned:
+            ops += _with_copy(op)
+            tokens[op.outputs[0].tensor] = ops[-1].outputs[0].tensor
+        elif op.name.endswith("activation") and len(op.inputs) == 2 and not compiled:
+            ops += _with_gate(op)
+        elif op.name == "widen" and whole_loss:
+            return block.with_ops([*ops, op._replace(stream="logits_to_fp32"), _entropy(op, block.ops[-1])])
+        else:
+            stream = "" if compiled else _stream(op)
+            ops.append(op._replace(stream=stream, fused=TIED if op.inputs[-1].tensor in tied else op.fused))
+    return block.with_ops(ops)
+
+
+def _stream(op: Op) -> str:
+    """The operator of PyTorch that runs one of the model's."""
+    if _turns(op):
+        return ROTARY
+    if op.kind == "point" and "norm" in op.name:
+        return "layer_norm" if sum(len(use.dims) == 1 for use in op.inputs) > 1 else "rms_norm"
+    if op.kind == "point" and op.name.endswith("activation"):
+        return "gelu"
+    return {"add": "add", "gather": "embedding", "views": "cat"}.get(op.kind, "")
+
+
+def _renamed(op: Op, names: Mapping[str, str]) -> Op:
+    """The operator, which reads tensors by their new names."""
+    return op._replace(inputs=tuple(use._replace(tensor=names.get(use.tensor, use.tensor)) for use in op.inputs))
+
+
+def _with_copy(op: Op) -> list[Op]:
+    """Attention's result lies as its queries do, and `cat` leaves these by heads, then tokens; what follows reads
+    tokens, then heads. Queries as a product gives them need no copy."""
+    out = op.outputs[0]
+    return [op, Op(f"{op.name}_tokens", "copy", (out,), (Use(f"{out.tensor}_tokens", out.dims),), saves="nothing",
+                   stream="transpose_copy")]
+
+
+def _with_gate(op: Op) -> list[Op]:
+    """silu(gate), and its product with the other half."""
+    gate, up = op.inputs
+    turned = Use(f"{gate.tensor}_active", gate.dims)
+    return [op._replace(inputs=(gate,), outputs=(turned,), factor=op.factor - 1, stream="silu"),
+            op._replace(name=f"{op.name}_mul", inputs=(turned, up), factor=1.0, stream="mul")]
+
+
+def _entropy(widen: Op, last: Op) -> Op:
+    """The loss from logits in fp32: `log_softmax`, which is kept, and `nll_loss`."""
+    wide = widen.outputs[0]
+    return Op("cross_entropy", "point", (wide,), (last.outputs[0], wide._replace(tensor="log_probs")), 6.0, "outputs",
+              stream="cross_entropy")
+
+
+def _with_one_weight(block: Block) -> Block:
+    """Queries, keys and values made by one product, of which they are views; as before where their heads differ."""
+    made = {op.name: op for op in block.ops if op.name in ("q", "k", "v") and op.kind == "gemm"}
+    if len(made) != 3 or len({(op.inputs[0], len(op.inputs), op.outputs[0].dims[-1]) for op in made.values()}) > 1:
+        return block
+    first = made["q"]
+    size = first.outputs[0].dims[-1]
+    uses = [Use("wqkv", (first.inputs[1].dims[0], QKV, size))]
+    uses += [Use("bqkv", (QKV, size))] if len(first.inputs) > 2 else []
+    out = Use("qkv", (*first.outputs[0].dims[:2], QKV, size))
+    product = first._replace(name="qkv", inputs=(first.inputs[0], *uses), outputs=(out,))
+    parts = Op("qkv_parts", "views", (out,), tuple(made[name].outputs[0] for name in made), saves="nothing")
+    ops = [each for op in block.ops for each in (
+        [product, parts] if op.name == "q" else [] if op.name in made else [op])]
+    gone = {use.tensor for op in made.values() for use in op.inputs[1:]}
+    weights = {**{use.tensor: use.dims for use in uses},
+               **{name: dims for name, dims in block.weights.items() if name not in gone}}
+    return replace(block, ops=tuple(ops), weights=MappingProxyType(weights),
+                   attention=block.attention - gone | {use.tensor for use in uses} if block.attention else frozenset())
+
+
+def halves(blocks: Sequence[Block], sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """Sizes of the halves of heads that rotary positions of some blocks turn."""
+    found: dict[str, Size] = {}
+    for op in (op for block in blocks for op in block.ops if _turns(op)):
+        dim = op.outputs[0].dims[-1]
+        whole = sizes[dim] if dim in sizes else sizes[base(dim)]
+        found[dim + HALF] = whole / 2 if isinstance(whole, float) else Fraction(whole) / 2
+    return found
+
+
+def joined_sizes(blocks: Sequence[Block], sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """The size of `QKV` in blocks that have it."""
+    parts = next((op for block in blocks for op in block.ops if op.kind == "views"), None)
+    return {} if parts is None else {QKV: sum(sizes[use.dims[2]] for use in parts.outputs)}
+
+
+def joined_axes(axes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Axes of `QKV`: as of heads."""
+    return {QKV: axes.get("heads", ())}
+
+
+def _turns(op: Op) -> bool:
+    return op.kind == "point" and op.name.startswith("rope_")
+
+
+def launched(op: Op) -> tuple[Op, ...]:
+    """The kernels of an operator, or of an operator's gradient, in order."""
+    if op.kind == "gemm" and len(op.outputs) > 1:
+        return _biased(op)
+    if not op.stream:
+        return (op,)
+    if op.kind == "scatter":
+        return _scattered(op)
+    if not op.name.endswith(".d"):
+        return _turned(op) if op.stream == ROTARY else (op,)
+    if op.stream in _BACKWARD:
+        return _BACKWARD[op.stream](op)
+    return (op._replace(stream=BACK.get(op.stream, op.stream)),)
+
+
+def _kernel(op: Op, name: str, inputs: Sequence[Use], outputs: Sequence[Use], stream: str, flops: float = 1.0) -> Op:
+    return op._replace(name=f"{op.name}.{name}", kind="point", inputs=tuple(inputs), outputs=tuple(outputs),
+                       factor=flops, saves="nothing", per="", stream=stream)
+
+
+def _half(use: Use, tensor: str = "") -> Use:
+    return Use(tensor or use.tensor, (*use.dims[:-1], use.dims[-1] + HALF))
+
+
+def _angles(use: Use, name: str) -> Use:
+    return Use(name, (use.dims[1], use.dims[-1] + HALF))
+
+
+def _turned(op: Op) -> tuple[Op, ...]:
+    """(a cos - b sin, b cos + a sin) of halves a and b."""
+    x, y = op.inputs[0], op.outputs[0]
+    cos, sin, part = _angles(x, "cos"), _angles(x, "sin"), _half(x)
+    a, b, c, d, low, high = (_half(x, f"{op.name}.{each}") for each in ("ac", "bs", "bc", "as", "low", "high"))
+    return (_kernel(op, "mul", (part, cos), (a,), STRIDED), _kernel(op, "mul", (part, sin), (b,), STRIDED),
+            _kernel(op, "sub", (a, b), (low,), "add"), _kernel(op, "mul", (part, cos), (c,), STRIDED),
+            _kernel(op, "mul", (part, sin), (d,), STRIDED), _kernel(op, "add", (c, d), (high,), "add"),
+            _kernel(op, "cat", (low, high), (y,), "cat", 0.0))
+
+
+def _turned_back(op: Op) -> tuple[Op, ...]:
+    dy, dx = op.inputs[0], op.outputs[0]
+    cos, sin, part = _angles(dy, "cos"), _angles(dy, "sin"), _half(dy)
+    b, a, n, s, c = (_half(dy, f"{op.name}.{each}") for each in ("as", "bc", "neg", "bs", "ac"))
+    heads = Use(f"{op.name}.heads", dx.dims)
+    return (_kernel(op, "mul", (part, sin), (b,), STRIDED), _kernel(op, "mul", (part, cos), (a,), STRIDED),
+            _kernel(op, "neg", (part,), (n,), STRIDED), _kernel(op, "mul", (n, sin), (s,), STRIDED),
+            _kernel(op, "add", (a, s), (a,), "add"), _kernel(op, "mul", (part, cos), (c,), STRIDED),
+            _kernel(op, "add", (b, c), (b,), "add"), _kernel(op, "cat", (a, b), (heads,), "cat", 0.0),
+            _kernel(op, "copy", (heads,), (dx,), "transpose_copy", 0.0))
+
+
+def _multiplied_back(op: Op) -> tuple[Op, ...]:
+    dz, left, right = op.inputs
+    return tuple(_kernel(op, "mul", (dz, other), (out,), "mul")
+                 for other, out in zip((right, left), op.outputs, strict=True))
+
+
+def _biased(op: Op) -> tuple[Op, ...]:
+    """A weight's gradient, and the sum of dY over rows."""
+    return (op._replace(outputs=op.outputs[:1]), _kernel(op, "sum", op.inputs[-1:], op.outputs[1:], "sum_rows"))
+
+
+def _scattered(op: Op) -> tuple[Op, ...]:
+    """A gradient of the whole table; where another block made one, their sum."""
+    out = op.outputs[0]
+    own = out._replace(tensor=f"{op.name}.own") if op.fused == TIED else out
+    made = _kernel(op, "dense", op.inputs, (own,), "embedding_backward")
+    return (made,) if own == out else (made, _kernel(op, "add", (own, out._replace(tensor=TIED)), (out,), "add"))
+
+
+def _entropy_back(op: Op) -> tuple[Op, ...]:
+    """Gradients of log softmax (zeros but for a number a token) and of the logits. Its bytes are those of the results,
+    by which it was measured."""
+    wide = op.outputs[0]
+    loss = op.inputs[0]
+    return (_kernel(op, "softmax", (loss,), (wide._replace(tensor="d.log_probs"), wide), "cross_entropy_backward",
+                    2 * op.factor),)
+
+
+_BACKWARD: Mapping[str, Callable[[Op], tuple[Op, ...]]] = MappingProxyType({
+    ROTARY: _turned_back, "mul": _multiplied_back, "cross_entropy": _entropy_back})
+"""Operator -> kernels of its gradient."""

@@ -1,0 +1,212 @@
+"""Fit what the package ships of PyTorch's kernels on a device, from a CSV of measured ones. Needs catboost.
+
+    python tools/fit_torch.py h100_sxm kernels.csv [--folds] [--constants]
+
+The rows are one CUDA graph's (columns: kind, op, layout, precision, m, n, k, groups, batch, heads, kv_heads, queries,
+keys, head_length, causal, bytes, us; kinds gemm, grouped_gemm, attention, attention_backward, stream). Products are
+boosted as in `fit_kernels.py`; attention has few rows, so constants alone (`fused.CONSTANTS`), and a stream a curve.
+`--folds` prints errors of fits without a fifth of the sites (n, k), `--constants` the constants that fit best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fit_kernels import OUT, SEED, boost, forest, machine_of, stream
+from msgspec.structs import replace
+
+from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
+from astrarium.compute.kernels.forest import Forest, fixed_point
+from astrarium.compute.kernels.fused import BACKENDS, fused_ns
+from astrarium.compute.kernels.fused import CONSTANTS as FUSED
+from astrarium.compute.kernels.fused import Constants as Fused
+from astrarium.compute.kernels.rows import Rows
+from astrarium.compute.kernels.tiles import CONSTANTS as TILES
+from astrarium.compute.kernels.tiles import Constants as Tiles
+from astrarium.compute.kernels.tiles import base_ns
+
+TORCH = "torch/2.11"
+SOURCE = "PyTorch 2.11 (CUDA 13.0, driver 580.159) on one H100 SXM, measured 2026-11-27"
+NOTICE = "Fitted on kernels that Astrarium's authors timed in CUDA graphs."
+LAYOUT = {"NT": 0.0, "dgrad": 1.0, "wgrad": 2.0}
+TREES, RATE, FEW = 400, 0.1, 64
+Table = Sequence[dict[str, str]]
+
+
+def numbers(table: Table, *names: str) -> list[Any]:
+    """Columns as numbers, an empty cell as 0."""
+    return [np.array([float(row[name] or 0) for row in table]) for name in names]
+
+
+def rows_of(table: Table, family: str) -> Rows:
+    """The rows of a class. The result of a weight's gradient has the weight's outputs along m; in a kernel's shape its
+    inputs come first."""
+    kinds = {"product": "gemm", "grouped": "grouped_gemm", "fused": "attention", "fused_backward": "attention_backward"}
+    some = [row for row in table if row["kind"] == kinds[family] and row["op"] in ("", "tensor", "row")]
+    us, = numbers(some, "us")
+    if family in ("product", "grouped"):
+        m, n, k, groups = numbers(some, "m", "n", "k", "groups")
+        layout, batch = np.array([LAYOUT[row["layout"]] for row in some]), np.maximum(1, groups)
+        turned = layout == LAYOUT["wgrad"]
+        shape = [batch, np.where(turned, n, m) / batch, np.where(turned, m, n), k, layout]
+        variant = [TORCH + ("/row" if row["op"] == "row" else "") for row in some]
+    else:
+        shape = numbers(some, "batch", "heads", "kv_heads", "queries", "keys", "head_length", "head_length", "causal")
+        queries, causal = shape[3], shape.pop()
+        shape += [np.where(causal > 0, (queries + 1) / (2 * queries), 1.0), np.full(len(some), 2.0)]
+        variant = [f"{TORCH}/{row['layout']}" for row in some]
+    return Rows(np.array(shape), np.array([row["precision"] for row in some]), np.array(variant), us * 1e3)
+
+
+def fitted(rows: Rows, family: str, precision: str, machine: Machine, variants: tuple[str, ...]) -> Forest:
+    """The forest of products."""
+    option = np.searchsorted(np.array(variants), rows.variant).astype(np.float64)
+    described = FAMILIES[family][1](rows.shape, precision, machine, option)
+    x, y = fixed_point(described.features), np.log2(rows.ns / described.base)
+    return forest(boost(x, y, np.ones(len(y)), TREES, "MAE", rate=RATE))
+
+
+def nothing() -> Forest:
+    """A forest that adds nothing."""
+    return Forest(np.zeros((1, 6), np.uint8), np.full((1, 6), 32767, np.int16), np.zeros((1, 64), np.int16), 0.0)
+
+
+def part_of(rows: Rows, family: str, precision: str, machine: Machine, error: dict[str, Any]) -> Part:
+    """One part; attention's has its constants alone."""
+    variants = tuple(np.unique(rows.variant).tolist())
+    trees = nothing() if family.startswith("fused") else fitted(rows, family, precision, machine, variants)
+    return Part(trees, variants, variants[0], len(rows.ns), error)
+
+
+def off(rows: Rows, part: Part, family: str, precision: str, machine: Machine) -> Any:
+    """predicted / measured - 1."""
+    model, out = DeviceModel(machine, {f"{family}/{precision}": part}, "", ""), np.empty(len(rows.ns))
+    for name in np.unique(rows.variant):
+        at = rows.variant == name
+        out[at] = model.fastest_ns(family, precision, rows.shape[:, at], (str(name),)) / rows.ns[at] - 1
+    return out
+
+
+def told(name: str, errors: Any) -> list[float]:
+    """Median and 90th percentile, per cent, printed."""
+    found = np.percentile(np.abs(errors) * 100, [50, 90]).round(2).tolist()
+    print(f"{name}: {len(errors)} rows, {found[0]:.1f} / {found[1]:.1f} %, bias {np.median(errors) * 100:+.1f} %",
+          flush=True)
+    return [float(each) for each in found]
+
+
+def folds(rows: Rows, family: str, precision: str, machine: Machine) -> dict[str, Any]:
+    """Errors of rows whose sites (n, k) a fit did not see, five fits."""
+    _, site = np.unique(rows.shape[2:4], axis=1, return_inverse=True)
+    fold, errors = np.random.default_rng(SEED).integers(0, 5, site.max() + 1)[site.ravel()], np.empty(len(rows.ns))
+    for each in range(5):
+        seen = fold != each
+        part = part_of(rows.where(seen), family, precision, machine, {})
+        if (~seen).any():
+            errors[~seen] = off(rows.where(~seen), part, family, precision, machine)
+    tokens = np.where(rows.shape[4] == LAYOUT["wgrad"], rows.shape[3], rows.shape[1] * rows.shape[0])
+    found: dict[str, Any] = {"held_out_rows": len(errors)}
+    for name, number in LAYOUT.items():
+        at = (rows.shape[4] == number) & (tokens >= FEW)
+        if at.any():
+            found[name] = told(f"{family}/{precision} {name}, {FEW} tokens and more", errors[at])
+            found["large"] = [max(one, other) for one, other in zip(found.get("large", (0, 0)), found[name])]
+    found["all"] = told(f"{family}/{precision}, all", errors)
+    return found
+
+
+def curves(table: Table, machine: Machine) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Operator -> rising (bytes, ns): geometric means of rows of one size; below the smallest row a straight line to
+    the machine's smallest kernel."""
+    found = {}
+    for op in sorted({row["op"] for row in table if row["kind"] == "stream"}):
+        size, us = numbers([row for row in table if row["kind"] == "stream" and row["op"] == op], "bytes", "us")
+        sizes, (small, least) = np.unique(size), machine.stream[0]
+        ns = np.array([np.exp(np.log(us[size == each]).mean()) * 1e3 for each in sizes])
+        below = sizes[0] / np.exp2(np.arange(10, 0, -1))
+        line = least + (ns[0] - least) * below / sizes[0]
+        whole = np.maximum.accumulate([least, *np.maximum(line, least), *ns])
+        found[op] = tuple((float(each), round(float(time), 1))
+                          for each, time in zip((min(small, below[0] / 2), *below, *sizes), whole))
+    return found
+
+
+def descended(start: Sequence[float], loss: Callable[[Any], float], most: dict[int, float]) -> Any:
+    """Coordinate descent on factors of the constants."""
+    draw, best, point, steps = np.random.default_rng(SEED), loss(start), np.array(start), np.full(len(start), 0.3)
+    for _ in range(60):
+        for place in draw.permutation(len(point)):
+            for factor in (1 + steps[place], 1 / (1 + steps[place])):
+                other = point.copy()
+                other[place] = min(other[place] * factor, most.get(place, np.inf))
+                if loss(other) < best:
+                    best, point, steps[place] = loss(other), other, min(0.5, steps[place] * 1.5)
+                    break
+            else:
+                steps[place] = max(0.005, steps[place] * 0.6)
+    return point
+
+
+def constants(table: Table, machine: Machine) -> None:
+    """Print the constants that fit best."""
+    rows = rows_of(table, "product")
+    rows = rows.where(rows.precision == "bf16")
+
+    def products(point: Any) -> float:
+        off = np.log(base_ns(rows.shape, "bf16", machine, Tiles(*point)) / rows.ns)
+        return float(np.minimum(np.abs(off), 0.35).mean())
+
+    print(Tiles(*descended(TILES, products, {7: 1.0, 8: 12.0}).round(3).tolist()))
+    for way, family in (("forward", "fused"), ("backward", "fused_backward")):
+        rows = rows_of(table, family)
+        for name in BACKENDS:
+            some = rows.where(rows.variant == f"{TORCH}/{name}")
+
+            def attention(point: Any, some: Rows = some, way: str = way) -> float:
+                off = np.log(fused_ns(way, some.shape, "bf16", machine, Fused(*point)) / some.ns)
+                return float(np.minimum(np.abs(off), 0.5).mean() + 0.02 * (off**2).mean())
+
+            print(way, name, Fused(*descended(FUSED[way, name], attention, {6: 1.0}).round(3).tolist()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("device")
+    parser.add_argument("rows")
+    parser.add_argument("--folds", action="store_true")
+    parser.add_argument("--constants", action="store_true")
+    given = parser.parse_args()
+    with Path(given.rows).open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    machine = replace(machine_of(given.device), stream=stream(given.device))
+    if given.constants:
+        constants(table, machine)
+        return
+    parts, start = {}, time.process_time()
+    for family in ("product", "grouped", "fused", "fused_backward"):
+        rows = rows_of(table, family)
+        for precision in np.unique(rows.precision).tolist():
+            some = rows.where(rows.precision == precision)
+            products = not family.startswith("fused")
+            error = folds(some, family, precision, machine) if given.folds and products else {}
+            part = part_of(some, family, precision, machine, error)
+            if not products:
+                for name in part.variants:
+                    at = some.variant == name
+                    told(f"{family}/{precision} {name}", off(some.where(at), part, family, precision, machine))
+            parts[f"{family}/{precision}"] = part
+    model = DeviceModel(machine, parts, SOURCE, NOTICE, streams=curves(table, machine))
+    path = OUT / "torch" / f"{given.device}.npz"
+    path.parent.mkdir(exist_ok=True)
+    write(model, path)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB, {time.process_time() - start:.0f} CPU s")
+
+
+if __name__ == "__main__":
+    main()
