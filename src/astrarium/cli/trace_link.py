@@ -27,11 +27,12 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Link, write, say what was joined and what is missing."""
+    from astrarium.cli.trace_clock import slower
     from astrarium.profile.link import link, write_linked
 
     host, device = _one("host", options.host, options.host_only), _one("device", options.device, options.device_only)
     place("--out", f"{options.out}.{options.rank or 0}.et")
-    linked = link(host, device, rank=options.rank, quiet=options.unrecorded)
+    linked = link(host, device, rank=options.rank, quiet=options.unrecorded, clock=slower)
     path = write_linked(options.out, linked)
     if options.json:
         for what in linked.report.warnings:

@@ -18,6 +18,7 @@ from astrarium.errors import InputError
 from astrarium.profile.collector.flight import Flight, completed
 from astrarium.profile.link import LinkReport, link, write_linked
 from astrarium.profile.link.records import ALONE
+from astrarium.profile.link.unrecorded import Clock
 from astrarium.trace._torch import torch_module
 
 __all__ = ["Recording", "collect"]
@@ -65,14 +66,14 @@ class _Steps:
 
 @contextmanager
 def collect(folder: str | os.PathLike[str], *, linked: bool = True, prefix: str = "trace",
-            step: Callable[[], object] | None = None) -> Iterator[Recording]:
+            step: Callable[[], object] | None = None, clock: Clock | None = None) -> Iterator[Recording]:
     """Records the block: host operators, times, kernels where there is a GPU, collectives and their groups.
 
     Writes `host.<rank>.json`, `device.<rank>.json` and, unless `linked` is False, `<prefix>.<rank>.et` into `folder`,
     which is made. Every process of a `torchrun` records into the same folder. Warm up before the block. With `step`,
     which runs one step, a few are timed before the profilers start: the linked trace then says how long a step takes
-    without them as it was measured, and not as the recording lets one estimate. Nothing is written where the block
-    raises. Raises InputError where PyTorch is not installed, or the folder cannot be made.
+    without them as it was measured, and not as the recording lets one estimate. `clock` as in `link`. Nothing is
+    written where the block raises. Raises InputError where PyTorch is not installed, or the folder cannot be made.
     """
     torch = torch_module()
     profiler = torch_module("torch.profiler")
@@ -102,7 +103,7 @@ def collect(folder: str | os.PathLike[str], *, linked: bool = True, prefix: str 
             with suppress(FileNotFoundError):
                 path.unlink()
     if linked:
-        result = link(recording.host, recording.device, rank=recording.rank)
+        result = link(recording.host, recording.device, rank=recording.rank, clock=clock)
         recording.trace = Path(write_linked(where / prefix, result))
         recording.report = result.report
 

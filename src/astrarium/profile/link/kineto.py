@@ -111,9 +111,14 @@ class _Distributed(msgspec.Struct):
     backend: Any = None
 
 
+class _Device(msgspec.Struct):
+    name: str = ""
+
+
 class _Document(msgspec.Struct, gc=False):
     events: list[msgspec.Raw] = msgspec.field(name="traceEvents")
     distributed: msgspec.Raw = msgspec.field(name="distributedInfo", default=msgspec.Raw(b"null"))
+    devices: msgspec.Raw = msgspec.field(name="deviceProperties", default=msgspec.Raw(b"null"))
     alone: Scalar = msgspec.field(name=ALONE, default=None)
 
 
@@ -123,6 +128,7 @@ def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) ->
     document = _document(data, where)
     trace = DeviceTrace(where)
     _distributed(trace, document.distributed)
+    trace.device = _device(document.devices)
     trace.alone = _ns(document.alone)
     decode_event = msgspec.json.Decoder(_Event).decode
     decode_args = msgspec.json.Decoder(_Args).decode
@@ -189,6 +195,15 @@ def _distributed(trace: DeviceTrace, raw: msgspec.Raw) -> None:
         members += len(ranks)
         if ranks and members < MAX_MEMBERS and min(ranks) >= 0 and len(set(ranks)) == len(ranks):
             trace.groups[str(group.pg_name)] = ranks
+
+
+def _device(raw: msgspec.Raw) -> str:
+    """The name of the first GPU; "" where there is none."""
+    try:
+        found = msgspec.json.decode(raw, type=list[_Device] | None)
+    except UNREADABLE:
+        return ""
+    return found[0].name if found else ""
 
 
 def _take(trace: DeviceTrace, kind: int, event: _Event, args: _Args) -> None:

@@ -28,7 +28,7 @@ from astrarium.profile.link.spins import find_spins
 from astrarium.profile.link.streams import GpuEdges, gpu_edges
 from astrarium.profile.link.text import file_bytes
 from astrarium.profile.link.threads import host_threads
-from astrarium.profile.link.unrecorded import Unrecorded, unrecorded
+from astrarium.profile.link.unrecorded import Clock, Unrecorded, unrecorded
 from astrarium.profile.link.upstream import is_linked, parted
 from astrarium.trace._wire import delimited
 from astrarium.trace.linked import QUIET, RECORDED, STEPS, UNEXPLAINED, UNRECORDED
@@ -56,12 +56,14 @@ class Linked(Struct, frozen=True):
         return b"".join(self.pieces)
 
 
-def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None, quiet: bool = False) -> Linked:
+def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None, quiet: bool = False,
+         clock: Clock | None = None) -> Linked:
     """Joins the traces of one rank, each plain or gzip; either may be None.
 
     `rank` is the rank that they are of; left out: the one that the device trace names, else 0. A host trace that
     Chakra's own linker joined holds both, and needs no device trace. With `quiet` the trace is of the run without its
-    profilers: host nodes without their cost. Raises InputError naming the file and the place in it.
+    profilers: host nodes without their cost. `clock` says how much longer kernels take in it. Raises InputError naming
+    the file and the place in it.
     """
     if host is None and device is None:
         raise InputError("link", "neither a host nor a device trace", expected="at least one of them")
@@ -83,7 +85,7 @@ def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = N
         rank = trace.rank if trace.rank is not None else 0
     if not 0 <= rank < 1 << 31:
         raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
-    linked = _linked(nodes, trace, rank, quiet)
+    linked = _linked(nodes, trace, rank, quiet, clock)
     if both is None:
         return linked
     return replace(linked, report=replace(linked.report, missing=(*both.missing, *linked.report.missing)))
@@ -107,7 +109,8 @@ def write_linked(prefix: PathLike, linked: Linked) -> str:
     return path
 
 
-def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool) -> Linked:
+def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool,
+            clock: Clock | None) -> Linked:
     calls = classified(trace)
     threads, parent = host_threads(trace, calls)
     spins = find_spins(trace, calls, threads)
@@ -127,7 +130,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool) 
     result = replayed(draft, order)
     micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
     share, parts = round(result.share(gap), 6), np.round(gap / np.maximum(result.duration, 1), 3)
-    without = unrecorded(trace, host, join, calls, draft)
+    without = unrecorded(trace, host, join, calls, parent, draft, clock)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
     report = report_of(source, edges, gaps, spins, draft, order, result, share, loose,
                      len(threads), without)

@@ -84,6 +84,7 @@ class DeviceTrace(Struct):
     streams: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, stream) -> number
     stream_names: list[tuple[int, int]] = field(default_factory=list)
     alone: int | None = None                                           # ns of a step without the profilers, measured
+    device: str = ""                                                   # name of the first GPU
     origin: int = 0                                                    # ns, of the trace's own clock
     rank: int | None = None
     world: int | None = None

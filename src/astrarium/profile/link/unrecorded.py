@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.profile.launches import Operator
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.join import Join
+from astrarium.profile.link.launches import operator_of
 from astrarium.profile.link.nodes import GAP, Draft, Order, ordered
 from astrarium.profile.link.observers import Observed, observed
 from astrarium.profile.link.records import DeviceTrace
 from astrarium.profile.link.threads import CALL, IDLE, OPERATOR, REST
 
-__all__ = ["Unrecorded", "unrecorded"]
+__all__ = ["Clock", "Ran", "Slower", "Unrecorded", "unrecorded"]
 
 I64 = npt.NDArray[np.int64]
 QUEUED = 500         # ns: see `gaps`
@@ -26,6 +29,26 @@ GAPS = 20            # gaps between kernels that queued from which on their medi
 USUAL = 1_200        # ns from one kernel to the next of its stream, where a recording has too few: one H100
 MOST, HALVINGS = 4.0, 12      # times what host nodes are estimated to take, and steps of the search between 0 and that
 _DIGITS = re.compile(r"\d+")
+
+
+class Ran(Struct, frozen=True):
+    """What one call of an operator ran on the GPU: names and ns of its kernels together."""
+
+    operator: Operator
+    kernels: tuple[str, ...]
+    ns: int
+
+
+class Slower(Struct, frozen=True, eq=False):
+    """`factor` [calls]: of their recorded ns that kernels take at the `clock` (GHz) that a limit of `watts` leaves."""
+
+    factor: npt.NDArray[np.float64]
+    clock: float
+    watts: float
+
+
+Clock = Callable[[str, Sequence[Ran], int, int], "Slower | None"]
+"""(device, what ran, ns of the recorded run, ns of the run without profilers) -> how much longer kernels take in it."""
 
 
 class Unrecorded(Struct, frozen=True, eq=False):
@@ -41,6 +64,7 @@ class Unrecorded(Struct, frozen=True, eq=False):
     steps: int
     observers: Observed
     measured: int | None = None      # ns of a step, as `collect` has timed it
+    slower: Slower | None = None
 
     @property
     def step_ms(self) -> float:
@@ -57,12 +81,16 @@ class Unrecorded(Struct, frozen=True, eq=False):
         how = "as this recording shows" if seen.fitted else "assumed: this recording has too few operators to show it"
         found = (f"unrecorded: {self.step_ms:.1f} ms{per} (recorded {self.recorded / self.steps / 1e6:.1f} ms): the "
                  f"profilers took {seen.cost / 1000:.1f} us of each of {seen.operators:,} host operators ({how})")
+        if self.slower is not None:
+            return (f"{found}; products take {100 * (self.slower.factor.max() - 1):.1f} % longer than recorded, at "
+                    f"{self.slower.clock:.2f} GHz, which {self.slower.watts:.0f} W leave a GPU that does not wait")
         return found + "; kernels keep their recorded times, and so the clock of a GPU that waited for its host"
 
 
-def unrecorded(trace: DeviceTrace, host: HostTrace | None, join: Join, calls: Calls, draft: Draft) -> Unrecorded | None:
+def unrecorded(trace: DeviceTrace, host: HostTrace | None, join: Join, calls: Calls, parent: Sequence[int],
+               draft: Draft, clock: Clock | None) -> Unrecorded | None:
     """Replays a finished draft without the profilers; None where nothing says what they took: too few operators, and no
-    host trace."""
+    host trace. `parent` as `host_threads` gives it."""
     seen = observed(trace, host, join, draft)
     if not seen.cost and trace.alone is None:
         return None
@@ -75,12 +103,29 @@ def unrecorded(trace: DeviceTrace, host: HostTrace | None, join: Join, calls: Ca
     end, start = np.frombuffer(quiet.end, np.int64), np.frombuffer(quiet.start, np.int64)
     length = end - start
     length[:len(draft)] = np.round(seen.left)
+    recorded = int(end.max() - start.min()) if len(quiet) else 0
+    calling = _calling(trace, calls, parent) if clock is not None else {}
+    ran = [Ran(operator_of(trace, host, join, number), tuple(trace.gpu.name[g] for g in each),
+               sum(trace.gpu.end[g] - trace.gpu.start[g] for g in each)) for number, each in calling.items()]
+    slower = None if clock is None else clock(trace.device, ran, recorded, _replayed(order, length[order.node])[1])
+    if slower is not None:
+        for each, factor in zip(calling.values(), slower.factor, strict=True):
+            length[each] = np.round(length[each] * factor)
     if trace.alone:
         length = _scaled(quiet, order, length, trace.alone * steps)
     duration = length[order.node]
     begin, finish = _replayed(order, duration)
-    recorded = int(end.max() - start.min()) if len(quiet) else 0
-    return Unrecorded(quiet, order, begin, duration, min(finish, recorded), recorded, steps, seen, trace.alone)
+    return Unrecorded(quiet, order, begin, duration, min(finish, recorded), recorded, steps, seen, trace.alone, slower)
+
+
+def _calling(trace: DeviceTrace, calls: Calls, parent: Sequence[int]) -> Mapping[int, list[int]]:
+    """Operator -> the GPU operations that calls right inside it launched."""
+    found: dict[int, list[int]] = {}
+    for g, call in sorted(calls.launcher.items()):
+        around = parent[len(trace.operators.name) + call]
+        if around >= 0:
+            found.setdefault(around, []).append(g)
+    return found
 
 
 def _scaled(draft: Draft, order: Order, length: I64, measured: int) -> I64:
