@@ -15,6 +15,9 @@ from astrarium.cli.replay_design import replay_design
 from astrarium.cli.trace_clock import slower
 from astrarium.profile.link import link, write_linked
 from astrarium.profile.link.unrecorded import Ran, Slower
+from astrarium.trace import read_traces
+from astrarium.trace.linked import unrecorded_line
+from astrarium.trace.transform import load_job, transform, write_job
 
 from .machine import Json, node
 from .paired import event, kernel, of_events
@@ -97,11 +100,22 @@ def test_the_trace_without_profilers(tmp_path: Path, capsys: pytest.CaptureFixtu
     of_events(tmp_path, seen.events, seen.nodes)
     assert main(["run", "--trace", f"{tmp_path / 'w'}.*.et"]) == 0
     assert "`astrarium trace link --unrecorded` writes the trace without them" in capsys.readouterr().err
+    (tmp_path / "d.yaml").write_text(f"""
+workload: {{source: trace, path: {tmp_path / 'w'}.*.et}}
+compute: {{model: replay, missing: 0 ns}}
+network: {{dims: [{{shape: switch, npus: 1, bandwidth: 1 GB/s, latency: 1 us}}]}}
+""")
+    assert main(["explain", str(tmp_path / "d.yaml"), "--trace", f"{tmp_path / 'w'}.*.et"]) == 0
+    assert "unrecorded: 3.1 ms a step (recorded 3.8 ms" in capsys.readouterr().err
     quiet = link(tmp_path / "host.json", tmp_path / "device.json", quiet=True)
     write_linked(tmp_path / "q", quiet)
     run = ar.simulate(replay_design(f"{tmp_path / 'q'}.*.et"))
     assert quiet.report.unrecorded_us is not None
     assert run.makespan / 1000 == pytest.approx(quiet.report.unrecorded_us, rel=0.01)
+    for name, found in (("q", "these nodes have the times without profilers"), ("w", "`astrarium trace link --unrec")):
+        assert found in (unrecorded_line(read_traces([tmp_path / f"{name}.0.et"]).classes) or "")
+    write_job(transform([load_job(str(tmp_path / "w"))], ["scale_durations:by=0.5"]), str(tmp_path / "c"))
+    assert unrecorded_line(read_traces([tmp_path / "c.0.et"]).classes) is None
 
 
 def test_products_take_longer_at_the_clock_of_a_gpu_that_does_not_wait(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from astrarium.profile.link.threads import host_threads
 from astrarium.profile.link.unrecorded import Clock, Unrecorded, unrecorded
 from astrarium.profile.link.upstream import is_linked, parted
 from astrarium.trace._wire import delimited
-from astrarium.trace.linked import QUIET, RECORDED, STEPS, UNEXPLAINED, UNRECORDED
+from astrarium.trace.linked import QUIET, RECORDED, STEPS, TOTAL, UNEXPLAINED, UNRECORDED
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.write import beside, clear_leftovers
 
@@ -134,12 +134,12 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool,
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
     report = report_of(source, edges, gaps, spins, draft, order, result, share, loose,
                      len(threads), without)
-    first = delimited(encode_metadata(_metadata(source, share, without, quiet)))
     start = np.frombuffer(draft.start, np.int64)[order.node]
     if quiet and without is not None:
         draft, order, start = without.draft, without.order, without.start
         micros = microseconds(draft, order, without.duration)
         parts = unexplained_shares(trace.operators, draft, order)
+    first = delimited(encode_metadata(_metadata(source, share, without, quiet, int(micros.sum()))))
     return Linked(tuple(_pieces(first, messages(source, draft, order, start, micros, parts))), report)
 
 
@@ -240,14 +240,15 @@ def _further_messages(comms: Communications, found: HostNodes, labels: Mapping[i
                     draft.edge(first, second, waits)
 
 
-def _metadata(source: Source, share: float, without: Unrecorded | None, quiet: bool) -> Metadata:
+def _metadata(source: Source, share: float, without: Unrecorded | None, quiet: bool, total: int) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
              attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
              attribute("start_ns", trace.origin), attribute(UNEXPLAINED, share)]
     if without is not None:
         attrs += [attribute(UNRECORDED, without.finish), attribute(RECORDED, without.recorded),
-                  attribute(STEPS, without.steps), attribute(QUIET, quiet)]
+                  attribute(STEPS, without.steps), attribute(QUIET, quiet),
+                  attribute(TOTAL, total)]
     if trace.world is not None:
         attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
     for name, value in (host.times if host else {}).items():
