@@ -147,6 +147,17 @@ def test_a_step_that_was_measured_without_profilers(tmp_path: Path) -> None:
     assert "measured 1.2 ms, to which host operators were shortened" in "".join(report.lines())
 
 
+def test_the_steps_of_a_recording(tmp_path: Path) -> None:
+    """Those of the profiler count first; the last one of `collect` is empty where each step was ended."""
+    seen = Program(2.5, 5.0, 0.0).steps(2.0)
+    begins = [0.0, seen.at / 2, seen.at]
+    marks = [event("user_annotation", f"ProfilerStep#{number}", begin, end - begin)
+             for number, (begin, end) in enumerate(zip(begins, [*begins[1:], seen.at + 20], strict=True))]
+    assert of_events(tmp_path, [*seen.events, *marks], seen.nodes).report.steps == 2
+    others = [event("user_annotation", "Optimizer.step#AdamW.step", seen.at * turn / 9, 9) for turn in range(9)]
+    assert of_events(tmp_path, [*seen.events, *others], seen.nodes).report.steps == 3
+
+
 def test_too_few_operators_assume_what_profilers_take(tmp_path: Path) -> None:
     few = Program(2.0, 4.0, 1.0)
     few.operator("aten::mm", 8, kernels=20)

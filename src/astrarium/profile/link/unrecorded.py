@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -28,6 +28,7 @@ QUEUED = 500         # ns: see `gaps`
 GAPS = 20            # gaps between kernels that queued from which on their median counts
 USUAL = 1_200        # ns from one kernel to the next of its stream, where a recording has too few: one H100
 MOST, HALVINGS = 4.0, 12      # times what host nodes are estimated to take, and steps of the search between 0 and that
+PROFILER = "ProfilerStep#"
 _DIGITS = re.compile(r"\d+")
 
 
@@ -173,8 +174,12 @@ def _replayed(order: Order, duration: I64) -> tuple[I64, int]:
 
 
 def _steps(trace: DeviceTrace) -> int:
-    """Steps of the profiler; without, annotations that differ in a number only and name a step; else 1."""
-    named = Counter(_DIGITS.sub("#", trace.operators.name[number], count=1)
-                    for number in trace.operators.annotations if _DIGITS.search(trace.operators.name[number]))
-    profiler = named.get("ProfilerStep##", 0)
-    return max(profiler or max((count for name, count in named.items() if "step" in name.lower()), default=1), 1)
+    """Steps of the profiler; without, annotations that differ in a number only and name a step; else 1. One that lasts
+    less than a tenth of the longest is what was left of a block after its last step."""
+    operators, named = trace.operators, defaultdict[str, list[int]](list)
+    for number, name in enumerate(operators.name):
+        marked = number in operators.annotations or name.startswith(PROFILER)
+        if marked and "step" in name.lower() and _DIGITS.search(name):
+            named[_DIGITS.sub("#", name, count=1)].append(operators.end[number] - operators.start[number])
+    found = named.get(f"{PROFILER}#") or max(named.values(), key=len, default=[])
+    return max(sum(10 * length >= max(found) for length in found), 1)
