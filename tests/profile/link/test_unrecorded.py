@@ -162,6 +162,12 @@ def test_too_few_operators_assume_what_profilers_take(tmp_path: Path) -> None:
     few = Program(2.0, 4.0, 1.0)
     few.operator("aten::mm", 8, kernels=20)
     assert "assumed" in "".join(of_events(tmp_path, few.events, few.nodes).report.lines())
+    more = Program(6.0, 9.0, 0.0)
+    for _ in range(20):
+        more.operator("aten::view", 0.3)
+    report = of_events(tmp_path, more.events, more.nodes).report      # one class: the usual cost, in proportion
+    assert "as this recording shows" in "".join(report.lines())
+    assert report.observers_us == pytest.approx(15, rel=0.15)
     assert of_events(tmp_path, few.events).report.unrecorded_us is None      # nor does a host trace say what they wrote
 
 

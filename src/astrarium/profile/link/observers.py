@@ -155,11 +155,13 @@ def _name(trace: DeviceTrace, of: int, base: int) -> str:
 
 
 def _fit(durations: F64, units: F64, classes: _Classes, told: bool) -> tuple[F64, bool]:
-    """ns per unit: those of the recording's own views; of `REFERENCE` where it has too few. None where no host trace
-    was written (`told`): the other profiler alone takes about as long as such an operator itself."""
+    """ns per unit: those of the recording's own views; `REFERENCE` in proportion where it has few. None where no host
+    trace was written (`told`): the other profiler alone takes about as long as such an operator itself."""
     free = [members for name, members in classes.items() if not name[0] and len(members) >= CLASS]
-    if len(free) < CLASSES or not told:
-        return np.array(REFERENCE) * told, False
+    if not told:
+        return np.zeros(4), False
+    if len(free) < CLASSES:
+        return _in_proportion(durations, units @ np.array(REFERENCE), classes)
     weight = np.sqrt([len(members) for members in free])
     rows = np.array([units[members].mean(0) for members in free])
     target = np.array([np.median(durations[members]) for members in free])
@@ -172,6 +174,18 @@ def _fit(durations: F64, units: F64, classes: _Classes, told: bool) -> tuple[F64
             break
         kept[int(np.argmin(cost))] = False
     return cost, True
+
+
+def _in_proportion(durations: F64, paid: F64, classes: _Classes) -> tuple[F64, bool]:
+    """`REFERENCE`, times what stretches of views take of it (median), or others in which operators begin or end and
+    nothing is launched (lower quartile: the shortest of them do as little)."""
+    views = [node for name, members in classes.items() for node in members if not name[0] and paid[node] > 0]
+    others = [node for name, members in classes.items() for node in members
+              if name[1] in (str(OPERATOR), str(REST)) and name[3] == str(False) and paid[node] > 0]
+    found, share = (views, 0.5) if len(views) >= CLASS else (others, 0.25)
+    if len(found) < CLASS:
+        return np.array(REFERENCE), False
+    return np.array(REFERENCE) * float(np.quantile(durations[found] / paid[found], share)), True
 
 
 def _usual(durations: F64) -> tuple[F64, F64]:
