@@ -57,10 +57,21 @@ def gloo_host(folder: Path, rank: int, splits: Splits) -> Linked:
     return host(folder, rank, node(2, "c10d::alltoall_base_", 1, 5, given))
 
 
-def host(folder: Path, rank: int, made: Json) -> Linked:
+def gloo(folder: Path, rank: int, splits: Splits) -> Linked:
+    """Both traces; gloo's own operator runs on another thread, and is called by nobody there."""
+    given = [tensor(sum(splits[1])), tensor(sum(splits[0])), "", splits[1], splits[0], True, -1]
+    made = [node(2, "c10d::alltoall_base_", 1, 5, given), node(3, "gloo:all_to_all", 1, 6, [given[1]], tid=2)]
+    path = folder / f"device.{rank}.json"
+    path.write_text(json.dumps({"traceEvents": [
+        event("cpu_op", "c10d::alltoall_base_", 0, 4, Record_function_id=5),
+        event("cpu_op", "gloo:all_to_all", 4, 500, tid=2, Record_function_id=6)]}))
+    return host(folder, rank, *made, device=path)
+
+
+def host(folder: Path, rank: int, *made: Json, device: Path | None = None) -> Linked:
     path = folder / f"host.{rank}.json"
-    path.write_text(json.dumps({"schema": "1.0.2-chakra.0.0.4", "nodes": [node(1, "root", 1, 0), made]}))
-    return link(path, None, rank=rank)
+    path.write_text(json.dumps({"schema": "1.0.2-chakra.0.0.4", "nodes": [node(1, "root", 1, 0), *made]}))
+    return link(path, device, rank=rank)
 
 
 Make = Callable[[Path, int, Splits], Linked]
@@ -78,7 +89,7 @@ def step(folder: Path, make: Make, rows: list[list[int]]) -> tuple[float, list[L
     return float(result.exposed_comm) / 1000, found
 
 
-@pytest.mark.parametrize("make", [kineto, nccl_host, gloo_host])
+@pytest.mark.parametrize("make", [kineto, nccl_host, gloo_host, gloo])
 def test_each_rank_gets_what_it_was_sent(tmp_path: Path, make: Make) -> None:
     """Rank p gets 100 (p + 1) rows from each: the last one 1,200 from the others, at one row a us. Taken as even they
     took 750."""

@@ -13,6 +13,7 @@ from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.coalesced import Recorded
 from astrarium.profile.link.comm import (
     CPU_BACKENDS,
+    DISPATCHED,
     P2P,
     Comm,
     HostComms,
@@ -73,7 +74,10 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
             comm = _operator(Comm(op), trace.op_comms.get(operator), groups,
                              said.comm(join.host[operator]) if join.host[operator] >= 0 else None)
             above = _above(trace, join, said, parent, parent[operator]) if parent[operator] >= 0 else None
-            comm = replace(_filled(comm, above), logical=said.logical(join.host[operator], comm.op))
+            comm = _filled(comm, above)
+            if comm.op == "all_to_all" and host is not None and join.host[operator] >= 0:
+                comm = _filled(comm, _asked(host, said, join.host[operator]))
+            comm = replace(comm, logical=said.logical(join.host[operator], comm.op))
             whole = _spread(found, found.operator_more, operator, comm, groups, rank)
             if whole is not None:
                 _keep(found, found.operator, operator, whole)
@@ -143,6 +147,14 @@ def _kernel(name: str, args: CommArgs | None, groups: Mapping[str, tuple[int, ..
     if comm is None:
         return outer if outer is not None else Comm(by_name) if by_name is not None else None
     return _filled(comm, outer)
+
+
+def _asked(host: HostTrace, said: HostComms, node: int) -> Comm | None:
+    """The `c10d::` operator that issued a back end's, which ran on a thread of its own: the last one before it."""
+    for earlier in range(node - 1, max(node - 1 - DEPTH, -1), -1):
+        if host.name[earlier].startswith(DISPATCHED):
+            return said.comm(earlier)
+    return None
 
 
 def _operator(comm: Comm, args: CommArgs | None, groups: Mapping[str, tuple[int, ...]], host: Comm | None) -> Comm:
