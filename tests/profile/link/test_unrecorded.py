@@ -13,6 +13,7 @@ import astrarium as ar
 from astrarium.cli import main
 from astrarium.cli.replay_design import replay_design
 from astrarium.cli.trace_clock import slower
+from astrarium.errors import InputError
 from astrarium.profile.link import link, write_linked
 from astrarium.profile.link.unrecorded import Ran, Slower
 from astrarium.trace import read_traces
@@ -168,6 +169,8 @@ def test_too_few_operators_assume_what_profilers_take(tmp_path: Path) -> None:
     report = of_events(tmp_path, more.events, more.nodes).report      # one class: the usual cost, in proportion
     assert "as this recording shows" in "".join(report.lines())
     assert report.observers_us == pytest.approx(15, rel=0.15)
+    with pytest.raises(InputError, match="does not say what the profilers took"):
+        link(None, tmp_path / "device.json", quiet=True)
     assert of_events(tmp_path, few.events).report.unrecorded_us is None      # nor does a host trace say what they wrote
 
 

@@ -86,6 +86,9 @@ def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = N
     if not 0 <= rank < 1 << 31:
         raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
     linked = _linked(nodes, trace, rank, quiet, clock)
+    if quiet and linked.report.unrecorded_us is None:
+        raise InputError(where or trace.where, "does not say what the profilers took of the host", expected="a host "
+                         "trace and a device trace of one run, with timed operators")
     if both is None:
         return linked
     return replace(linked, report=replace(linked.report, missing=(*both.missing, *linked.report.missing)))
