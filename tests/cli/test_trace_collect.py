@@ -22,7 +22,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
     @contextmanager
-    def collect(folder: str, *, linked: bool) -> Iterator[SimpleNamespace]:
+    def collect(folder: str, *, linked: bool, clock: object) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(notes=(), report=None, trace=f"{folder}/trace.0.et", device=None)
         found.append(folder)
 

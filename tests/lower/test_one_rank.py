@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import astrarium as ar
 from astrarium.cli.replay_design import replay_design
@@ -76,6 +77,21 @@ def test_the_other_groups_of_a_grid(tmp_path: Path, rank: int, members: dict[str
     pure = ar.simulate(design(tmp_path / "w", 8, rank), pure=True)
     assert np.array_equal(result.outcome.end, pure.outcome.end)
     assert len(set(result.outcome.finish.tolist())) == 1
+
+
+def test_groups_from_a_file(tmp_path: Path) -> None:
+    """Kineto cuts lists of more than 30 ranks short: the file has the recorded rank's group, the others follow."""
+    members = {"7": [0, 2, 4, 6]}
+    one_of(tmp_path / "w", 8, members, 0)
+    expected = ar.simulate(design(tmp_path / "w", 8, 0))
+    made = Recording(0, 8, 10**15)
+    made.coll(10, 90, 8000, [made.comp(0, 10)], group="7")
+    made.write(tmp_path / "v")
+    (tmp_path / "groups.json").write_text(json.dumps(members))
+    workload = Trace(f"{tmp_path / 'v'}.*.et", rank=0, groups=str(tmp_path / "groups.json"))
+    found = ar.simulate(structs.replace(design(tmp_path / "v", 8, 0), workload=workload))
+    assert found.makespan_ps == expected.makespan_ps
+    assert len(found.outcome.finish) == 1      # eight ranks, folded to one
 
 
 def test_what_cannot_be_equal_is_refused(tmp_path: Path) -> None:

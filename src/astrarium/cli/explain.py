@@ -70,9 +70,14 @@ def _against_trace(options: argparse.Namespace) -> int:
     from astrarium.report.tables import print_tables
     from astrarium.result.gap import gap_of
     from astrarium.simulate import simulate
+    from astrarium.trace.columns import Traces
+    from astrarium.trace.linked import unrecorded_line
 
     design = read_design(options.first)
     recorded = simulate(replay_design(options.trace, options.rank), note=note)
+    said = unrecorded_line(recorded.traces.classes) if isinstance(recorded.traces, Traces) else None
+    if said is not None:
+        note(said)
     found = gap_of(simulate(design, note=note), recorded, options.steps, options.rank)
     if options.json:
         print(json.dumps(gap_plain(found), indent=1))

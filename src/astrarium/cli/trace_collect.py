@@ -28,13 +28,14 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the script inside `collect`; say what was linked. The exit code is the script's, 1 after an exception."""
+    from astrarium.cli.trace_clock import slower
     from astrarium.profile import collect
 
     if not os.path.isfile(options.script):
         raise InputError(options.script, "is not a file", expected="a Python script")
     code = 0
     try:
-        with collect(os.path.abspath(options.out), linked=not options.no_link) as recording:
+        with collect(os.path.abspath(options.out), linked=not options.no_link, clock=slower) as recording:
             code = _run(options.script, options.arguments)
     except AstrariumError as error:
         if not code:

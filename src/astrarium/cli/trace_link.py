@@ -20,16 +20,19 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--device", dest="device_only", metavar="FILE", help="the device trace, without another")
     parser.add_argument("-o", "--out", required=True, metavar="PREFIX", help="writes PREFIX.RANK.et")
     parser.add_argument("--rank", type=rank, metavar="R", help="the rank (the one that the device trace names, else 0)")
+    parser.add_argument("--unrecorded", action="store_true",
+                        help="write host operators without what the profilers took of them")
     json_flag(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Link, write, say what was joined and what is missing."""
+    from astrarium.cli.trace_clock import slower
     from astrarium.profile.link import link, write_linked
 
     host, device = _one("host", options.host, options.host_only), _one("device", options.device, options.device_only)
     place("--out", f"{options.out}.{options.rank or 0}.et")
-    linked = link(host, device, rank=options.rank)
+    linked = link(host, device, rank=options.rank, quiet=options.unrecorded, clock=slower)
     path = write_linked(options.out, linked)
     if options.json:
         for what in linked.report.warnings:

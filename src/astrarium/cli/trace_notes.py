@@ -9,6 +9,7 @@ from astrarium.profile.clocks import clocks_of
 from astrarium.profile.recorded import world_size
 from astrarium.result import Result
 from astrarium.trace.columns import Traces
+from astrarium.trace.linked import unrecorded_line
 from astrarium.workload.config import Trace
 
 __all__ = ["trace_notes"]
@@ -19,6 +20,11 @@ def trace_notes(workload: Trace, result: Result) -> tuple[str, ...]:
     traces = result.traces
     if not isinstance(traces, Traces):
         return ()
+    said = unrecorded_line(traces.classes)
+    return (*(() if said is None else (said,)), *_replayed(workload, result, traces))
+
+
+def _replayed(workload: Trace, result: Result, traces: Traces) -> tuple[str, ...]:
     if workload.rank is not None:
         return (_of_one(workload.rank, traces),)
     recorded = result.plan.policy.order == Order.CANONICAL and traces.is_recorded

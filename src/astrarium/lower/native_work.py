@@ -132,10 +132,12 @@ def replays_everything(design: Design) -> bool:
 
 
 def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
-    """Name -> ranks of the groups: of the workload's file, else those that the traces define."""
+    """Name -> ranks of the groups: of the workload's file, else those that the traces define. Where one rank stands for
+    all, its traces hold the groups of each."""
     from astrarium.trace.groups import groups_of, read_groups
 
-    return groups_of(traces) if workload.groups is None else read_groups(workload.groups)
+    whole = workload.rank is not None and traces.groups is not None
+    return groups_of(traces) if workload.groups is None or whole else read_groups(workload.groups)
 
 
 def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:

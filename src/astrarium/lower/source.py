@@ -78,6 +78,7 @@ def _one_rank(design: Design, workload: Trace, rank: int, held: Reader) -> Trace
     """The trace of one rank, alone by its recorded times or on all NPUs."""
     from astrarium.profile.equal_ranks import equal_ranks
     from astrarium.profile.recorded import world_size
+    from astrarium.trace.groups import read_groups
     from astrarium.trace.read import read_traces, trace_of_rank
 
     ranks = rank_count(design)
@@ -87,4 +88,6 @@ def _one_rank(design: Design, workload: Trace, rank: int, held: Reader) -> Trace
     if ranks == 1 < job and not replays_everything(design):
         raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: nobody to communicate with",
                          expected=f"a network of {job} NPUs (equal ranks), or its recorded times (run --trace --rank)")
-    return traces if ranks == 1 else equal_ranks(traces, rank, ranks)
+    if ranks == 1:
+        return traces
+    return equal_ranks(traces, rank, ranks, None if workload.groups is None else read_groups(workload.groups))

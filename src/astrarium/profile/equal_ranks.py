@@ -21,8 +21,9 @@ I32 = npt.NDArray[np.int32]
 Members = tuple[int, ...]
 
 
-def equal_ranks(traces: Traces, rank: int, ranks: int) -> Traces:
-    """Traces of `ranks` ranks that all do what `rank` did, of which `traces` holds the trace alone.
+def equal_ranks(traces: Traces, rank: int, ranks: int, groups: Mapping[str, Members] | None = None) -> Traces:
+    """Traces of `ranks` ranks that all do what `rank` did, of which `traces` holds the trace alone. `groups` are those
+    that its collectives name, where its file does not define them.
 
     Groups of all recorded ranks become groups of all. Any other group is taken for one of a grid, so that every rank is
     in one that lies alike; the job must have been of `ranks` ranks then. Raises UnsupportedError for messages, whose
@@ -34,7 +35,7 @@ def equal_ranks(traces: Traces, rank: int, ranks: int) -> Traces:
         raise UnsupportedError("workload.rank", f"{source}: rank {rank} sends or receives messages "
                                f"({columns.name(int(messages[0]))[:60]!r}), so its ranks are not equal",
                                expected="a rank that only meets others in collectives, or traces of all ranks")
-    known = groups_of(traces)
+    known = groups_of(traces) if groups is None else groups
     used = [group_key(traces.texts[number]) for number in sorted(set(columns.group[0].tolist())) if number >= 0]
     size = world_size(traces, 0) or max((max(members) + 1 for members in known.values()), default=ranks)
     parts = {name: _grid(name, known[name], rank, size, ranks) for name in used if name in known}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,8 +11,8 @@ from astrarium.trace.columns import Columns
 from astrarium.trace.node import decode_metadata, decode_node
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["GAP_NAME", "LOGICAL", "UNEXPLAINED", "headline", "labelled", "logical_ops", "says_gaps",
-           "unexplained_parts"]
+__all__ = ["GAP_NAME", "LOGICAL", "QUIET", "RECORDED", "STEPS", "TOTAL", "UNEXPLAINED", "UNRECORDED", "headline",
+           "labelled", "logical_ops", "says_gaps", "unexplained_parts", "unrecorded_line"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -21,6 +23,10 @@ runs a reduce-scatter as an all-reduce."""
 UNEXPLAINED = "unexplained_share"
 """Attribute of a node: the share of its duration that no recorded operator, call or kernel accounts for; of a trace:
 the share of its replay's critical path."""
+
+UNRECORDED, RECORDED, STEPS, QUIET, TOTAL = "unrecorded_ns", "recorded_ns", "steps", "without_profilers", "nodes_us"
+"""Attributes of a trace: what the run takes without the profilers and with them (ns), the steps in it, whether its
+nodes have the times without, and the sum of their durations (us), by which a trace that was changed since is known."""
 
 GAP_NAME = "unexplained idle time of a stream"
 """Name of the nodes that stand for such time of a stream."""
@@ -69,3 +75,28 @@ def headline(share: float) -> str:
         return f"{found}: the recording names what ran all along it."
     return (f"{found}: no recorded operator, call or kernel says what passed then. A what-if leaves it as recorded and "
             f"can shorten the other {100 * (1 - share):.1f} % at most.")
+
+
+def unrecorded_line(traces: Sequence[Columns]) -> str | None:
+    """What a recorded run takes without its profilers, of the rank that takes longest; None where no trace says it, or
+    a trace was changed since."""
+    found = [said for columns in traces if (said := _said(columns)) is not None]
+    if not found:
+        return None
+    without, recorded, steps, quiet = max(found)
+    per = " a step" if steps > 1 else ""
+    line = (f"unrecorded: {without / steps / 1e6:.1f} ms{per} (recorded {recorded / steps / 1e6:.1f} ms, since "
+            "profilers slow the host); ")
+    return line + ("these nodes have the times without profilers" if quiet else
+                   "`astrarium trace link --unrecorded` writes the trace without them")
+
+
+def _said(columns: Columns) -> tuple[int, int, int, bool] | None:
+    """(ns without profilers, ns recorded, steps, whether the nodes are those without) as `link` wrote it."""
+    said = {attr.name: attr.value for attr in decode_metadata(columns.metadata).attrs}
+    values = [said.get(name) for name in (UNRECORDED, RECORDED, STEPS)]
+    if not all(isinstance(value, int) and value > 0 for value in values):
+        return None
+    without, recorded, steps = (int(value) for value in values)  # type: ignore[arg-type]
+    same = said.get(TOTAL) == int(columns.duration.sum())
+    return (without, recorded, steps, bool(said.get(QUIET))) if same else None

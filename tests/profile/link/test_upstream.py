@@ -102,7 +102,7 @@ def test_a_real_linked_file(shared: Path, tmp_path: Path) -> None:
         gpu = [node for node in json.load(file)["nodes"] if "cat" in node]
     overlaps = 5 + 1 + 2 + 4 + 7 + 49 + 20      # us by which the seven cut operations overlap the next of their stream
     assert counted.recorded_us["gpu"] == sum(node["dur"] for node in gpu) - overlaps
-    assert counted.collectives == {"all_reduce": 3, "all_to_all": 5}
+    assert counted.collectives == {"all_reduce": 3, "all_to_all": 4}      # the fifth is of unequal parts: messages
 
 
 @pytest.mark.shared

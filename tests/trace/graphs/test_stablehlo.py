@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import given
@@ -212,3 +213,39 @@ def test_hostile_text(text):
     for whole in (text, MLP[:900] + text, body(text)):
         with contextlib.suppress(AstrariumError):
             stablehlo_text(whole)
+
+
+PARTED = """module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["dp"=2, "tp"=4, "pp"=1]>
+  func.func public @main(%arg0: tensor<8x16xf32>ARGUMENT) -> tensor<8x16xf32> {
+    BODY
+    return %0 : tensor<8x16xf32>
+  }
+}
+"""
+ADD = "%0 = stablehlo.add %arg0, %arg0 : tensor<8x16xf32>"
+INSIDE = """%0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"dp"}, {}]>]\
+ out_shardings=[<@mesh, [{"dp"}, {}]>] manual_axes={AXES} (%arg1: tensor<4x16xf32>) {
+  %1 = sdy.sharding_constraint %arg1 <@mesh, [{?}, {?}]> : tensor<4x16xf32>
+  %2 = stablehlo.add %1, %arg1 : tensor<4x16xf32>
+  sdy.return %2 : tensor<4x16xf32>
+} : (tensor<8x16xf32>) -> tensor<8x16xf32>"""
+SDY = ' {sdy.sharding = #sdy.sharding<@mesh, [{"dp"}, {}]>}'
+GSPMD = ' {mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"}'
+
+
+@pytest.mark.parametrize(("argument", "body", "words"), [
+    (SDY, ADD, "line 4: stablehlo.add outside a manual computation, in a module that XLA partitions over 8 devices"),
+    (GSPMD, ADD, "line 4: stablehlo.add outside a manual computation"),
+    (SDY, INSIDE.replace("AXES", '"dp"'), "line 4: a manual_computation that leaves the axes tp of its mesh to XLA")])
+def test_work_that_xla_partitions_is_refused(argument: str, body: str, words: str) -> None:
+    """Its tensors are those of all devices; each gets a part that only the compiled module says."""
+    with pytest.raises(UnsupportedError, match=re.escape(words)):
+        stablehlo_text(PARTED.replace("ARGUMENT", argument).replace("BODY", body))
+
+
+@pytest.mark.parametrize(("argument", "body", "elements"), [
+    ("", ADD, 128), (SDY, INSIDE.replace("AXES", '"dp", "tp"'), 64)], ids=["replicated", "manual"])
+def test_work_of_one_device_is_read(argument: str, body: str, elements: int) -> None:
+    found = stablehlo_text(PARTED.replace("ARGUMENT", argument).replace("BODY", body))
+    assert [each.attr("num_ops").value for each in found.nodes if each.name.startswith("add")] == [elements]

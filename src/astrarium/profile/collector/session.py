@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import secrets
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from astrarium.errors import InputError
 from astrarium.profile.collector.flight import Flight, completed
 from astrarium.profile.link import LinkReport, link, write_linked
+from astrarium.profile.link.records import ALONE
+from astrarium.profile.link.unrecorded import Clock
 from astrarium.trace._torch import torch_module
 
 __all__ = ["Recording", "collect"]
 
+TIMED = 3       # steps that are timed without the profilers; their median counts
 LATE = 0.01     # s in which CPU back ends' threads end the records of operations that are done
 
 
@@ -60,11 +65,14 @@ class _Steps:
 
 
 @contextmanager
-def collect(folder: str | os.PathLike[str], *, linked: bool = True, prefix: str = "trace") -> Iterator[Recording]:
+def collect(folder: str | os.PathLike[str], *, linked: bool = True, prefix: str = "trace",
+            step: Callable[[], object] | None = None, clock: Clock | None = None) -> Iterator[Recording]:
     """Records the block: host operators, times, kernels where there is a GPU, collectives and their groups.
 
     Writes `host.<rank>.json`, `device.<rank>.json` and, unless `linked` is False, `<prefix>.<rank>.et` into `folder`,
-    which is made. Every process of a `torchrun` records into the same folder. Warm up before the block. Nothing is
+    which is made. Every process of a `torchrun` records into the same folder. Warm up before the block. With `step`,
+    which runs one step, a few are timed before the profilers start: the linked trace then says how long a step takes
+    without them as it was measured, and not as the recording lets one estimate. `clock` as in `link`. Nothing is
     written where the block raises. Raises InputError where PyTorch is not installed, or the folder cannot be made.
     """
     torch = torch_module()
@@ -74,6 +82,7 @@ def collect(folder: str | os.PathLike[str], *, linked: bool = True, prefix: str 
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(where), f"cannot be made ({error.strerror})", expected="a folder to write to") from None
+    alone = None if step is None else _timed(torch, step)
     mark = secrets.token_hex(6)
     host, device = where / f".host.{mark}.json", where / f".device.{mark}.json"
     recording, flight = Recording(where), Flight()
@@ -87,12 +96,14 @@ def collect(folder: str | os.PathLike[str], *, linked: bool = True, prefix: str 
         profile.export_chrome_trace(str(device))
         recording.rank = _rank()
         _finish(recording, flight, host, device)
+        if alone is not None:
+            _say(recording, alone)
     finally:
         for path in (host, device):
             with suppress(FileNotFoundError):
                 path.unlink()
     if linked:
-        result = link(recording.host, recording.device, rank=recording.rank)
+        result = link(recording.host, recording.device, rank=recording.rank, clock=clock)
         recording.trace = Path(write_linked(where / prefix, result))
         recording.report = result.report
 
@@ -106,6 +117,26 @@ def _profile(torch: Any, profiler: Any, host: Path) -> Any:
         settings = profiler._ExperimentalConfig(enable_cuda_sync_events=True)
     observer = profiler.ExecutionTraceObserver().register_callback(str(host))
     return profiler.profile(activities=activities, execution_trace_observer=observer, experimental_config=settings)
+
+
+def _timed(torch: Any, step: Callable[[], object]) -> float:
+    """us of a step without the profilers, until the GPU is done with it."""
+    taken = []
+    for _ in range(TIMED):
+        begin = time.perf_counter()
+        step()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        taken.append(time.perf_counter() - begin)
+    return statistics.median(taken) * 1e6
+
+
+def _say(recording: Recording, alone: float) -> None:
+    """Writes what a step takes alone into the device trace, where linking finds it."""
+    assert recording.device is not None
+    document: dict[str, Any] = msgspec.json.decode(recording.device.read_bytes())
+    document[ALONE] = alone
+    recording.device.write_bytes(msgspec.json.encode(document))
 
 
 def _settle(torch: Any, steps: _Steps) -> None:

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from msgspec import Struct, field
 
+from astrarium.profile.link.orphans import adopted, cut_corrupt, launches_of
 from astrarium.profile.link.queues import Queues
 from astrarium.profile.link.records import MEMCPY, DeviceTrace
 
@@ -43,6 +44,8 @@ class Calls(Struct):
     gpu_end: Sequence[int] = ()         # ns, of every GPU operation as it was measured
     skew: int = 0                      # ns that GPU times were moved
     orphans: int = 0                   # GPU operations without a launching call
+    adopted: dict[int, int] = field(default_factory=dict)     # communication kernel -> operator, matched in order
+    corrupt: int = 0                   # GPU operations that ran over the next of their stream, and were cut there
     twins: int = 0                     # correlation ids that two calls share
     blocked: int = 0                   # calls that waited for GPU work
 
@@ -61,6 +64,7 @@ def classified(trace: DeviceTrace) -> Calls:
     differ."""
     calls = Calls()
     _launches(trace, calls)
+    calls.corrupt = cut_corrupt(trace, calls.launcher, calls.launched)
     _unskew(trace, calls)
     calls.gpu_end = list(trace.gpu.end)
     order = _Waits(trace, calls)
@@ -100,6 +104,12 @@ def _launches(trace: DeviceTrace, calls: Calls) -> None:
             calls.launched.setdefault(call, []).append(operation)
         else:
             calls.orphans += 1
+    calls.adopted = adopted(trace, calls.launcher) if calls.orphans else {}
+    inside = launches_of(trace, calls.adopted.values(), calls.launched) if calls.adopted else {}
+    for operation, number in calls.adopted.items():
+        if number in inside:
+            calls.launcher[operation], calls.launched[inside[number]] = inside[number], [operation]
+            calls.orphans -= 1
     for operations in calls.launched.values():
         operations.sort(key=lambda g: (trace.gpu.start[g], g))
 

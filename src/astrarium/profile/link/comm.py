@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.records import CommArgs
-from astrarium.profile.link.text import UNREADABLE
+from astrarium.profile.link.text import UNREADABLE, numbers
 
 __all__ = ["P2P", "Comm", "HostComms", "annotated", "by_kernel", "is_comm_kernel", "of_args", "operation"]
 
@@ -47,16 +47,22 @@ DISPATCHED = "c10d::"     # operators through which torch.distributed calls a ba
 CALLERS = 16              # callers of a host node that may say what it was asked for
 
 
+Splits = tuple[tuple[int, ...], tuple[int, ...]]
+"""What a rank sends to each member of a group, and what it receives from each, in rows or bytes."""
+
+
 class Comm(Struct, frozen=True):
     """One communication. `op`: a CommOp in small letters, `send` or `recv`; `size` in bytes, None if unknown;
     `peer` is a global rank, or the number in the group where `ranks` are not known. `logical` is the operation that the
-    program asked for, where the back end ran another one for it."""
+    program asked for, where the back end ran another one for it; `splits` are bytes of an all_to_all for each member,
+    where it says them."""
 
     op: str
     size: int | None = None
     group: str | None = None
     peer: int | None = None
     logical: str | None = None
+    splits: Splits | None = None
 
 
 def operation(name: str) -> str | None:
@@ -112,7 +118,22 @@ def of_args(args: CommArgs, fallback: str | None, groups: Mapping[str, tuple[int
             count = max(into, out * max(args.group_size or 1, 1))
         size = count * width if count * width < SIZE_LIMIT else None
     peer = {"send": args.destination, "recv": args.source}.get(op)
-    return Comm(op, size, args.group, _global(peer, args.ranks or groups.get(args.group or "")))
+    amounts = [None if width is None or count is None else count * width
+               for count in (args.elements_in, args.elements_out)]
+    return Comm(op, size, args.group, _global(peer, args.ranks or groups.get(args.group or "")),
+                splits=_exchanged(args.rows_in, args.rows_out, *amounts) if op == "all_to_all" else None)
+
+
+def _exchanged(sent: Sequence[int] | None, received: Sequence[int] | None, into: int | None,
+              out: int | None) -> Splits | None:
+    """Bytes from rows: all rows that are sent are `into` bytes, all that are received `out`. None where a list is
+    missing, or the sizes are not known."""
+    if sent is None or received is None or len(sent) != len(received):
+        return None
+    rows, size = (sum(sent), into) if sum(sent) else (sum(received), out)
+    if not rows or not size:
+        return None
+    return tuple(each * size // rows for each in sent), tuple(each * size // rows for each in received)
 
 
 def _global(peer: int | None, ranks: tuple[int, ...] | None) -> int | None:
@@ -185,8 +206,9 @@ class HostComms:
             before = values[:next(i for i, v in enumerate(values) if isinstance(v, str) and operation(v) == op)]
             peer = before[-1] if before and isinstance(before[-1], int) and before[-1] >= 0 else None
         size = _bytes(values[:1])
+        splits = _rows(values, size) if op == "all_to_all" else None
         return Comm(op, size if size or op == "barrier" else None, group,
-                    _global(peer, self._groups.get(group or "")))
+                    _global(peer, self._groups.get(group or "")), splits=splits)
 
     def _dispatched(self, op: str, values: list[Any]) -> Comm:
         """`c10d::` operators: gathering ones begin with their outputs."""
@@ -196,7 +218,8 @@ class HostComms:
         tensors = [value for value in values if _bytes([value])]
         out_first = op in ("all_gather", "gather", "reduce_scatter", "scatter", "all_to_all")
         chosen = tensors[1:2] if out_first and len(tensors) > 1 else tensors[:1]
-        return Comm(op, _bytes(chosen) or None)
+        rows = _rows(values[::-1], _bytes(chosen)) if op == "all_to_all" else None      # what comes is listed first
+        return Comm(op, _bytes(chosen) or None, splits=rows)
 
 
 def _values(host: HostTrace, node: int) -> list[Any]:
@@ -205,6 +228,13 @@ def _values(host: HostTrace, node: int) -> list[Any]:
     except UNREADABLE:
         return []
     return values if isinstance(values, list) else []
+
+
+def _rows(values: Sequence[Any], size: int) -> Splits | None:
+    """What an all_to_all of `size` bytes sends to and gets from each: the first two lists of numbers, if they are as
+    long."""
+    lists = [found for value in values if (found := numbers(value)) is not None]
+    return _exchanged(lists[0], lists[1], size, None) if len(lists) > 1 else None
 
 
 def _bytes(value: Any) -> int:

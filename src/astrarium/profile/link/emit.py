@@ -48,9 +48,9 @@ class Source(Struct, frozen=True, eq=False):
     rank: int
 
 
-def messages(source: Source, draft: Draft, order: Order, micros: I64, gaps: F64) -> Iterator[bytes]:
-    """Node messages with their lengths, ids ascending in time; the groups' metadata node first. `gaps` [places]: the
-    share of each that is unexplained."""
+def messages(source: Source, draft: Draft, order: Order, starts: I64, micros: I64, gaps: F64) -> Iterator[bytes]:
+    """Node messages with their lengths, ids ascending in time; the groups' metadata node first. [places]: `starts` in
+    ns, `micros` the durations, `gaps` the share of each that is unexplained."""
     base = FIRST_ID
     if source.groups:
         yield delimited(encode_node(Node(base, GROUPS_NODE, int(NodeKind.METADATA),
@@ -59,12 +59,13 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64, gaps: F64)
     emitter = _Emitter(source, order, base)
     part, of, lane = draft.part, draft.of, draft.lane
     node, ptr, before = (array("q", column.tobytes()) for column in (order.node, order.ptr, order.before + base))
-    start = np.frombuffer(draft.start, np.int64)[order.node] // 1000
+    start = starts // 1000
     begin, length, gap = array("q", start.tobytes()), array("q", micros.tobytes()), array("d", gaps.tobytes())
     make = {GPU: emitter.gpu, LABEL: emitter.label, MESSAGE: emitter.message,
             OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle,
             GAP: emitter.gap}
     for place, number in enumerate(node):
+        emitter.part_of = (part[of[number]], of[of[number]]) if part[number] == MESSAGE else (0, 0)
         emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin[place], length[place])
         emitter.unexplained = gap[place]
         yield make.get(part[number], emitter.rest)(of[number], lane[number])
@@ -77,6 +78,7 @@ class _Emitter:
         self.source, self.encoder = source, Encoder()
         self.at: tuple[int, array[int], int, int] = (0, array("q"), 0, 0)
         self.unexplained = 0.0   # share of the node
+        self.part_of = (0, 0)    # part and number of the node that a message belongs to
         self._id = array("q", (order.place + base).tobytes())
         self._base = len(source.trace.operators.name)
         self._tid = [_number(key[1], number) for key, number in source.trace.threads.items()]
@@ -191,11 +193,15 @@ class _Emitter:
             attrs += more
         return self._node(trace.gpu.name[operation], kind, self._id[above] if above >= 0 else 0, (), attrs)
 
-    def message(self, operation: int, place: int) -> bytes:
-        """A further message of a kernel that is several."""
-        kind, attrs = self._comm(self.source.comms.more[operation][place])
-        attrs.append(self.encoder.whole("part_of", self._id[operation]))
-        return self._node(self.source.trace.gpu.name[operation], kind, 0, (),
+    def message(self, node: int, place: int) -> bytes:
+        """A further message of a kernel or an operator that is several."""
+        kind, attrs = self._comm(self.source.comms.messages[node][place])
+        attrs.append(self.encoder.whole("part_of", self._id[node]))
+        part, number = self.part_of
+        source = self.source
+        table = source.trace.gpu if part == GPU else source.host if part == LABEL else source.trace.operators
+        assert table is not None
+        return self._node(table.name[number], kind, 0, (),
                           [self.encoder.same("is_cpu_op", False), *attrs])
 
     def _comm(self, comm: Comm) -> tuple[NodeKind, list[bytes]]:

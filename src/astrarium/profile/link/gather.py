@@ -13,6 +13,7 @@ from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.coalesced import Recorded
 from astrarium.profile.link.comm import (
     CPU_BACKENDS,
+    DISPATCHED,
     P2P,
     Comm,
     HostComms,
@@ -24,6 +25,7 @@ from astrarium.profile.link.comm import (
 from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.join import Join
 from astrarium.profile.link.records import KERNEL, CommArgs, DeviceTrace
+from astrarium.profile.link.splits import spread
 
 __all__ = ["Communications", "communications", "host_only"]
 
@@ -37,7 +39,10 @@ class Communications(Struct):
     gpu: dict[int, Comm] = field(default_factory=dict)
     more: dict[int, list[Comm]] = field(default_factory=dict)     # GPU operation -> further messages of its group
     operator: dict[int, Comm] = field(default_factory=dict)
+    operator_more: dict[int, list[Comm]] = field(default_factory=dict)     # operator -> further messages
+    host_more: dict[int, list[Comm]] = field(default_factory=dict)         # host node -> the same
     host: dict[int, Comm] = field(default_factory=dict)
+    messages: dict[int, list[Comm]] = field(default_factory=dict)          # node of the draft -> further messages
     unclear: dict[str, int] = field(default_factory=dict)
 
     def note(self, what: str) -> None:
@@ -45,31 +50,53 @@ class Communications(Struct):
 
 
 def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls: Calls, parent: array[int],
-                   groups: Mapping[str, tuple[int, ...]]) -> Communications:
-    """Kernels of communication libraries, and operators of CPU back ends (gloo, MPI)."""
+                   groups: Mapping[str, tuple[int, ...]], rank: int) -> Communications:
+    """Kernels of communication libraries, and operators of CPU back ends (gloo, MPI), of `rank`."""
     found, said = Communications(), HostComms(host, groups)
     kernels = _kernels(trace)
     recorded = _recorded(trace, join, said, parent, calls, kernels)
     for operation in kernels:
         args, call = trace.comms.get(operation), calls.launcher.get(operation, -1)
         around = parent[len(trace.operators.name) + call] if call >= 0 else -1
+        around = calls.adopted.get(operation, around)
         comm = _kernel(trace.gpu.name[operation], args, groups, partial(_above, trace, join, said, parent, around))
         if call >= 0 and (comm is None or comm.size is None):
             comm = _grouped(found, operation, comm, recorded, (trace.calls.thread[call], trace.calls.start[call]))
         if comm is None:
             found.note("communication kernels whose operation is not known (kept as compute)")
         else:
-            _keep(found, found.gpu, operation, comm)
+            comm = _spread(found, found.more, operation, comm, groups, rank)
+            if comm is not None:
+                _keep(found, found.gpu, operation, comm)
     for operator, name in enumerate(trace.operators.name):
         op = annotated(name, CPU_BACKENDS) if ":" in name else None
         if op is not None:
             comm = _operator(Comm(op), trace.op_comms.get(operator), groups,
                              said.comm(join.host[operator]) if join.host[operator] >= 0 else None)
             above = _above(trace, join, said, parent, parent[operator]) if parent[operator] >= 0 else None
-            comm = replace(_filled(comm, above), logical=said.logical(join.host[operator], comm.op))
-            _keep(found, found.operator, operator, comm)
+            comm = _filled(comm, above)
+            if comm.op == "all_to_all" and host is not None and join.host[operator] >= 0:
+                comm = _filled(comm, _asked(host, said, join.host[operator]))
+            comm = replace(comm, logical=said.logical(join.host[operator], comm.op))
+            whole = _spread(found, found.operator_more, operator, comm, groups, rank)
+            if whole is not None:
+                _keep(found, found.operator, operator, whole)
     _note_groups(found, groups)
     return found
+
+
+def _spread(found: Communications, more: dict[int, list[Comm]], number: int, comm: Comm,
+            groups: Mapping[str, tuple[int, ...]], rank: int) -> Comm | None:
+    """What stands for a communication; the rest of its messages go to `more`. None where it moves nothing."""
+    messages = spread(comm, rank, groups)
+    if messages is None:
+        found.note("all_to_alls whose ranks are not known (taken as even; what each gets is recorded)")
+        return comm
+    if messages != [comm] and (not messages or messages[0].op in P2P):
+        found.note("all_to_alls of unequal parts (written as messages)")
+    if len(messages) > 1:
+        more[number] = messages[1:]
+    return messages[0] if messages else None
 
 
 def _kernels(trace: DeviceTrace) -> list[int]:
@@ -122,6 +149,14 @@ def _kernel(name: str, args: CommArgs | None, groups: Mapping[str, tuple[int, ..
     return _filled(comm, outer)
 
 
+def _asked(host: HostTrace, said: HostComms, node: int) -> Comm | None:
+    """The `c10d::` operator that issued a back end's, which ran on a thread of its own: the last one before it."""
+    for earlier in range(node - 1, max(node - 1 - DEPTH, -1), -1):
+        if host.name[earlier].startswith(DISPATCHED):
+            return said.comm(earlier)
+    return None
+
+
 def _operator(comm: Comm, args: CommArgs | None, groups: Mapping[str, tuple[int, ...]], host: Comm | None) -> Comm:
     told = of_args(args, comm.op, groups) if args is not None else None
     return _filled(told if told is not None else comm, host)
@@ -133,7 +168,8 @@ def _filled(comm: Comm, other: Comm | None) -> Comm:
         return comm
     return replace(comm, size=comm.size if comm.size is not None else other.size,
                    group=comm.group if comm.group is not None else other.group,
-                   peer=comm.peer if comm.peer is not None else other.peer)
+                   peer=comm.peer if comm.peer is not None else other.peer,
+                   splits=comm.splits if comm.splits is not None else other.splits)
 
 
 def _above(trace: DeviceTrace, join: Join, said: HostComms, parent: array[int], operator: int) -> Comm | None:
@@ -166,7 +202,7 @@ def _keep(found: Communications, into: dict[int, Comm], number: int, comm: Comm)
     into[number] = comm
 
 
-def host_only(host: HostTrace, groups: Mapping[str, tuple[int, ...]]) -> Communications:
+def host_only(host: HostTrace, groups: Mapping[str, tuple[int, ...]], rank: int) -> Communications:
     """Communications of a host trace without times: of the kinds of node that record them, the most telling one."""
     found, said = Communications(), HostComms(host, groups)
     number = {identity: node for node, identity in enumerate(host.id)}
@@ -178,7 +214,9 @@ def host_only(host: HostTrace, groups: Mapping[str, tuple[int, ...]]) -> Communi
             comm = said.comm(node)
             if comm is not None:
                 comm = replace(_called(host, said, number, node, comm), logical=said.logical(node, comm.op))
-                _keep(found, found.host, node, comm)
+                whole = _spread(found, found.host_more, node, comm, groups, rank)
+                if whole is not None:
+                    _keep(found, found.host, node, whole)
         if found.host:
             break
     _note_groups(found, groups)

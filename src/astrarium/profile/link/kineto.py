@@ -12,6 +12,7 @@ import msgspec
 from astrarium.errors import InputError
 from astrarium.profile.launches import arguments
 from astrarium.profile.link.records import (
+    ALONE,
     CALL,
     EVENT,
     KERNEL,
@@ -19,6 +20,7 @@ from astrarium.profile.link.records import (
     MEMCPY,
     MEMSET,
     OPERATOR,
+    OVERHEAD,
     SYNC,
     CommArgs,
     DeviceTrace,
@@ -26,7 +28,7 @@ from astrarium.profile.link.records import (
     Host,
     Sync,
 )
-from astrarium.profile.link.text import UNREADABLE, decoded
+from astrarium.profile.link.text import UNREADABLE, decoded, numbers
 
 __all__ = ["read_device"]
 
@@ -44,11 +46,13 @@ CATEGORY: Mapping[str, int] = MappingProxyType({
     "privateuse1_driver": CALL,
     "kernel": KERNEL, "Kernel": KERNEL, "concurrent_kernel": KERNEL, MTIA: KERNEL,
     "gpu_memcpy": MEMCPY, "Memcpy": MEMCPY, "gpu_memset": MEMSET, "Memset": MEMSET,
-    "cuda_sync": SYNC, "cuda_event": EVENT})
+    "cuda_sync": SYNC, "cuda_event": EVENT, "overhead": OVERHEAD})
 """Categories of Kineto, those of before 2022 with capital letters, -> what they are here; others are not read."""
 
-SPANS = frozenset({"Trace", "python_function", "gpu_user_annotation", "overhead", "cpu_instant_event"})
+SPANS = frozenset({"Trace", "python_function", "gpu_user_annotation", "cpu_instant_event"})
 """Categories that are no work of their own: frames and spans around it. What has still another one is reported."""
+PROFILERS = frozenset({"Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource"})
+"""Overheads that the profiler causes; others, such as the loading of modules, the program has without it as well."""
 DMA = "dma_request"      # MTIA's copies; what else its command processor did are kernels
 
 
@@ -72,6 +76,8 @@ class _Args(msgspec.Struct, gc=False):
     ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
     source: Scalar = msgspec.field(name="Src Rank", default=None)
     destination: Scalar = msgspec.field(name="Dst Rank", default=None)
+    split_in: Any = msgspec.field(name="In split size", default=None)
+    split_out: Any = msgspec.field(name="Out split size", default=None)
 
 
 class _Shapes(msgspec.Struct, gc=False):
@@ -105,9 +111,15 @@ class _Distributed(msgspec.Struct):
     backend: Any = None
 
 
+class _Device(msgspec.Struct):
+    name: str = ""
+
+
 class _Document(msgspec.Struct, gc=False):
     events: list[msgspec.Raw] = msgspec.field(name="traceEvents")
     distributed: msgspec.Raw = msgspec.field(name="distributedInfo", default=msgspec.Raw(b"null"))
+    devices: msgspec.Raw = msgspec.field(name="deviceProperties", default=msgspec.Raw(b"null"))
+    alone: Scalar = msgspec.field(name=ALONE, default=None)
 
 
 def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) -> DeviceTrace:
@@ -116,6 +128,8 @@ def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) ->
     document = _document(data, where)
     trace = DeviceTrace(where)
     _distributed(trace, document.distributed)
+    trace.device = _device(document.devices)
+    trace.alone = _ns(document.alone)
     decode_event = msgspec.json.Decoder(_Event).decode
     decode_args = msgspec.json.Decoder(_Args).decode
     for number, raw in enumerate(document.events):
@@ -127,6 +141,7 @@ def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) ->
             continue
         kind = CATEGORY.get(event.cat) if event.cat.__class__ is str else None
         if kind is None:
+            trace.nameless += event.cat is None and event.ph == "X"
             if isinstance(event.cat, str) and event.cat not in SPANS:
                 trace.unread[event.cat] = trace.unread.get(event.cat, 0) + 1
             continue
@@ -182,6 +197,15 @@ def _distributed(trace: DeviceTrace, raw: msgspec.Raw) -> None:
             trace.groups[str(group.pg_name)] = ranks
 
 
+def _device(raw: msgspec.Raw) -> str:
+    """The name of the first GPU; "" where there is none."""
+    try:
+        found = msgspec.json.decode(raw, type=list[_Device] | None)
+    except UNREADABLE:
+        return ""
+    return found[0].name if found else ""
+
+
 def _take(trace: DeviceTrace, kind: int, event: _Event, args: _Args) -> None:
     start, length = _ns(event.ts), _ns(event.dur if event.dur is not None else 0)
     if start is None or length is None or length < 0:
@@ -212,6 +236,8 @@ def _take(trace: DeviceTrace, kind: int, event: _Event, args: _Args) -> None:
         trace.syncs.append(Sync(name, correlation, stream,
                                 _number_of(trace, (device, waited)) if waited >= 0 else None,
                                 whole(args.record_call), start))
+    elif kind == OVERHEAD:
+        trace.overhead += [(start, start + length)] * (name in PROFILERS)
     elif kind != EVENT:
         _take_gpu(trace, kind, (start, start + length, name, correlation, external), event, args)
 
@@ -258,20 +284,13 @@ def _comm(args: _Args) -> CommArgs:
 
     return CommArgs(text(args.collective), count(args.elements_in), count(args.elements_out), text(args.dtype),
                     text(args.group), _ranks(args.ranks), count(args.group_size), count(args.source),
-                    count(args.destination))
+                    count(args.destination), numbers(args.split_in), numbers(args.split_out))
 
 
 def _ranks(value: Any) -> tuple[int, ...] | None:
-    """`[0, 1]`, which Kineto prints as a text; None for a list that it has cut short."""
-    if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value.encode("utf-8", "replace"))
-        except UNREADABLE:
-            return None
-    if not isinstance(value, list) or not value:
-        return None
-    good = all(isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 for rank in value)
-    return tuple(value) if good and len(set(value)) == len(value) else None
+    """Distinct ranks; None for other things."""
+    found = numbers(value)
+    return found if found is not None and max(found) < 1 << 31 and len(set(found)) == len(found) else None
 
 
 def whole(value: Scalar) -> int:
@@ -308,5 +327,6 @@ def _from_zero(trace: DeviceTrace) -> None:
             raise InputError(trace.where, "its events are more than 146 years apart")
         table.start = array("q", [at - origin for at in table.start])
         table.end = array("q", [at - origin for at in table.end])
+    trace.overhead = [(begin - origin, end - origin) for begin, end in trace.overhead]
     trace.syncs = [Sync(s.kind, s.correlation, s.stream, s.wait_on, s.record_call, s.start - origin)
                    for s in trace.syncs]

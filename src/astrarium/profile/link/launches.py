@@ -19,7 +19,7 @@ from astrarium.profile.link.records import KERNEL, DeviceTrace
 from astrarium.profile.link.text import UNREADABLE, file_bytes
 from astrarium.profile.link.threads import host_threads
 
-__all__ = ["launches"]
+__all__ = ["launches", "operator_of"]
 
 NOTHING = Operator("", None, None)
 
@@ -36,7 +36,7 @@ def launches(host: str | None, device: str) -> Launches:
     start, end = np.array(trace.gpu.start, np.int64), np.array(trace.gpu.end, np.int64)
     length, owner = end - start, np.array(_owners(trace), np.int64)
     return Launches(device, trace.gpu.name, [_other(trace, number) for number in range(len(owner))], start, end, owner,
-                    cache(lambda number: _operator(trace, nodes, join, number)),
+                    cache(lambda number: operator_of(trace, nodes, join, number)),
                     1000 if not (length % 1000).any() else 1)
 
 
@@ -63,8 +63,9 @@ def _other(trace: DeviceTrace, operation: int) -> str:
     return COMMUNICATION if known else ""
 
 
-def _operator(trace: DeviceTrace, host: HostTrace | None, join: Join, number: int) -> Operator:
-    """Host nodes that were joined by name and order may be of another step: there Kineto's own shapes come first."""
+def operator_of(trace: DeviceTrace, host: HostTrace | None, join: Join, number: int) -> Operator:
+    """An operator with its tensors. Host nodes that were joined by name and order may be of another step: there
+    Kineto's own shapes come first."""
     node = join.host[number]
     given = Operator(trace.operators.name[number], trace.arguments.get(number), None)
     if host is None or node < 0 or (given.inputs is not None and join.by != "rf_id"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -22,15 +22,16 @@ from astrarium.profile.link.join import Join, joined
 from astrarium.profile.link.kineto import read_device
 from astrarium.profile.link.nodes import GPU, LABEL, MESSAGE, Draft, ordered
 from astrarium.profile.link.records import DeviceTrace
-from astrarium.profile.link.replay import microseconds, replayed, unexplained
+from astrarium.profile.link.replay import microseconds, replayed, unexplained, unexplained_shares
 from astrarium.profile.link.report import LinkReport, report_of
 from astrarium.profile.link.spins import find_spins
 from astrarium.profile.link.streams import GpuEdges, gpu_edges
 from astrarium.profile.link.text import file_bytes
 from astrarium.profile.link.threads import host_threads
+from astrarium.profile.link.unrecorded import Clock, Unrecorded, unrecorded
 from astrarium.profile.link.upstream import is_linked, parted
 from astrarium.trace._wire import delimited
-from astrarium.trace.linked import UNEXPLAINED
+from astrarium.trace.linked import QUIET, RECORDED, STEPS, TOTAL, UNEXPLAINED, UNRECORDED
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.write import beside, clear_leftovers
 
@@ -55,12 +56,14 @@ class Linked(Struct, frozen=True):
         return b"".join(self.pieces)
 
 
-def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None) -> Linked:
+def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None, quiet: bool = False,
+         clock: Clock | None = None) -> Linked:
     """Joins the traces of one rank, each plain or gzip; either may be None.
 
     `rank` is the rank that they are of; left out: the one that the device trace names, else 0. A host trace that
-    Chakra's own linker joined holds both, and needs no device trace. Raises InputError naming the file and the place
-    in it.
+    Chakra's own linker joined holds both, and needs no device trace. With `quiet` the trace is of the run without its
+    profilers: host nodes without their cost. `clock` says how much longer kernels take in it. Raises InputError naming
+    the file and the place in it.
     """
     if host is None and device is None:
         raise InputError("link", "neither a host nor a device trace", expected="at least one of them")
@@ -74,11 +77,18 @@ def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = N
     nodes = None if host is None else read_host(data, where)
     if nodes is not None and not nodes.nodes and device is None:
         raise InputError(os.fspath(host or ""), "has no nodes")
+    if trace.where and trace.nameless and not (trace.operators.name or trace.calls.name or trace.gpu.name):
+        raise InputError(trace.where, f"{trace.nameless:,} events, none with a category", expected="Kineto's file, "
+                         "whose events have categories (cpu_op, kernel, …); JAX's profiler writes none: read the "
+                         "program itself, as StableHLO (astrarium.trace.graphs)")
     if rank is None:
         rank = trace.rank if trace.rank is not None else 0
     if not 0 <= rank < 1 << 31:
         raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
-    linked = _linked(nodes, trace, rank)
+    linked = _linked(nodes, trace, rank, quiet, clock)
+    if quiet and linked.report.unrecorded_us is None:
+        raise InputError(where or trace.where, "does not say what the profilers took of the host", expected="a host "
+                         "trace and a device trace of one run, with timed operators")
     if both is None:
         return linked
     return replace(linked, report=replace(linked.report, missing=(*both.missing, *linked.report.missing)))
@@ -102,7 +112,8 @@ def write_linked(prefix: PathLike, linked: Linked) -> str:
     return path
 
 
-def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
+def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool,
+            clock: Clock | None) -> Linked:
     calls = classified(trace)
     threads, parent = host_threads(trace, calls)
     spins = find_spins(trace, calls, threads)
@@ -114,20 +125,25 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     issue_edges(trace, host, join, found, draft)
     loose = _launch_edges(trace, calls, found, draft)
     gaps = fill_gaps(trace, calls, draft)
-    comms = communications(trace, host, join, calls, parent, groups)
+    comms = communications(trace, host, join, calls, parent, groups, rank)
     if host is not None and not trace.operators.name:
-        comms = _with(comms, host_only(host, groups))
-    _labels(host, join, found, draft)
-    _further_messages(comms, draft)
+        comms = _with(comms, host_only(host, groups, rank))
+    _further_messages(comms, found, _labels(host, join, found, draft), draft)
     order = ordered(draft)
     result = replayed(draft, order)
     micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
     share, parts = round(result.share(gap), 6), np.round(gap / np.maximum(result.duration, 1), 3)
+    without = unrecorded(trace, host, join, calls, parent, draft, clock)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
     report = report_of(source, edges, gaps, spins, draft, order, result, share, loose,
-                     len(threads))
-    first = delimited(encode_metadata(_metadata(source, share)))
-    return Linked(tuple(_pieces(first, messages(source, draft, order, micros, parts))), report)
+                     len(threads), without)
+    start = np.frombuffer(draft.start, np.int64)[order.node]
+    if quiet and without is not None:
+        draft, order, start = without.draft, without.order, without.start
+        micros = microseconds(draft, order, without.duration)
+        parts = unexplained_shares(trace.operators, draft, order)
+    first = delimited(encode_metadata(_metadata(source, share, without, quiet, int(micros.sum()))))
+    return Linked(tuple(_pieces(first, messages(source, draft, order, start, micros, parts))), report)
 
 
 def _pieces(first: bytes, messages: Iterable[bytes]) -> Iterator[bytes]:
@@ -176,13 +192,14 @@ def _launch_edges(trace: DeviceTrace, calls: Calls, found: HostNodes, draft: Dra
 
 
 def _with(first: Communications, second: Communications) -> Communications:
-    return replace(first, host=second.host, unclear={**first.unclear, **second.unclear})
+    return replace(first, host=second.host, host_more=second.host_more, unclear={**first.unclear, **second.unclear})
 
 
-def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> None:
-    """Nodes for host nodes without a time: a chain per thread where nothing has a time, else after their caller."""
+def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> dict[int, int]:
+    """Nodes for host nodes without a time, by host node: a chain per thread where nothing has a time, else after their
+    caller."""
     if host is None:
-        return
+        return {}
     timed = {node: operator for operator, node in enumerate(join.host) if node >= 0}
     number = {identity: node for node, identity in enumerate(host.id)}
     labels: dict[int, int] = {}
@@ -201,17 +218,22 @@ def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) 
         if chained >= 0 and chained != caller:
             draft.edge(chained, label)
         last[host.tid[node]] = label
+    return labels
 
 
-def _further_messages(comms: Communications, draft: Draft) -> None:
-    """A kernel of several messages becomes as many nodes, which wait for the same and are waited for alike."""
-    if not comms.more:
-        return
+def _further_messages(comms: Communications, found: HostNodes, labels: Mapping[int, int], draft: Draft) -> None:
+    """A kernel or operator of several messages becomes as many nodes, which wait for the same and are waited for
+    alike."""
+    comms.messages = dict(comms.more)      # GPU operations are the first nodes
+    comms.messages |= {found.operator[number]: further for number, further in comms.operator_more.items()
+                       if number in found.operator}
+    comms.messages |= {labels[node]: further for node, further in comms.host_more.items() if node in labels}
     copies: dict[int, list[int]] = {}
-    for operation, further in comms.more.items():
+    for node, further in comms.messages.items():
         for place in range(len(further)):
-            copies.setdefault(operation, []).append(
-                draft.node(draft.start[operation], draft.end[operation], MESSAGE, operation, place))
+            copies.setdefault(node, []).append(draft.node(draft.start[node], draft.end[node], MESSAGE, node, place))
+    if not copies:
+        return
     for edge in range(len(draft.before)):
         before, after, waits = draft.before[edge], draft.after[edge], draft.waits[edge]
         firsts, seconds = [before, *copies.get(before, ())], [after, *copies.get(after, ())]
@@ -221,11 +243,15 @@ def _further_messages(comms: Communications, draft: Draft) -> None:
                     draft.edge(first, second, waits)
 
 
-def _metadata(source: Source, share: float) -> Metadata:
+def _metadata(source: Source, share: float, without: Unrecorded | None, quiet: bool, total: int) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
              attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
              attribute("start_ns", trace.origin), attribute(UNEXPLAINED, share)]
+    if without is not None:
+        attrs += [attribute(UNRECORDED, without.finish), attribute(RECORDED, without.recorded),
+                  attribute(STEPS, without.steps), attribute(QUIET, quiet),
+                  attribute(TOTAL, total)]
     if trace.world is not None:
         attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
     for name, value in (host.times if host else {}).items():

@@ -20,7 +20,7 @@ class Draft(Struct):
     """Nodes in order of making; arrays [nodes], times in ns. Edges are (before, after) pairs of node numbers.
 
     `part` and `of` as in `Stretches`; GPU: a GPU operation; LABEL: a host node without a time, `of` its number in the
-    host trace; MESSAGE: a further message of the GPU operation `of`, `lane` its number; GAP: idle time of a stream
+    host trace; MESSAGE: a further message of the node `of`, `lane` its number; GAP: idle time of a stream
     before the GPU operation `of`, `lane` -2 less the stream's number. `lane`: else the number of the thread or stream.
     `waits`: [edges] 1 where a host node waits until the GPU has nothing to do.
     """

@@ -8,10 +8,11 @@ from msgspec import Struct, field
 
 from astrarium.profile.launches import Argument
 
-__all__ = ["CALL", "EVENT", "KERNEL", "MAX_MEMBERS", "MEMCPY", "MEMSET", "OPERATOR", "SYNC", "CommArgs", "DeviceTrace",
-           "Gpu", "Host", "Sync"]
+__all__ = ["ALONE", "CALL", "EVENT", "KERNEL", "MAX_MEMBERS", "MEMCPY", "MEMSET", "OPERATOR", "OVERHEAD", "SYNC",
+           "CommArgs", "DeviceTrace", "Gpu", "Host", "Sync"]
 
-OPERATOR, CALL, KERNEL, MEMCPY, MEMSET, SYNC, EVENT = range(1, 8)
+OPERATOR, CALL, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, OVERHEAD = range(1, 9)
+ALONE = "unrecorded_us"     # of a device trace: us of a step without the profilers, as `collect` has measured it
 MAX_MEMBERS = 1 << 22        # ranks of all groups together
 
 
@@ -27,6 +28,8 @@ class CommArgs(Struct, frozen=True):
     group_size: int | None
     source: int | None
     destination: int | None
+    rows_in: tuple[int, ...] | None = None       # of an all_to_all: what goes to each rank
+    rows_out: tuple[int, ...] | None = None      # and what comes from each
 
 
 class Host(Struct):
@@ -73,16 +76,20 @@ class DeviceTrace(Struct):
     calls: Host = field(default_factory=Host)
     gpu: Gpu = field(default_factory=Gpu)
     syncs: list[Sync] = field(default_factory=list)
+    overhead: list[tuple[int, int]] = field(default_factory=list)      # from, to: the profiler's own work on the host
     comms: dict[int, CommArgs] = field(default_factory=dict)           # GPU operation -> what Kineto says
     op_comms: dict[int, CommArgs] = field(default_factory=dict)        # operator -> the same
     arguments: dict[int, tuple[Argument, ...]] = field(default_factory=dict)   # operator -> its inputs
     threads: dict[tuple[str, str], int] = field(default_factory=dict)  # (pid, tid) -> number
     streams: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, stream) -> number
     stream_names: list[tuple[int, int]] = field(default_factory=list)
+    alone: int | None = None                                           # ns of a step without the profilers, measured
+    device: str = ""                                                   # name of the first GPU
     origin: int = 0                                                    # ns, of the trace's own clock
     rank: int | None = None
     world: int | None = None
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)    # names, each held once
+    nameless: int = 0                                                  # events with a duration and no category
     skipped: int = 0                                                   # events whose times make no sense
     unread: dict[str, int] = field(default_factory=dict)               # category -> events that are not read

@@ -11,7 +11,7 @@ from astrarium.profile.link.nodes import GAP, GPU, MESSAGE, Draft, Order
 from astrarium.profile.link.records import Host
 from astrarium.profile.link.threads import IDLE, OPERATOR, REST
 
-__all__ = ["Replayed", "microseconds", "replayed", "unexplained"]
+__all__ = ["Replayed", "microseconds", "replayed", "unexplained", "unexplained_shares"]
 
 I64 = npt.NDArray[np.int64]
 
@@ -75,6 +75,16 @@ def replayed(draft: Draft, order: Order) -> Replayed:
 def unexplained(operators: Host, draft: Draft, order: Order, result: Replayed) -> I64:
     """[places] ns of each node that are unexplained: idle time of streams and of threads outside operators, time in
     nothing but a user's annotation or a profiler step, and what waits have got because nothing else explains it."""
+    return np.where(_nameless(operators, draft, order), result.duration, result.added)
+
+
+def unexplained_shares(operators: Host, draft: Draft, order: Order) -> npt.NDArray[np.float64]:
+    """[places] the share of each node that is unexplained where waits have got nothing: 0 or 1."""
+    return _nameless(operators, draft, order).astype(np.float64)
+
+
+def _nameless(operators: Host, draft: Draft, order: Order) -> npt.NDArray[np.bool_]:
+    """[places] nodes that stand for time that nothing recorded accounts for."""
     part = np.frombuffer(draft.part, np.int8)[order.node] if len(draft) else np.zeros(0, np.int8)
     of = np.frombuffer(draft.of, np.int64)[order.node] if len(draft) else np.zeros(0, np.int64)
     region = np.zeros(len(operators.name) + 1, np.bool_)       # the last is for calls
@@ -82,7 +92,7 @@ def unexplained(operators: Host, draft: Draft, order: Order, result: Replayed) -
         region[number] = name.startswith("ProfilerStep#") or (number in operators.annotations
                                                               and annotated(name) is None)
     within = ((part == OPERATOR) | (part == REST)) & region[np.clip(of, -1, len(operators.name))]
-    return np.where(within | (part == GAP) | (part == IDLE), result.duration, result.added)
+    return np.asarray(within | (part == GAP) | (part == IDLE))
 
 
 def microseconds(draft: Draft, order: Order, duration: I64) -> I64:

@@ -18,6 +18,7 @@ from astrarium.profile.link.records import MEMSET, DeviceTrace
 from astrarium.profile.link.replay import Replayed
 from astrarium.profile.link.spins import Spins
 from astrarium.profile.link.streams import GpuEdges
+from astrarium.profile.link.unrecorded import Unrecorded
 from astrarium.trace.linked import headline, labelled
 
 __all__ = ["LinkReport", "report_of"]
@@ -54,12 +55,17 @@ class LinkReport(Struct, frozen=True):
     unexplained_us: float                # host time after waits that no dependency explains
     gaps_us: float                       # idle time of streams that no dependency explains, in nodes of its own
     idle_us: float                       # host time of the main thread outside operators
+    unrecorded_us: float | None = None   # what the run takes without its profilers; None without timed operators
+    observers_us: float = 0.0            # what the profilers took of a host operator, the mean
+    steps: int = 1                       # in the recording
     missing: tuple[str, ...] = field(default=())
     warnings: tuple[str, ...] = field(default=())      # what makes the whole trace doubtful
+    without: tuple[str, ...] = field(default=())       # `unrecorded_us` for people
 
     def plain(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {**asdict(self), "communications": dict(self.communications), "missing": list(self.missing),
+        return {**{name: value for name, value in asdict(self).items() if name != "without"},
+                "communications": dict(self.communications), "missing": list(self.missing),
                 "warnings": list(self.warnings)}
 
     def _spins(self) -> str:
@@ -86,15 +92,15 @@ class LinkReport(Struct, frozen=True):
             parts.append(f"measured {self.measured_us / 1000:.3f} ms, replay {self.replayed_us / 1000:.3f} ms (by "
                          f"construction); unexplained host time {self.unexplained_us / 1000:.3f} ms, idle time of "
                          f"streams {self.gaps_us / 1000:.3f} ms")
-        return parts + [f"missing: {what}" for what in self.missing]
+        return parts + list(self.without) + [f"missing: {what}" for what in self.missing]
 
 
 def report_of(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Draft, order: Order, result: Replayed,
-            gap_share: float, loose: int, threads: int) -> LinkReport:
+            gap_share: float, loose: int, threads: int, without: Unrecorded | None) -> LinkReport:
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
     tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
-    for comm in chain(*tables, *source.comms.more.values()):
+    for comm in chain(*tables, *source.comms.messages.values()):
         name = labelled(comm.op, comm.logical)
         counts[name] = counts.get(name, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
@@ -110,6 +116,9 @@ def report_of(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: 
         communications=dict(sorted(counts.items())), groups=len(source.groups),
         measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
         unexplained_us=result.unexplained / 1000, gaps_us=gaps.time / 1000, idle_us=source.found.idle / 1000,
+        unrecorded_us=None if without is None else without.finish / 1000,
+        observers_us=0.0 if without is None else round(without.observers.cost / 1000, 3),
+        steps=1 if without is None else without.steps, without=() if without is None else (without.line,),
         missing=tuple(_missing(source, edges.clipped + gaps.clipped + spins.clipped, order, loose)),
         warnings=_warnings(source.join, host, trace))
 
@@ -139,6 +148,10 @@ def _missing(source: Source, clipped: int, order: Order, loose: int) -> list[str
             if number:
                 out.append(f"{number:,} {what}")
     for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
+                         (len(calls.adopted), "communication kernels without a correlation id, matched to "
+                          "record_param_comms in order"),
+                         (calls.corrupt, "GPU operations that outlast the next one of their stream (cut where that "
+                          "begins: a duration is corrupt)"),
                          (loose, "of these that wait for no host time"),
                          (calls.twins, "calls with the correlation id of another (the first counts)"),
                          (trace.skipped, "events without a usable time"),

@@ -6,13 +6,13 @@ import os
 import re
 import zlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from astrarium.errors import InputError, short_name
 
-__all__ = ["MAX_TEXT", "UNREADABLE", "decoded", "file_bytes", "plain"]
+__all__ = ["MAX_TEXT", "UNREADABLE", "decoded", "file_bytes", "numbers", "plain"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_TEXT = 4 << 30       # bytes of one file after decompression
@@ -83,3 +83,15 @@ def _mended(data: bytes | bytearray) -> bytes:
     text = _BAD_ESCAPE.sub(lambda found: found[0] if found[1] else rb"\\" + found[2], text)
     text = _CONTROL.sub(b" ", text)
     return text.decode("utf-8", "replace").encode()
+
+
+def numbers(value: Any) -> tuple[int, ...] | None:
+    """`[100, 200]`, which Kineto prints as a text; None for another thing, and for a list that it has cut short."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value.encode("utf-8", "replace"))
+        except UNREADABLE:
+            return None
+    whole = isinstance(value, list) and bool(value) and all(
+        isinstance(each, int) and not isinstance(each, bool) and 0 <= each < 1 << 62 for each in value)
+    return tuple(value) if whole else None

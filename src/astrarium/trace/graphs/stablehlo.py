@@ -8,6 +8,7 @@ from math import prod
 
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.trace.graphs.hlo_custom import custom_flops, only_marks
+from astrarium.trace.graphs.hlo_partition import MARK, Partitions
 from astrarium.trace.graphs.hlo_scalars import scalar
 from astrarium.trace.graphs.hlo_text import Function, Operation, blocks, functions, loop_regions, region
 from astrarium.trace.graphs.nodes import GraphTrace, Maker, Tensor
@@ -36,6 +37,7 @@ COLLECTIVES = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER,
                "collective_broadcast": CommOp.BROADCAST}
 PERMUTE = "collective_permute"
 CUSTOM = "custom_call"
+MANUAL = ("shmap_body", "xmap_body")      # functions that older releases of JAX make of shard_map's bodies
 LOOP, BRANCHES = "while", ("case", "if")
 KNOWN = ELEMENTWISE | MOVING | FREE | REDUCING | frozenset(COLLECTIVES) | {
     "dot_general", "convolution", PERMUTE, CUSTOM, LOOP, *BRANCHES}
@@ -71,14 +73,15 @@ def stablehlo_text(text: str, where: str = "stablehlo", *, rank: int = 0, entry:
     that only move have none. Collectives carry the group of `rank` from `replica_groups` (all ranks where it is the
     only one), and their input's bytes; a permutation becomes a send and a receive. Raises InputError naming the line of
     what cannot be read, UnsupportedError naming an operation that is not known here. Loops whose number of turns the
-    module itself says are unrolled, a branch that it chooses is taken; what depends on data is refused.
+    module itself says are unrolled, a branch that it chooses is taken; what depends on data is refused, and so is work
+    that XLA partitions.
     """
     found = functions(text, where)
     if entry not in found:
         raise InputError(where, f"has no function @{entry}", expected=", ".join(sorted(found)[:8]),
                          did_you_mean=nearest(entry, found))
     maker = Maker("post", "StableHLO")
-    reader = _Reader(found, maker, where, rank)
+    reader = _Reader(found, maker, Partitions(text, where), rank)
     for argument in found[entry].arguments:
         maker.value(argument, ())
     reader.function(found[entry], "", 0)
@@ -86,8 +89,9 @@ def stablehlo_text(text: str, where: str = "stablehlo", *, rank: int = 0, entry:
 
 
 class _Reader:
-    def __init__(self, known: dict[str, Function], maker: Maker, where: str, rank: int) -> None:
-        self.known, self.maker, self.where, self.rank, self.count = known, maker, where, rank, 0
+    def __init__(self, known: dict[str, Function], maker: Maker, partitions: Partitions, rank: int) -> None:
+        self.known, self.maker, self.partitions, self.rank, self.count = known, maker, partitions, rank, 0
+        self.where = partitions.where
         self.whole: dict[str, int] = {}        # values that the module computes from constants
         self.outer: dict[str, str] = {}        # scope of a region -> the scope around it, whose values it sees
         self.regions: dict[int, tuple[tuple[str, ...], Function, Function]] = {}
@@ -105,7 +109,9 @@ class _Reader:
             if operation.name in ("call", "func.call"):
                 self.call(operation, scope, depth)
             elif operation.name == "sdy.manual_computation":
+                self.partitions.enter(operation)
                 self.inside(operation, region(operation, self.where), scope, scope, depth)
+                self.partitions.manual -= 1
             elif operation.name.rpartition(".")[2] == LOOP:
                 self.loop(operation, scope, depth)
             elif operation.name.rpartition(".")[2] in BRANCHES:
@@ -119,7 +125,10 @@ class _Reader:
         inner = self.known.get(callee[1]) if callee else None
         if inner is None:
             raise InputError(f"{self.where}: line {operation.line}", "calls a function that is not there")
+        manual = inner.name.startswith(MANUAL)
+        self.partitions.manual += manual
         self.inside(operation, inner, scope, f"{scope}{operation.line}/", depth)
+        self.partitions.manual -= manual
 
     def inside(self, operation: Operation, inner: Function, scope: str, inside: str, depth: int) -> None:
         """A function in place of the operation that runs it."""
@@ -189,6 +198,9 @@ class _Reader:
 
     def operation(self, operation: Operation, scope: str) -> None:
         dialect, _, word = operation.name.rpartition(".")
+        if operation.name == MARK:
+            self.same(scope + operation.results[0], self.key(operation.operands[0], scope))
+            return
         if dialect not in ("stablehlo", "mhlo", "chlo") or word not in KNOWN:
             raise UnsupportedError(f"{self.where}: line {operation.line}", f"operation {operation.name}",
                                    expected="products, elementwise operations, reductions, movements, collectives",
@@ -198,7 +210,10 @@ class _Reader:
         inputs, outputs = _typed(operation)
         name = f"{word}.{key.removeprefix(scope).strip('%')}" if not scope else f"{word}.{scope}{operation.line}"
         number = scalar(word, operation, [self.whole.get(each) for each in after])
-        if number is not None or word in FREE or (word == CUSTOM and only_marks(operation)):
+        free = number is not None or word in FREE or (word == CUSTOM and only_marks(operation))
+        if not free:
+            self.partitions.check(operation)
+        if free:
             self.maker.value(key, after)
             if number is not None:
                 self.whole[key] = number
