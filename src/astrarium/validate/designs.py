@@ -34,6 +34,7 @@ STACKS: tuple[tuple[str, str], ...] = (
     (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
     (r"megascale", "megascale"), (r"korthikanti", "megatron-lm-3"), (r"megatron|vtrain|narayanan", "megatron-lm"))
 NO_STACK = "none"
+CUBLAS_MIB = 96     # overhead of the stacks pytorch
 MOST_TRIED = 6
 AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
 
@@ -142,6 +143,9 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
         one = row.text("states")
         found |= {"precision": {"weights": one, "activations": one, "gradients": one, "moments": one, "master": None},
                   "clip": False}
+    if held := row.count("held_MiB"):
+        found["overhead"] = f"{held + CUBLAS_MIB} MiB"
+        assumed.append(f"memory: {held} MiB of the measuring program besides, as of all steps of its source")
     if not row.text("precision"):
         assumed.append("precision: bf16")
     if row.count("fused_qkv"):

@@ -21,7 +21,7 @@ LLAMA_7B = {"layers": 32, "d_model": 4096, "heads": 32, "ffn": 11008, "vocab": 3
 GPT = {"layers": 24, "d_model": 1024, "heads": 16, "ffn": 4096, "vocab": 50304, "gated": False, "activation": "gelu",
        "positions": "learned", "norm": "layer", "tied_embeddings": True, "biases": ["qkv", "out", "mlp"],
        "max_positions": 1024}
-HELD = 1120 * 2**20     # beside what is counted, on every step (catalog: overhead of the stack pytorch)
+HELD = 1120 * 2**20     # beside what is counted, on every step (validate.measured_steps)
 
 
 def step(model: dict[str, Any], seq: int, batch: int, operators: str = "eager", **more: Any) -> Transformer:
