@@ -16,8 +16,9 @@ I64 = npt.NDArray[np.int64]
 MOST = 1 << 22      # tokens of one sequence
 NODES = 16      # of a block of a row, which are asked for together
 TILE, PARTS = 4, 8
+CHECKED = (1, 3)    # fourths of a cell of a plane at which it is checked, in the middle of its rows
 TOKENS = 128        # of a tile of a product
-ROUGH = 0.002       # of a step's time, beyond which a function is not linear between two points
+ROUGH = 0.001       # of a step's time, beyond which a function is not linear between two points
 
 
 def past_nodes() -> list[int]:
@@ -144,18 +145,21 @@ class Plane:
     def _made(self, row: int, column: int) -> tuple[list[float], list[bool]]:
         """Values of a tile [TILE + 1, TILE + 1], and in which cells [TILE, TILE] they are not enough."""
         rows, columns = np.array(self._rows[row:row + TILE + 1]), np.array(self._columns[column:column + TILE + 1])
-        inner, across = (np.maximum(each[:-1], (each[:-1] + each[1:]) // 2) for each in (rows, columns))
+        inner, widths = np.maximum(rows[:-1], (rows[:-1] + rows[1:]) // 2), np.diff(columns)
+        across = np.concatenate([columns[:-1] + widths * part // 4 for part in CHECKED])
         found = self._function(np.concatenate([np.repeat(rows, len(columns)), np.repeat(inner, len(across))]),
                                np.concatenate([np.tile(columns, len(rows)), np.tile(across, len(inner))]))
         corners = found[:len(rows) * len(columns)].reshape(len(rows), len(columns))
         middle = found[len(rows) * len(columns):].reshape(len(inner), len(across))
         down = ((inner - rows[:-1]) / np.diff(rows))[:, None]
-        along = ((across - columns[:-1]) / np.diff(columns))[None]
-        first, second = (each[:, :-1] + np.diff(each, axis=1) * along for each in (corners[:-1], corners[1:]))
+        along = ((across - np.tile(columns[:-1], len(CHECKED))) / np.tile(widths, len(CHECKED)))[None]
+        first, second = (np.tile(each[:, :-1], len(CHECKED)) + np.tile(np.diff(each, axis=1), len(CHECKED)) * along
+                         for each in (corners[:-1], corners[1:]))
         least = np.array([self._least(each) for each in (1 << np.log2(rows[:-1]).astype(np.int64)).tolist()])[:, None]
         values, rough = np.zeros((TILE + 1, TILE + 1)), np.zeros((TILE, TILE), np.bool_)
         values[:len(rows), :len(columns)] = corners
-        rough[:len(inner), :len(across)] = np.abs(first + (second - first) * down - middle) > ROUGH * (middle + least)
+        off = np.abs(first + (second - first) * down - middle) > ROUGH * (middle + least)
+        rough[:len(inner), :len(widths)] = off.reshape(len(inner), len(CHECKED), -1).any(axis=1)
         return values.ravel().tolist(), rough.ravel().tolist()
 
 
