@@ -4,7 +4,8 @@
     workload: {source: transformer, model: megatron-22b, tp: 8, global_batch: 4}
 
 A row holds, per section, fields of its class; `several_hosts` holds those that apply only where the network has more
-than one dim, `devices` and `models` those of devices and of models by name. What the design states itself stays.
+than one dim, `devices` and `models` those of devices and of models by name (with `compute_model`: under this compute
+model alone). What the design states itself stays.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from astrarium.config.spec import specs
 
 __all__ = ["SECTIONS", "Stacks", "settings_of", "settled", "with_settings"]
 
+MEASURED = "measured"
 SECTIONS = ("workload", "compute", "collective", "system")
 Plain = Mapping[str, Any]
 
@@ -33,13 +35,14 @@ class Stacks:
         return name in catalog.load("stacks")
 
 
-def settings_of(name: str, several_hosts: bool, device: str | None = None, model: str | None = None) -> Plain:
-    """Section -> settings of a stack, for a device and a model of these names. Raises KeyError for a stack that is
-    none."""
+def settings_of(name: str, several_hosts: bool, device: str | None = None, model: str | None = None,
+                compute: str = MEASURED) -> Plain:
+    """Section -> settings of a stack, for a device and a model of these names, and a compute model. Raises KeyError for
+    a stack that is none."""
     row = catalog.load("stacks")[name]
     found: dict[str, Plain] = {section: row.get(section, {}) for section in SECTIONS}
     own = [each for kind, given in (("devices", device), ("models", model)) for each in row.get(kind, ())
-           if given in each["names"]]
+           if given in each["names"] and each.get("compute_model", compute) == compute]
     for table in ([row.get("several_hosts", {})] if several_hosts else []) + own:
         for section in SECTIONS:
             found[section] = merged(found[section], table.get(section, {}))
@@ -54,7 +57,7 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
         return plain
     found = dict(plain)
     settings_for = settings_of(name, _several(plain.get("network")), _named(plain.get("compute"), "device"),
-                               _named(plain.get("workload"), "model"))
+                               _named(plain.get("workload"), "model"), _compute_model(plain.get("compute")))
     for section, settings in settings_for.items():
         given = plain.get(section, {})
         kind = classes[section](given)
@@ -104,6 +107,12 @@ def _named(section: Any, key: str) -> str | None:
     if isinstance(found, Mapping):
         found = found.get(LIKE)
     return found if isinstance(found, str) else None
+
+
+def _compute_model(section: Any) -> str:
+    """The model that a design's compute states; a device has its measured kernels."""
+    stated = section.get("model") if isinstance(section, Mapping) else None
+    return stated if isinstance(stated, str) else MEASURED
 
 
 def _under(settings: Plain, given: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.serving.every_step import EveryStep
 
-from astrarium.config import ConfigError
+import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served
 from astrarium.serving.batch import Batch, Draw
@@ -25,6 +26,7 @@ from astrarium.serving.record import Gaps
 from astrarium.serving.requests import Requests, requests_of
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.server import Server, costs_of
+from astrarium.serving.settings import refuse_or_note
 from astrarium.serving.shape import Shape
 
 MS = 10**9
@@ -140,9 +142,11 @@ def test_an_engine_looks_for_requests_now_and_then(later: list[float], first: li
     assert (answer(stream, fleet, single=single).first / MS).tolist() == [1, 1, *first]
 
 
-def test_only_an_engine_whose_prompts_go_first_polls() -> None:
-    with pytest.raises(ConfigError, match="prefill_first"):
-        Policy(poll=10)
+def test_only_an_engine_whose_prompts_go_first_polls(root: Path) -> None:
+    design = ar.load_design(root / "examples" / "inference" / "h100.yaml")
+    with pytest.raises(InputError, match="prefill_first"):
+        list(refuse_or_note(design, Policy(poll=10)))
+    assert not list(refuse_or_note(design, Policy(poll=10, schedule="prefill_first")))
 
 
 def test_whole_prompts_stall_decoding() -> None:

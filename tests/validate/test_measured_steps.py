@@ -61,13 +61,13 @@ def test_a_named_stack_takes_the_place_of_the_rows(tmp_path: Path) -> None:
         known_stack("pytorhc")
 
 
-def test_a_decode_step_is_predicted_and_a_forced_attention_is_apart(tmp_path: Path) -> None:
+def test_a_decode_step_is_predicted_with_its_attention(tmp_path: Path) -> None:
     own, forced = map(predict, rows_of(tmp_path, DECODE, {**DECODE, "attention": "flash"}))
     assert isinstance(own, Prediction)
     assert isinstance(forced, Prediction)
     assert own.meant.stated
     assert own.meant.design.compute.clock == "sustained"        # measured many times in a row
-    assert not forced.meant.stated
+    assert (own.meant.design.compute.framework, forced.meant.design.compute.framework) == ("torch", "torch/2.11/flash")
     assert own.values[0].predicted == pytest.approx(7.8, rel=0.05)
 
 

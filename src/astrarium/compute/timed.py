@@ -127,7 +127,7 @@ def _load(setting: Predicted, model: DeviceModel, timing: Timing) -> Load:
     nodes, work, peak = timing.nodes, timing.work, model.machine.peak("bf16")
     runs = np.bincount(work.number, minlength=len(timing.table))
     flops = sum(float(runs[part.place] @ part.flops) * peak / model.machine.peak(part.precision)
-                for part in timing.table.parts if part.kind in PRODUCTS)
+                for part in timing.table.parts if part.kind in PRODUCTS and runs[part.place].any())
     other = work.unknown if setting.unknown == "recorded" else work.unknown[:0]
     hosts, others = (float(nodes.duration[some].sum()) / 1000 for some in (work.host, other))
     fast, slow = (float(runs @ timing.each(clock)) for clock in (1.0, SLOW))

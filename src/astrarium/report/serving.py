@@ -112,8 +112,9 @@ def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: 
     if stack is not None:
         yield f"policy: what the serving file leaves out is that of stack {stack}"
     if not served.saturated and served.window is None:
-        yield (f"too short for a steady state: warm-up and drain are in all figures; such a stream needs at least "
-               f"{served.fewest:,} requests, this one has {len(served.finish):,}")
+        more = f"; such a stream needs at least {served.fewest:,} requests, this one has {len(served.finish):,}"
+        yield ("too short for a steady state: warm-up and drain are in all figures"
+               + (more if served.fewest > len(served.finish) else ""))
     if served.saturated:
         yield ("saturated: requests come faster than they are answered; latencies grow with the length of the stream, "
                "and mean nothing without it")

@@ -22,13 +22,12 @@ from astrarium.serving.record import Gaps, Watch
 from astrarium.serving.requests import Requests
 from astrarium.serving.routing import fewest, routed
 from astrarium.serving.scheduler import Scheduler
-from astrarium.serving.server import Server
+from astrarium.serving.server import CLOCK, Server
 
 __all__ = ["Fleet", "Told", "run"]
 
 I64 = npt.NDArray[np.int64]
 Told = Callable[[int, int, int], None]      # requests answered, of how many, simulated time in ps
-CLOCK = 2**62       # ps
 STEP, HANDED, LOADED, COME = range(4)       # in this order at one instant
 MOST = 4096         # steps at a time
 

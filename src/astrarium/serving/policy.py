@@ -32,8 +32,6 @@ def _rules(policy: Policy) -> Iterator[Problem]:
     if policy.tiers and not policy.prefix_cache and policy.preemption != "swap":
         yield Problem("tiers", "mean nothing without a prefix cache: nothing is read back from them",
                       "prefix_cache: true, preemption: swap, or no tiers")
-    if policy.poll > 1 and policy.schedule != "prefill_first":
-        yield Problem("poll", f"{policy.poll} has no effect with schedule {policy.schedule}", "prefill_first (SGLang)")
     if list(policy.graphs) != sorted(set(policy.graphs)) or any(size < 1 for size in policy.graphs):
         yield Problem("graphs", "are not sizes in ascending order", "numbers of at least 1, each once")
 
@@ -88,7 +86,8 @@ class Policy(Config, frozen=True, kw_only=True):
     sequence_overhead: Annotated[Time, Knob("Host time a step for each of its sequences. None is assumed.")
                                  ] = default("0 ns")
     stream_offset: Annotated[Time, Knob("From a token's step to the client, and from the client to the queue: added to "
-                                        "the first token and to the last. None is assumed.")] = default("0 ns")
+                                        "the first token and to the last. None is assumed.", lt=2**42)] = default(
+                                            "0 ns")
     launch: Annotated[OptionalTime, Knob("Host time to launch a kernel outside CUDA graphs: a step takes at least "
                                          "that of all of its kernels. Left out: none is assumed; needed where "
                                          "`graphs` is empty on a stack that has graphs.")] = default(None)
@@ -111,7 +110,7 @@ class Policy(Config, frozen=True, kw_only=True):
     @property
     def whole(self) -> bool:
         """Whether a prompt is never cut."""
-        return self.schedule == "inflight" or (self.schedule == "prefill_first" and self.chunk is None)
+        return self.schedule != "chunked" and self.chunk is None
 
 
 class Buckets(Config, frozen=True, kw_only=True):

@@ -6,13 +6,15 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.errors import InputError
 from astrarium.serving.job import Step
 from astrarium.serving.policy import Policy
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.shape import Shape, StepTimes
 
-__all__ = ["Costs", "Server", "costs_of"]
+__all__ = ["CLOCK", "Costs", "Server", "costs_of"]
 
+CLOCK = 2**62       # ps
 I64 = npt.NDArray[np.int64]
 DRAWN = 32      # steps in a row with speculation
 
@@ -89,7 +91,10 @@ class Server(Struct):
         else:
             shapes = (Shape(count, int(context), (), pad) for context in batch.contexts(min(steps, DRAWN)))
             times = np.array([self.times.of(shape) for shape in shapes], np.int64)
-        self.ends = np.cumsum(np.maximum(times, costs.launching(count * each, False)) + costs.of(count))
+        times = np.maximum(times, costs.launching(count * each, False)) + costs.of(count)
+        if now + step.moving + float(times.sum(dtype=np.float64)) > CLOCK:
+            raise InputError("requests", "the run goes beyond 2^62 ps", expected="at most 53 days")
+        self.ends = np.cumsum(times)
         self.ends += now + step.moving
         return int(self.ends[-1])
 

@@ -42,6 +42,11 @@ def refuse_or_note(design: Design, policy: Policy) -> Iterator[str]:
         raise InputError("policy.graphs", f"are none, where stack {design.stack} has some: without CUDA graphs the "
                          "host launches every kernel, and no cost of a launch is known",
                          expected="policy.launch, the host time of a launch (0 ns: none), or graphs")
+    if policy.poll > 1 and policy.schedule != "prefill_first":
+        raise InputError("policy.poll", f"{policy.poll} has no effect with schedule {policy.schedule}",
+                         expected="schedule: prefill_first (SGLang), or no poll")
+    if policy.wait_share < 1 and not policy.wait_steps:
+        yield "policy.wait_share does nothing without wait_steps"
     if not isinstance(work, (Inference, Disaggregated)):
         return
     fields = {spec.name for spec in specs(type(design.compute))}

@@ -143,7 +143,7 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
         one = row.text("states")
         found |= {"precision": {"weights": one, "activations": one, "gradients": one, "moments": one, "master": None},
                   "clip": False}
-    if held := row.count("held_MiB"):
+    if (held := row.count("held_MiB")) and stack.startswith("pytorch"):
         found["overhead"] = f"{held + CUBLAS_MIB} MiB"
         assumed.append(f"memory: {held} MiB of the measuring program besides, as of all steps of its source")
     if not row.text("precision"):

@@ -29,7 +29,7 @@ SAME: Mapping[str, str] = MappingProxyType({
 """Key of a step -> column of a row."""
 HELD_MIB: Mapping[str, int] = MappingProxyType(dict.fromkeys(("h100_pytorch", "h200_pytorch"), 1024))
 """Source -> what its program holds besides a step: 2^30 bytes beside what is counted on each of 18 steps of one H100,
-whatever the model."""
+whatever the model; the H200's were measured by the same program (its README)."""
 
 
 def read_steps(name: str, text: str) -> list[tuple[str, dict[str, Any]]]:

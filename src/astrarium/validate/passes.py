@@ -16,6 +16,7 @@ from astrarium.validate.systems import network_of, system_of
 __all__ = ["pass_of"]
 
 ANY = "any"     # attention: the kernel that PyTorch takes by itself
+BACKENDS = {"cudnn": "torch", "flash": "torch/2.11/flash"}
 
 
 def pass_of(row: Row) -> Candidate:
@@ -34,12 +35,13 @@ def pass_of(row: Row) -> Candidate:
                             **({"context": tokens} if phase == "decode" else {"prompt": tokens})}
     device = catalog.device(system.device)
     compute = device_compute(system, device)
+    kernel, own = row.text("attention") or ANY, row.text("attention") in ("", ANY)
     if compute.get("device") in CHIPS:      # a pass is measured many times in a row
-        compute["clock"] = "sustained"
+        compute |= {"clock": "sustained", "framework": BACKENDS.get(kernel, "torch")}
+        own = own or kernel in BACKENDS
     design = config.decode(Design, {
         "workload": work, "network": network_of(row, system, 1, assumed), "memory": dict(device.memory),
         "compute": compute, "collective": {"model": "measured"}})
-    own = row.text("attention") in ("", ANY)
     if not own:
         assumed.append(f"attention: PyTorch's choice, in place of {row.text('attention')}")
     return Candidate(design, "none", system.device, tuple(assumed), own)

@@ -102,11 +102,19 @@ def test_each_rank_gets_what_it_was_sent(tmp_path: Path, make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", [kineto, nccl_host, gloo_host])
-def test_equal_parts_stay_a_collective(tmp_path: Path, make: Make) -> None:
-    """What a rank keeps for itself does not count."""
-    took, found = step(tmp_path, make, [[0 if peer == rank else 100 for peer in range(4)] for rank in range(4)])
-    assert found[0].report.communications == {"all_to_all": 1}
-    assert took == pytest.approx(300, rel=0.01)
+@pytest.mark.parametrize(("rows", "us"), [
+    ([[0 if peer == rank else 100 for peer in range(4)] for rank in range(4)], 300),
+    ([[0, 100, 100], [100, 0, 200], [100, 50, 0]], 300)])
+def test_ranks_whose_own_parts_are_equal(tmp_path: Path, make: Make, rows: list[list[int]], us: float) -> None:
+    """Whether those of others are, they cannot know: stated parts are messages on every rank."""
+    assert step(tmp_path, make, rows)[0] == pytest.approx(us, rel=0.01)
+
+
+@pytest.mark.parametrize("make", [nccl_host, gloo_host])
+def test_a_rank_that_exchanges_nothing(tmp_path: Path, make: Make) -> None:
+    took, found = step(tmp_path, make, [[0, 0, 0], [0, 0, 200], [0, 50, 0]])
+    assert [each.report.communications for each in found] == [{}, *[{"recv": 1, "send": 1}] * 2]
+    assert took == pytest.approx(200, rel=0.01)
 
 
 def test_a_rank_that_gets_nothing(tmp_path: Path) -> None:

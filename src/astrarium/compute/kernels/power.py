@@ -95,7 +95,8 @@ def effective(share: float) -> float:
 
 
 def clocked(chip: Chip, units: int, limit: float, load: Load) -> Clocked:
-    """The highest clock at which the mean power of a load keeps to a limit (W); at least a fifth of the highest."""
+    """The highest clock at which the mean power of a load keeps to a limit (W). Raises InputError where a fifth of the
+    highest does not."""
     def watts(share: float, least: float) -> float:
         busy = load.busy(effective(share))
         drawn = load.bytes * chip.byte + load.flops * chip.flop * share**2 + busy * chip.active * units * share**3
@@ -104,6 +105,9 @@ def clocked(chip: Chip, units: int, limit: float, load: Load) -> Clocked:
     low, high = LOWEST, 1.0
     if watts(high, load.least) <= limit:
         low = high
+    elif (least := watts(low, load.least)) > limit:
+        raise InputError("compute.power", f"{limit:g} W cannot be kept: the lowest clock draws {least:.0f} W",
+                         expected=f"at least {least:.0f} W")
     for _ in range(STEPS if low < high else 0):
         middle = (low + high) / 2
         low, high = (middle, high) if watts(middle, load.least) <= limit else (low, middle)

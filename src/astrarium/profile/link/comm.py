@@ -131,7 +131,9 @@ def _exchanged(sent: Sequence[int] | None, received: Sequence[int] | None, into:
     if sent is None or received is None or len(sent) != len(received):
         return None
     rows, size = (sum(sent), into) if sum(sent) else (sum(received), out)
-    if not rows or not size:
+    if not rows:
+        return (0,) * len(sent), (0,) * len(sent)
+    if not size:
         return None
     return tuple(each * size // rows for each in sent), tuple(each * size // rows for each in received)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from astrarium.profile.link.comm import Comm
 
 __all__ = ["spread"]
 
 
 def spread(comm: Comm, rank: int, groups: Mapping[str, tuple[int, ...]]) -> list[Comm] | None:
-    """An all_to_all as messages, those that `rank` sends first, each to the next of its group in turn, as NCCL does;
-    itself where it exchanges the same with every other rank; None where its members are not known."""
+    """An all_to_all with stated parts as messages, those that `rank` sends first, each to the next of its group in
+    turn, as NCCL does: on every rank, also on one whose own parts are equal. None where its members are not known."""
     if comm.op != "all_to_all" or comm.splits is None:
         return [comm]
     sent, received = comm.splits
@@ -24,7 +22,5 @@ def spread(comm: Comm, rank: int, groups: Mapping[str, tuple[int, ...]]) -> list
     if count == 1:
         return [comm]
     after = [(own + step) % count for step in range(1, count)]
-    if len({sizes[place] for place in after for sizes in comm.splits}) == 1:
-        return [replace(comm, size=sent[after[0]] * count)]
     return ([Comm("send", sent[place], comm.group, members[place]) for place in after if sent[place]]
             + [Comm("recv", received[place], comm.group, members[place]) for place in after[::-1] if received[place]])

@@ -11,6 +11,7 @@ from astrarium.validate.serving.deployment import Deployment, Layout, Lengths
 
 __all__ = ["published_of"]
 
+ENGINES = (("vllm", "vllm"), ("sglang", "sglang"), ("trt|tensorrt|nim|nvidia", "trt-llm"))
 MANY = 1024     # requests in flight where as many as fit are
 
 
@@ -28,13 +29,17 @@ def published_of(row: Row) -> Deployment:
     precision = row.text("precision").lower() or "bf16"
     if precision not in formats:
         raise InputError("precision", f"{precision[:60]!r} is not known", expected="one of " + ", ".join(formats))
-    prompt, output = row.count("isl") or 1, row.count("osl") or 1
+    prompt, output = row.count("isl"), row.count("osl")
+    if prompt is None or output is None:
+        raise InputError("isl" if prompt is None else "osl", "is not stated", expected="tokens")
+    words = " ".join(row.text(name) for name in ("stack", "engine", "source")).lower()
+    stack = next((name for pattern, name in ENGINES if re.search(pattern, words)), "")
     cache = "bf16" if precision in ("bf16", "fp16") else "fp8"
     npus = row.count("n_gpus") or tp
     return Deployment(
-        model=model, system=row.text("gpu").lower(), stack="trt-llm", version="", precision=precision,
+        model=model, system=row.text("gpu").lower(), stack=stack or "trt-llm", version="", precision=precision,
         formats={"weights": formats[precision], "cache": cache}, layout=Layout(tp), concurrency=users,
         prompt=Lengths(prompt, prompt), output=Lengths(output, output), engines=max(1, npus // tp),
         batch=MANY if most else None,
-        assumed=("stack: trt-llm", f"cache: {cache}", "lengths: as stated, without spread",
+        assumed=(*(() if stack else ("stack: trt-llm",)), f"cache: {cache}", "lengths: as stated, without spread",
                  *((f"concurrency: {MANY:,} (max)",) if most else ())))
