@@ -162,3 +162,13 @@ def test_a_stack_fills_what_the_policy_leaves_out(stack: str, root: Path, tmp_pa
     found = load_serving(tmp_path / "s.yaml", {"policy.block": 16}).policy
     assert (found.max_batch, found.block) == (256, 16)
     assert found == replace(expected, max_batch=256, block=16)
+
+
+def test_requests_a_second_of_users_in_lockstep() -> None:
+    """Eight users who come back together, two prompts a step: the window ends within a round, and counting those that
+    are answered in it is 2 % off."""
+    one = server(Policy(max_tokens=20), MANY, lambda step: 6 * MS if step.prompts else MS)
+    found = answer(requests_of(ClosedLoop(concurrency=8, count=80, prompt=10, output=12)), Fleet([one]))
+    assert found.window is not None
+    rate = found.rates(found.window)["requests_per_s"]
+    assert rate == pytest.approx(8 / (found.latency[found.within(found.window)].mean() / 1e12), rel=0.01)

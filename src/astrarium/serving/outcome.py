@@ -149,15 +149,16 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     def rates(self, window: Window | None, objective: Objective | None = None) -> Mapping[str, float]:
         """Output tokens, prompt tokens (from arrival to first token, by time), requests and good requests per second,
         in the window, or from the first arrival to the last answer. Requests are those that arrived, if they are
-        answered as fast as they come, else those that were answered."""
+        answered as fast as they come, else those that were answered; of a closed loop, whose users may all begin at
+        once, each counts by the share of its time that is in the window."""
         if window is None:
             window = Window(int(self.arrival.min()) - 1, int(self.finish.max()))
         tokens = int(self.gap_counts[window.has(self.gap_ends)].sum()) + np.count_nonzero(window.has(self.first))
-        kept_up = not self.closed and not self.saturated
-        moment = self.arrival if kept_up else self.finish
+        requests = (float(window.share_of(self.arrival, self.finish).sum()) if self.closed else
+                    np.count_nonzero(window.has(self.finish if self.saturated else self.arrival)))
         found = {"output_tokens_per_s": tokens / window.seconds,
                  "prompt_tokens_per_s": float((self.prompt * window.share_of(self.arrival, self.first)).sum())
-                 / window.seconds, "requests_per_s": np.count_nonzero(window.has(moment)) / window.seconds}
+                 / window.seconds, "requests_per_s": requests / window.seconds}
         found["output_tokens_per_s_per_npu"] = found["output_tokens_per_s"] / self.npus
         if objective is not None and objective != Objective():
             found["good_share"] = float(self.good(objective)[self.within(window)].mean())
