@@ -25,8 +25,9 @@ class Columns(Struct, frozen=True):
     failed: bool = False
 
 
-RESULTS = MappingProxyType(dict.fromkeys(
-    ("request", "cached", "preempted", "ttft_ms", "tpot_ms", "latency_ms", "group"), ""))
+RESULTS = MappingProxyType({
+    **dict.fromkeys(("request", "preempted", "ttft_ms", "tpot_ms", "latency_ms", "group"), ""),
+    "cached": "which prompts are alike is not in the file, so none share a prefix"})
 BURST = {"Model": "all requests go to the design's model", "Total tokens": "", "Log Type": "", "Elapsed time": "",
          "Session ID": "turns come at their times, and share no prefix"}
 KINDS = (Columns(("arrival", "prompt", "output")), Columns(("arrival_s", "prompt", "output"), RESULTS),
