@@ -65,7 +65,7 @@ def ours(options: argparse.Namespace, workers: int, routing: Literal["round_robi
 
 
 def dynosim(options: argparse.Namespace, workers: int, routing: str, folder: Path) -> Mapping[str, float]:
-    """The same of DynoSim."""
+    """Share of prompts found in caches, and mean TTFT and TPOT in ms, of DynoSim."""
     table, report = folder / "times.npz", folder / "report.json"
     ends = np.array([0.0, MANY])
     np.savez(table, prefill_isl=ends, prefill_ttft_ms=PROMPT * ends, decode_active_kv_tokens=ends,

@@ -94,9 +94,9 @@ def unrecorded_line(traces: Sequence[Columns]) -> str | None:
 def _said(columns: Columns) -> tuple[int, int, int, bool] | None:
     """(ns without profilers, ns recorded, steps, whether the nodes are those without) as `link` wrote it."""
     said = {attr.name: attr.value for attr in decode_metadata(columns.metadata).attrs}
-    values = [said.get(name) for name in (UNRECORDED, RECORDED, STEPS)]
-    if not all(isinstance(value, int) and value > 0 for value in values):
+    values = [value for name in (UNRECORDED, RECORDED, STEPS) if isinstance(value := said.get(name), int) and value > 0]
+    if len(values) < 3:
         return None
-    without, recorded, steps = (int(value) for value in values)  # type: ignore[arg-type]
+    without, recorded, steps = values
     same = said.get(TOTAL) == int(columns.duration.sum())
     return (without, recorded, steps, bool(said.get(QUIET))) if same else None

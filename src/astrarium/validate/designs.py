@@ -15,7 +15,7 @@ from astrarium.compute.kernels import load
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.stack import Stacks
-from astrarium.units import Bandwidth
+from astrarium.units import Bandwidth, Bytes
 from astrarium.validate.models import model_of
 from astrarium.validate.room import least
 from astrarium.validate.rows import Row
@@ -34,7 +34,6 @@ STACKS: tuple[tuple[str, str], ...] = (
     (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
     (r"megascale", "megascale"), (r"korthikanti", "megatron-lm-3"), (r"megatron|vtrain|narayanan", "megatron-lm"))
 NO_STACK = "none"
-CUBLAS_MIB = 96     # overhead of the stacks pytorch
 MOST_TRIED = 6
 AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
 
@@ -144,7 +143,8 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
         found |= {"precision": {"weights": one, "activations": one, "gradients": one, "moments": one, "master": None},
                   "clip": False}
     if (held := row.count("held_MiB")) and stack.startswith("pytorch"):
-        found["overhead"] = f"{held + CUBLAS_MIB} MiB"
+        usual = Bytes(catalog.load("stacks")[stack]["workload"]["overhead"])
+        found["overhead"] = f"{int(usual) + held * 2**20} B"
         assumed.append(f"memory: {held} MiB of the measuring program besides, as of all steps of its source")
     if not row.text("precision"):
         assumed.append("precision: bf16")
