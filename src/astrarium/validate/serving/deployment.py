@@ -56,9 +56,9 @@ class Deployment(Struct, frozen=True):
     `prefix`: tokens that begin every prompt, one of `groups` different ones. `stack` and `version` of the engine;
     `formats` of the workload section.
     `prefill`: the layout and number of engines that prefill where the phases are apart, `engines` those that decode.
-    `tokens` and `batch`: most of a step (None: the stack's default). `mixed`: prompts are in steps of decoding sequences,
-    whatever the stack does. `poll`: steps between looks for new requests.
-    `wait_steps`, `wait_share`: see Policy.
+    `tokens` and `batch`: most of a step (None: the stack's default). `mixed`: prompts go into steps of decoding
+    sequences, whatever the stack does. `poll`: steps between looks for new requests. `wait_steps`, `wait_share`: see
+    Policy.
     `share` of memory that the engine fills. `client`: ms that the source's client adds to a first token. `assumed`:
     what the source leaves open, and what was taken; `stated`: nothing of that changes times by much.
     """
