@@ -58,7 +58,7 @@ def test_a_layer_launches_what_engines_launch(model: str, tp: int, name: str, ex
 def test_eager_pytorch_launches_what_a_recorded_step_did() -> None:
     """A layer of Llama-3-8B, one weight of q, k and v and one of gate and up, without rotary positions: the kernels of
     a recorded decode step (16 sequences), where products with a divided inner length have one more."""
-    layer = {"family": "decoder", "layers": 1, "d_model": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 128256}
+    layer = {"family": "decoder", "layers": 1, "d_model": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 1000}
     step = Packed((Sequences(16, 1, 1024),))
     joined = block(engine({**layer, "positions": "none"}, fusion="eager_joined"), "layer", step).forward.steps
     kernels = [each.kernel for each in joined if each.kernel]
@@ -69,7 +69,7 @@ def test_eager_pytorch_launches_what_a_recorded_step_did() -> None:
         (1, 16, 6144, 4096), (1, 16, 4096, 4096), (1, 16, 28672, 4096), (1, 16, 4096, 14336)]
     apart = block(engine(layer, fusion="eager"), "layer", step).forward.steps
     assert sum(each.kernel is not None and each.kernel.kind == "gemm" for each in apart) == 7
-    assert len(apart) == len(joined) + 3 + 2 * 7 + 1       # seven kernels a rotary position, and a copy behind attention
+    assert len(apart) == len(joined) + 3 + 2 * 7 + 1       # seven kernels a rotary position, a copy behind attention
     assert sum(each.gemm for each in apart) == sum(each.gemm for each in joined)
 
 
