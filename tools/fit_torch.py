@@ -34,6 +34,8 @@ from astrarium.compute.kernels.rowwise import Rowwise, rowwise_ns
 from astrarium.compute.kernels.tiles import CONSTANTS as TILES
 from astrarium.compute.kernels.tiles import Constants as Tiles
 from astrarium.compute.kernels.tiles import base_ns
+from astrarium.validate.kernel_rows import identity
+from astrarium.validate.rows import read_rows
 
 TORCH = "torch/2.11"
 SOURCE = "PyTorch 2.11 (CUDA 13.0, driver 580.159) on one H100 SXM, measured 2026-11-27"
@@ -89,6 +91,11 @@ def fitted(rows: Rows, family: str, precision: str, machine: Machine, variants: 
     described = FAMILIES[family][1](rows.shape, precision, machine, option)
     x, y = fixed_point(described.features), np.log2(rows.ns / described.base)
     return forest(boost(x, y, np.ones(len(y)), TREES, "MAE", rate=RATE))
+
+
+def seen(path: str) -> frozenset[int]:
+    """Numbers of the rows of a fit; what ran `short` is in none."""
+    return frozenset(identity(row.values) for row in read_rows(path) if row.text("op") != "short")
 
 
 def nothing() -> Forest:
@@ -288,7 +295,7 @@ def main() -> None:
                     told(f"{family}/{precision} {name}", off(some.where(at), part, family, precision, machine))
             parts[f"{family}/{precision}"] = part
     model = DeviceModel(machine, parts, SOURCE, NOTICE, streams=curves(table, machine),
-                        rowwise=rowwise(table))
+                        rowwise=rowwise(table), seen=seen(given.rows))
     path = OUT / "torch" / f"{given.device}.npz"
     path.parent.mkdir(exist_ok=True)
     write(model, path)

@@ -89,7 +89,8 @@ def _with_torch(model: DeviceModel) -> DeviceModel:
     return replace(model, parts=MappingProxyType({**model.parts, **parts}),
                    version=f"{model.version}; {torch.version}", streams=MappingProxyType(
                        {op: model.machine.streaming_like(curve).stream for op, curve in curves.items()}),
-                   rowwise={op: each._replace(beyond=each.beyond * slower) for op, each in torch.rowwise.items()})
+                   rowwise={op: each._replace(beyond=each.beyond * slower) for op, each in torch.rowwise.items()},
+                   seen=frozenset() if other else torch.seen)
 
 
 def read(path: Path) -> DeviceModel:
@@ -113,7 +114,8 @@ def read(path: Path) -> DeviceModel:
                            {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"],
                        streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()},
-                       rowwise={op: Rowwise(*each) for op, each in header.get("rowwise", {}).items()})
+                       rowwise={op: Rowwise(*each) for op, each in header.get("rowwise", {}).items()},
+                       seen=frozenset(arrays["seen"].tolist() if "seen" in arrays else ()))
 
 
 def write(model: DeviceModel, path: Path) -> None:
@@ -129,5 +131,7 @@ def write(model: DeviceModel, path: Path) -> None:
         arrays[f"{name}/feature"] = part.forest.feature
         arrays[f"{name}/threshold"] = part.forest.threshold
         arrays[f"{name}/leaf"] = part.forest.leaf
+    if model.seen:
+        arrays["seen"] = np.array(sorted(model.seen), np.uint32)
     arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True).encode(), np.uint8)
     np.savez_compressed(path, **arrays)

@@ -70,7 +70,8 @@ class Part(Struct, frozen=True, eq=False):
 class DeviceModel(Struct, frozen=True, eq=False):
     """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
     part of the machine's peaks to which residuals are relative (`power`); `streams`: operator of PyTorch -> rising
-    (bytes, ns); `rowwise`: operator -> constants of kernels whose rows and columns are known."""
+    (bytes, ns); `rowwise`: operator -> constants of kernels whose rows and columns are known; `seen`: numbers of the
+    rows of kernels on which it was fitted, as `validate` numbers them."""
 
     machine: Machine
     parts: Mapping[str, Part]
@@ -80,6 +81,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
     sustained: float = 1.0
     streams: Mapping[str, Curve] = field(default_factory=dict)
     rowwise: Mapping[str, Rowwise] = field(default_factory=dict)
+    seen: frozenset[int] = frozenset()
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.compute.kernels.table import F64
 
@@ -40,7 +41,7 @@ class Rowwise(NamedTuple):
     long: float
 
 
-def which(op: str, rows: F64, known: Mapping[str, Rowwise]) -> list[tuple[str, F64]]:
+def which(op: str, rows: F64, known: Mapping[str, Rowwise]) -> list[tuple[str, npt.NDArray[np.bool_]]]:
     """(name, mask) of the kernels that run an operator on so many rows each; none without constants."""
     most, few = FEW.get(op, (0, ""))
     masks = [(op, rows > most), (few, rows <= most)]
