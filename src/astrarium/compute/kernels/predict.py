@@ -45,8 +45,8 @@ def _moving_ns(model: DeviceModel, part: Columns, framework: str | None) -> F64:
         shape = part.shape.astype(np.float64)
         for name, those in which(part.op, shape[0], model.rowwise):
             found[those] = rowwise_ns(shape[:, those], moved[those], model.rowwise[name])
-    found = launches * found - (part.launches == 0) * stream_ns(model.machine, np.zeros(1))
-    return found
+    taken: F64 = launches * found - (part.launches == 0) * stream_ns(model.machine, np.zeros(1))
+    return taken
 
 
 def _streams(model: DeviceModel, part: Columns) -> bool:
