@@ -140,7 +140,7 @@ def _rows(timings: Iterable[Timing]) -> list[dict[str, Any]]:
             row |= dict(zip(("batch", "m", "n", "k"), kernel.shape))
         elif kernel.kind == "grouped_gemm":
             row |= {name: size for name, size in zip(WHOLE, kernel.shape) if size}
-        elif kernel.shape and kernel.kind != "scan":
+        elif kernel.kind in COLUMNS:
             row |= dict(zip(ATTENTION, kernel.shape))
             row |= {"causal": int(kernel.work < 1)}
         else:

@@ -17,6 +17,7 @@ from astrarium.compute.kernels.choice import FASTEST, TORCH, framework_of, is_to
 from astrarium.compute.kernels.correction import Correction
 from astrarium.compute.kernels.forest import I16, Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
+from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.compute.kernels.table import F64, Described
 from astrarium.errors import InputError, nearest
 
@@ -69,7 +70,8 @@ class Part(Struct, frozen=True, eq=False):
 class DeviceModel(Struct, frozen=True, eq=False):
     """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
     part of the machine's peaks to which residuals are relative (`power`); `streams`: operator of PyTorch -> rising
-    (bytes, ns)."""
+    (bytes, ns); `rowwise`: operator -> constants of kernels whose rows and columns are known; `seen`: numbers of the
+    rows of kernels on which it was fitted, as `validate` numbers them."""
 
     machine: Machine
     parts: Mapping[str, Part]
@@ -78,6 +80,8 @@ class DeviceModel(Struct, frozen=True, eq=False):
     corrections: Mapping[str, Correction] = field(default_factory=dict)
     sustained: float = 1.0
     streams: Mapping[str, Curve] = field(default_factory=dict)
+    rowwise: Mapping[str, Rowwise] = field(default_factory=dict)
+    seen: frozenset[int] = frozenset()
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""

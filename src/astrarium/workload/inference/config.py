@@ -262,9 +262,10 @@ class Inference(Workload, frozen=True):
         "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
-    fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(
+    fusion: Annotated[bool | Literal["eager", "eager_joined", "engine", "engine_norms"], Knob(
         "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
-        "experts in one; engine_norms: norms behind an all_reduce are part of its kernel, too.")] = True
+        "experts in one; engine_norms: norms behind an all_reduce are part of its kernel, too; eager: those that eager "
+        "PyTorch launches; eager_joined: queries, keys and values have one weight, gate and up another.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
     speculation: Annotated[Speculation | None, Knob("Speculative decoding; left out: a token per step.")] = None

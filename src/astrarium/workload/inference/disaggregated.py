@@ -89,9 +89,10 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
         "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: beside prompts, "
         "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
-    fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(
+    fusion: Annotated[bool | Literal["eager", "eager_joined", "engine", "engine_norms"], Knob(
         "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
-        "experts in one; engine_norms: norms behind an all_reduce are part of its kernel, too.")] = True
+        "experts in one; engine_norms: norms behind an all_reduce are part of its kernel, too; eager: those that eager "
+        "PyTorch launches; eager_joined: queries, keys and values have one weight, gate and up another.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
     speculation: Annotated[Speculation | None, Knob("Speculative decoding, on the ranks that generate; the draft's own "

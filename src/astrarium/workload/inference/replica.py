@@ -49,7 +49,7 @@ class Replica(Struct, frozen=True, dict=True):
     compression: Compression
     attention: str = "flash"
     mask: str = "skip"
-    fusion: bool | Literal["engine", "engine_norms"] = True
+    fusion: bool | str = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
     exchange: str = "all_to_all"
@@ -136,9 +136,12 @@ class Replica(Struct, frozen=True, dict=True):
     def options(self, step: Packed) -> Options:
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
+        joined = self.fusion == "eager_joined"
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=bool(self.fusion), backward=False, uneven=self.uneven, packed=step,
-                       engine=isinstance(self.fusion, str), reduced=self.fusion == "engine_norms",
+                       engine=self.fusion in ("engine", "engine_norms"), reduced=self.fusion == "engine_norms",
+                       operators="eager" if joined or self.fusion == "eager" else "fused", fused_qkv=joined,
+                       fused_gate=joined,
                        widths=self.widths, numbers=numbers_of(self.formats),
                        exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module)
 
