@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
         return _fabric(options)
     idle("--link", options.link, "with --fabric")
     idle("--host", options.host, "with --fabric")
-    from astrarium.compute.calibration import calibrated, dumps, unseen_errors
+    from astrarium.compute.calibration import calibrated, unseen_errors
+    from astrarium.compute.calibration_file import dumps
     from astrarium.compute.timings import read_timings
 
     base = _base(options)

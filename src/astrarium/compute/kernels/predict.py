@@ -18,7 +18,7 @@ from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "between", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
 
 ROWS = 40           # octaves of rows of a layer of experts
 
@@ -29,10 +29,19 @@ def stream_ns(machine: Machine, moved: F64, curve: Curve = ()) -> F64:
     bandwidth."""
     if not (curve or machine.stream):
         return machine.launch + moved / machine.bandwidth
-    size, ns = np.array(curve or machine.stream).T
-    inside = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(ns)))
-    beyond: F64 = np.where(moved > size[-1], ns[-1] * moved / size[-1], inside)
-    return beyond
+    curve = curve or machine.stream
+    last, ns = curve[-1]
+    found: F64 = np.where(moved > last, ns * moved / last, between(curve, moved))
+    return found
+
+
+def between(curve: Curve, moved: F64) -> F64:
+    """Values of rising (bytes, value) at `moved` bytes [n], beyond the ends theirs; 1 without a curve."""
+    if not curve:
+        return np.ones(len(moved))
+    size, value = np.array(curve).T
+    found: F64 = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(value)))
+    return found
 
 
 def _streams(model: DeviceModel, part: Columns) -> bool:
@@ -79,8 +88,11 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     for part in table.parts:
         if _streams(model, part):
             launches, ends = np.maximum(1, part.launches).astype(np.float64), part.launches == 0
-            curve = model.streams.get(part.op, ()) if is_torch(framework) else ()
-            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches, curve) - ends * empty
+            curve, slower = ((curves.get(part.op, ()) if is_torch(framework) else ())
+                             for curves in (model.streams, model.slower))
+            each = part.bytes / launches
+            each = stream_ns(model.machine, each, curve) * between(slower, each)
+            out[part.place] = launches * each - ends * empty
         else:
             rest.append(part)
     for asked in asked_of(model, rest, framework):
