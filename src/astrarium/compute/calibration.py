@@ -30,7 +30,7 @@ FOLDS = 5
 """Parts into which rows are cut to judge a calibration; a class with fewer rows is not judged."""
 LIKE = "h100_sxm"
 """The device whose rows of PyTorch's kernels stand under those of a device without."""
-STREAM = "stream/"
+STREAM, STREAMED = "stream/", "streams"
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 Rows = tuple[F64, F64]
@@ -43,17 +43,26 @@ class Calibration(Struct, frozen=True, eq=False):
     base: str | Machine
     rows: Mapping[str, Rows]
     stream: float = 1.0     # measured / predicted time of kernels that move bytes
+    as_base: frozenset[str] = frozenset()   # classes and operators that rows left out do not call for a correction of
     framework: str = ""     # whose kernels answer where a design names none
     chip: Chip | None = None    # what the device draws
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """"family/precision" -> rows of all backends; "streams" -> those of all operators."""
+        streams = sum(ns.size for name, (_, ns) in self.rows.items() if name.startswith(STREAM))
+        found = {name: sum(ns.size for _, ns in each.values()) for name, each in _classes(self.rows).items()}
+        return found | ({STREAMED: streams} if streams else {})
+
     def model(self) -> DeviceModel:
-        """The base with every correction."""
+        """The base with its corrections."""
         plain = _plain(self.base, self.rows)
-        found = {name: corrected_by(*_residual(plain, name, rows)) for name, rows in _classes(self.rows).items()}
+        found = {name: corrected_by(*_residual(plain, name, rows)) for name, rows in _classes(self.rows).items()
+                 if name not in self.as_base}
         scaled = _scaled(plain, self.stream)
         slower = {name.removeprefix(STREAM): _slower(rows[0][0], _exponents(scaled, name, rows))
-                  for name, rows in self.rows.items() if name.startswith(STREAM)}
-        others = {op: ((1.0, self.stream),) for op in plain.streams if op not in slower}
+                  for name, rows in self.rows.items() if name.startswith(STREAM) and name not in self.as_base}
+        others = {op: ((1.0, self.stream),) for op in plain.streams if f"{STREAM}{op}" not in self.rows}
         return replace(scaled, corrections=MappingProxyType(found), slower=MappingProxyType({**others, **slower}),
                        chip=self.chip, framework=self.framework)
 
@@ -127,7 +136,8 @@ def _slower(moved: F64, exponents: F64) -> Curve:
 
 def calibrated(base: str | Machine, timings: Sequence[Timing], framework: str = "",
                chip: Chip | None = None) -> Calibration:
-    """A calibration by timings."""
+    """A calibration by timings. A class or operator stays as the base has it where rows left out are not nearer with a
+    correction by the others than without."""
     plain = _plain(base)
     groups: dict[str, list[tuple[F64, float]]] = defaultdict(list)
     streams = []
@@ -141,7 +151,10 @@ def calibrated(base: str | Machine, timings: Sequence[Timing], framework: str = 
             groups[name].append((shape, each))
     rows = {name: (np.array([shape for shape, _ in found]).T, np.array([ns for _, ns in found]))
             for name, found in sorted(groups.items())}
-    return Calibration(base, MappingProxyType(rows), float(np.median(streams)) if streams else 1.0, framework, chip)
+    found = Calibration(base, MappingProxyType(rows), float(np.median(streams)) if streams else 1.0,
+                        framework=framework, chip=chip)
+    return replace(found, as_base=frozenset(name for name, (rest, told) in _judged(found).items() if told is not None
+                                            and sum(_two(told - rest)) >= sum(_two(-rest))))
 
 
 @functools.cache
@@ -162,19 +175,36 @@ def _asked(kernel: Kernel, ns: float, backend: str) -> Iterator[tuple[str, F64, 
 
 
 def unseen_errors(given: Calibration) -> dict[str, tuple[tuple[float, float], tuple[float, float]]]:
-    """"family/precision" or "stream/operator" -> ((median, p90) as the base has it, (median, p90) corrected), per cent;
-    every row is predicted by a calibration without its fifth of the rows. Classes with fewer than five rows have no
-    errors."""
-    plain, told = _plain(given.base, given.rows), dict[str, tuple[F64, F64 | None]]()
+    """"family/precision", "streams" (of all operators) -> ((median, p90) as the base has it, (median, p90) corrected),
+    per cent; every row is predicted by a calibration without its fifth of the rows. Classes with fewer than five rows
+    have no errors."""
+    exponents, streams = dict[str, tuple[F64, F64]](), list[tuple[F64, F64]]()
+    for name, (rest, told) in _judged(given).items():
+        if told is not None:
+            pair = -rest, (0 if name in given.as_base else told) - rest
+            if name.startswith(STREAM):
+                streams.append(pair)
+            else:
+                exponents[name] = pair
+    if streams:
+        before, after = zip(*streams, strict=True)
+        exponents[STREAMED] = np.concatenate(before), np.concatenate(after)
+    return {name: (_two(before), _two(after)) for name, (before, after) in exponents.items()}
+
+
+def _judged(given: Calibration) -> dict[str, tuple[F64, F64 | None]]:
+    """Class or operator -> log2(measured / predicted) of its rows, and what a correction by the other rows says of it;
+    None for too few."""
+    plain, found = _plain(given.base, given.rows), dict[str, tuple[F64, F64 | None]]()
     for name, rows in _classes(given.rows).items():
         columns, rest = _residual(plain, name, rows)
-        told[name] = rest, _left_out(len(rest), functools.partial(_corrected, columns, rest))
+        found[name] = rest, _left_out(len(rest), functools.partial(_corrected, columns, rest))
     scaled = _scaled(plain, given.stream)
-    for name, rows in given.rows.items():
+    for name, each in given.rows.items():
         if name.startswith(STREAM):
-            rest = _exponents(scaled, name, rows)
-            told[name] = rest, _left_out(len(rest), functools.partial(_interpolated, rows[0][0], rest))
-    return {name: (_two(-rest), _two(found - rest)) for name, (rest, found) in told.items() if found is not None}
+            rest = _exponents(scaled, name, each)
+            found[name] = rest, _left_out(len(rest), functools.partial(_interpolated, each[0][0], rest))
+    return found
 
 
 def _corrected(columns: I16, rest: F64, seen: Bool) -> F64:

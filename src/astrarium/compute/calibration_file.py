@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,8 @@ def dumps(given: Calibration, note: str = "") -> str:
 def kernel_lines(given: Calibration, table: str = "") -> Iterator[str]:
     """Lines of a calibration, whose tables lie in `table` ("devices.mine.kernels.")."""
     yield from (f"format = {FORMAT}", f"stream = {given.stream:.6g}")
+    if given.as_base:
+        yield f"as_base = {json.dumps(sorted(given.as_base))}      # classes without a correction"
     if given.framework:
         yield f'framework = "{given.framework}"'
     if isinstance(given.base, str):
@@ -76,7 +79,8 @@ def _loaded(path: str, _: tuple[int, ...]) -> DeviceModel:
         rows = {name: _columns(each["values"]) for name, each in data.get("rows", {}).items()}
         base: str | Machine = data["base"] if "base" in data else _machine(data["machine"])
         chip = Chip(**data["chip"]) if "chip" in data else None
-        return Calibration(base, MappingProxyType(rows), float(data["stream"]), data.get("framework", ""), chip).model()
+        return Calibration(base, MappingProxyType(rows), float(data["stream"]), frozenset(data.get("as_base", ())),
+                           str(data.get("framework", "")), chip).model()
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(path, f"is a damaged calibration: {error}") from None
 
