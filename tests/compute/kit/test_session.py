@@ -24,7 +24,7 @@ def ran(case: Case) -> Took:
 
 def test_a_second_run_goes_on_where_the_time_of_the_first_ended(tmp_path: Path) -> None:
     path, told, now = str(tmp_path / "rows.csv"), list[Progress](), iter(range(0, 1000, 3))
-    first = measure(CASES, path, "a GPU", ran, 10.0, told.append, lambda: float(next(now)))
+    first = measure(CASES, path, "a GPU", ran, 8.0, told.append, lambda: float(next(now)))
     assert (first.measured, first.before, first.left) == (1, 0, 3)
     assert [each.done for each in told] == [1]
     with open(path, "a") as file:

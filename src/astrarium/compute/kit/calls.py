@@ -104,7 +104,7 @@ def _attention(torch: Any, case: Case, device: str) -> Prepared:
 
 def backend_of(torch: Any, case: Case, device: str) -> str:
     """The backend that PyTorch takes for attention; "": one that rows have no name for, or not to be told."""
-    query, key, value, how = _heads(torch, case, device)
+    query, key, value, how = _heads(torch, case._replace(batch=1), device, case.kind == "attention_backward")
     try:
         return BACKENDS.get(int(torch._fused_sdp_choice(query, key, value, **how)), "")
     except (AttributeError, TypeError, RuntimeError):

@@ -13,6 +13,7 @@ from astrarium.compute.kit.cases import Case
 from astrarium.compute.kit.host import host_ns
 from astrarium.compute.kit.probe import Driver, Found, free_bytes
 from astrarium.compute.kit.timing import clocked_ns, graphed_ns, queued_ns, sustained_ns
+from astrarium.errors import InputError
 
 __all__ = ["Skipped", "Took", "idle_watts", "run_case"]
 
@@ -46,8 +47,18 @@ def run_case(torch: Any, case: Case, found: Found, driver: Driver) -> Took:
     except (RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
         text = str(error).strip().splitlines() or [type(error).__name__]
         if found.device == "cuda":
-            torch.cuda.empty_cache()
+            _check(torch)
         raise Skipped(text[0][:160]) from None
+
+
+def _check(torch: Any) -> None:
+    """Raises InputError for a GPU that runs nothing any more; frees memory on others."""
+    try:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    except RuntimeError as error:
+        raise InputError("calibrate --measure", f"the GPU failed: {str(error).splitlines()[0]}",
+                         expected="a GPU that works; the same command goes on where this one ended") from None
 
 
 def _kernel(torch: Any, case: Case, found: Found, driver: Driver) -> Took:

@@ -19,7 +19,7 @@ from astrarium.errors import InputError
 __all__ = ["Progress", "Session", "measure", "rows_of"]
 
 DEVICE, SKIPPED = "# device: ", "# not measured: "
-LAST = 4.0          # seconds before the end within which no case starts
+USED = 0.98         # of the budget, after which no case starts: the rest is for the calibration
 
 
 class Progress(NamedTuple):
@@ -56,7 +56,7 @@ def measure(cases: Sequence[Case], path: str, device: str, run: Callable[[Case],
     open_cases, measured = [case for case in cases if case.key not in known], 0
     with open(path, "a", encoding="utf-8", newline="") as file:
         for place, case in enumerate(open_cases):
-            if clock() - start > budget - LAST:
+            if clock() - start > USED * budget:
                 return Session(measured, before, len(open_cases) - place, dict(reasons))
             try:
                 file.write(_row(case, run(case)))

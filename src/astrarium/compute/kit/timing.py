@@ -21,7 +21,8 @@ __all__ = ["clocked_ns", "graphed_ns", "queued_ns", "sustained_ns"]
 SPAN = 5e6          # ns that a graph takes about
 REPLAYS = 3
 MOST, QUEUED = 2000, 100        # calls of a graph, and in the queue of a GPU, which holds about 1,024 launches
-CYCLES = 2.0        # a ns, of the fastest GPU: to keep it busy long enough
+LONG = 2e8          # ns of a call from which on it is measured once
+CYCLES, TICKS = 2.0, 0.1        # a ns, of the clock that a waiting kernel counts: NVIDIA's fastest, and AMD's
 SETTLED = 0.5       # of a sustained run, after which its clock counts
 AT_ONCE = 40        # graphs in the queue of a sustained run: while they run, clocks are read
 
@@ -39,6 +40,8 @@ def clocked_ns(calls: Sequence[Call]) -> float:
 
 def graphed_ns(torch: Any, calls: Sequence[Call]) -> float:
     """Median ns of a call inside a CUDA graph of many."""
+    if (once := _slow(torch, calls[0])) > LONG:
+        return once
     graph, count = graph_of(torch, calls)
     graph.replay()
     return float(np.median([_between(torch, graph.replay) for _ in range(REPLAYS)])) / count
@@ -64,6 +67,8 @@ def graph_of(torch: Any, calls: Sequence[Call]) -> tuple[Any, int]:
 
 def queued_ns(torch: Any, calls: Sequence[Call]) -> float:
     """Median ns of a call among many that wait in the GPU's queue."""
+    if (once := _slow(torch, calls[0])) > LONG:
+        return once
     for call in calls:
         call()
     torch.cuda.synchronize()
@@ -79,11 +84,17 @@ def queued_ns(torch: Any, calls: Sequence[Call]) -> float:
     return float(np.median([_between(torch, all_of_them, busy=host * count) for _ in range(REPLAYS)])) / count
 
 
+def _slow(torch: Any, call: Call) -> float:
+    """ns of the second call, the first one having made what it needs."""
+    call()
+    return _between(torch, call)
+
+
 def _between(torch: Any, run: Callable[[], object], busy: float = 0) -> float:
     """ns of the GPU between two events around what `run` launches, while it was kept `busy` for so many ns."""
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     if busy:
-        torch.cuda._sleep(int(1.5 * CYCLES * busy))
+        torch.cuda._sleep(int(1.5 * busy * (TICKS if getattr(torch.version, "hip", None) else CYCLES)))
     first.record()
     run()
     last.record()
@@ -96,15 +107,16 @@ def sustained_ns(torch: Any, calls: Sequence[Call], seconds: float,
     """(ns of a call, mean MHz, mean W) of calls without a pause. Clocks and power are read while the GPU works, in the
     second half; 0 if `read` knows none."""
     graph, count = graph_of(torch, calls)
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start, times, readings = time.monotonic(), list[float](), list[tuple[float, float]]()
-    while (passed := time.monotonic() - start) < seconds:
-        def many() -> None:
-            for _ in range(AT_ONCE):
-                graph.replay()
-            if passed > SETTLED * seconds:
-                readings.extend(filter(None, [read()]))
-
-        took = _between(torch, many) / AT_ONCE / count
-        times += [took] if passed > SETTLED * seconds else []
+    while (passed := time.monotonic() - start) < seconds or not times:
+        first.record()
+        for _ in range(AT_ONCE):
+            graph.replay()
+        last.record()
+        counts = passed > SETTLED * seconds
+        readings += filter(None, [read()]) if counts else ()
+        last.synchronize()
+        times += [float(first.elapsed_time(last)) * 1e6 / AT_ONCE / count] if counts else []
     clock, watts = np.array(readings).mean(axis=0) if readings else (0.0, 0.0)
     return float(np.median(times)), float(clock), float(watts)
