@@ -139,23 +139,26 @@ def _forward(torch: Any, case: Case, device: str) -> Call:
         low, high = (each.contiguous() for each in one.chunk(2, dim=-1))
         return lambda: torch.cat((low, high), dim=-1)
     weight, bias = _random(torch, device, columns), _random(torch, device, columns)
-    return {"gelu": lambda: functional.gelu(one, approximate="tanh"), "silu": lambda: functional.silu(one),
-            "layer_norm": lambda: functional.layer_norm(one, (columns,), weight, bias),
-            "rms_norm": lambda: functional.rms_norm(one, (columns,), weight), "sum_rows": lambda: one.sum(0),
-            "to_fp32": one.float, "to_bf16": lambda: one.to(torch.bfloat16),
-            "to_fp8": lambda: one.to(torch.float8_e4m3fn), "transpose_copy": lambda: one.t().contiguous()}[case.op]
+    calls: dict[str, Call] = {
+        "gelu": lambda: functional.gelu(one, approximate="tanh"), "silu": lambda: functional.silu(one),
+        "layer_norm": lambda: functional.layer_norm(one, (columns,), weight, bias),
+        "rms_norm": lambda: functional.rms_norm(one, (columns,), weight), "sum_rows": lambda: one.sum(0),
+        "to_fp32": one.float, "to_bf16": lambda: one.to(torch.bfloat16),
+        "to_fp8": lambda: one.to(torch.float8_e4m3fn), "transpose_copy": lambda: one.t().contiguous()}
+    return calls[case.op]
 
 
 def _backward(torch: Any, case: Case, device: str) -> Call:
     columns, functional = case.n, torch.nn.functional
     one = _random(torch, device, case.m, columns, grad=True)
     weight, bias = (_random(torch, device, columns, grad=True) for _ in range(2))
-    results = {"gelu_backward": lambda: (functional.gelu(one, approximate="tanh"), (one,)),
-               "silu_backward": lambda: (functional.silu(one), (one,)),
-               "layer_norm_backward": lambda: (functional.layer_norm(one, (columns,), weight, bias),
-                                               (one, weight, bias)),
-               "rms_norm_backward": lambda: (functional.rms_norm(one, (columns,), weight), (one, weight))}
-    return _gradient(torch, *results[case.op]())
+    if case.op == "gelu_backward":
+        return _gradient(torch, functional.gelu(one, approximate="tanh"), (one,))
+    if case.op == "silu_backward":
+        return _gradient(torch, functional.silu(one), (one,))
+    if case.op == "layer_norm_backward":
+        return _gradient(torch, functional.layer_norm(one, (columns,), weight, bias), (one, weight, bias))
+    return _gradient(torch, functional.rms_norm(one, (columns,), weight), (one, weight))
 
 
 def _embedding(torch: Any, case: Case, device: str) -> Prepared:

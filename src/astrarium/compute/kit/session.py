@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -105,5 +105,6 @@ def rows_of(path: str) -> list[tuple[Case, float, float, float]]:
     with open(path, encoding="utf-8") as file:
         table = list(csv.DictReader(line for line in file if line[0] != "#"))
     sizes = {name for name, value in Case._field_defaults.items() if value == 0}
-    return [(Case(*(int(row[name] or 0) if name in sizes else row[name] for name in Case._fields)),
-             float(row["us"]) * 1e3, float(row["clock"] or 0), float(row["watt"] or 0)) for row in table]
+    cases = [{name: int(row[name] or 0) if name in sizes else row[name] for name in Case._fields} for row in table]
+    return [(Case(**cast("dict[str, Any]", case)), float(row["us"]) * 1e3, float(row["clock"] or 0),
+             float(row["watt"] or 0)) for case, row in zip(cases, table, strict=True)]
