@@ -20,7 +20,7 @@ from astrarium.compute.kernels.power import TYPICAL
 from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.errors import InputError, nearest
 
-__all__ = ["from_sheet", "generic", "load", "named", "names", "read", "write"]
+__all__ = ["from_sheet", "generic", "load", "named", "names", "read", "with_torch", "write"]
 
 FORMAT = 1
 GENERIC = "generic.npz"
@@ -71,13 +71,13 @@ def load(device: str) -> DeviceModel:
         raise InputError("compute.device", f"{device[:60]!r} has no measured model",
                          expected="one of " + ", ".join(known), did_you_mean=nearest(device, known))
     with as_file(_folder().joinpath(f"{name}.npz")) as path:
-        return _with_torch(read(path))
+        model = read(path)
+    return with_torch(model, LIKE.get(model.machine.name, ""))
 
 
-def _with_torch(model: DeviceModel) -> DeviceModel:
-    """A device's model with what PyTorch's rows say of it, or of the device that it is like."""
+def with_torch(model: DeviceModel, other: str = "") -> DeviceModel:
+    """A device's model with what PyTorch's rows say of it, or of an `other` device that it is like."""
     name = model.machine.name
-    other = LIKE.get(name, "")
     source = _folder().joinpath("torch", f"{other or name}.npz")
     if not source.is_file():
         return model

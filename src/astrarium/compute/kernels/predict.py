@@ -19,7 +19,7 @@ from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "between", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
 
 ROWS = 40           # octaves of rows of a layer of experts
 
@@ -30,10 +30,19 @@ def stream_ns(machine: Machine, moved: F64, curve: Curve = ()) -> F64:
     bandwidth."""
     if not (curve or machine.stream):
         return machine.launch + moved / machine.bandwidth
-    size, ns = np.array(curve or machine.stream).T
-    inside = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(ns)))
-    beyond: F64 = np.where(moved > size[-1], ns[-1] * moved / size[-1], inside)
-    return beyond
+    curve = curve or machine.stream
+    last, ns = curve[-1]
+    found: F64 = np.where(moved > last, ns * moved / last, between(curve, moved))
+    return found
+
+
+def between(curve: Curve, moved: F64) -> F64:
+    """Values of rising (bytes, value) at `moved` bytes [n], beyond the ends theirs; 1 without a curve."""
+    if not curve:
+        return np.ones(len(moved))
+    size, value = np.array(curve).T
+    found: F64 = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(value)))
+    return found
 
 
 def _moving_ns(model: DeviceModel, part: Columns, framework: str | None) -> F64:
@@ -45,6 +54,8 @@ def _moving_ns(model: DeviceModel, part: Columns, framework: str | None) -> F64:
         shape = part.shape.astype(np.float64)
         for name, those in which(part.op, shape[0], model.rowwise):
             found[those] = rowwise_ns(shape[:, those], moved[those], model.rowwise[name])
+    if torch:
+        found *= between(model.slower.get(part.op, ()), moved)
     taken: F64 = launches * found - (part.launches == 0) * stream_ns(model.machine, np.zeros(1))
     return taken
 
