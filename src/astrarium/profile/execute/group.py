@@ -56,7 +56,8 @@ def joined_group(backend: str, device: str, ranks: int) -> Iterator[Group]:
             raise InputError("ranks", f"{found} processes for {ranks} traces", expected="one process per trace")
         yield Group(rank, ranks, device, backend, int(os.environ.get("LOCAL_WORLD_SIZE", ranks)))
     except RuntimeError as error:
-        raise InputError(f"rank {os.environ.get('RANK', '0')}", f"communication failed: {str(error).splitlines()[0]}",
+        raise InputError(f"rank {os.environ.get('RANK', '0')}",
+                         f"communication failed: {(str(error) or repr(error)).splitlines()[0]}",
                          expected="all ranks up, and traces whose messages fit each other") from None
     finally:
         dist.destroy_process_group()

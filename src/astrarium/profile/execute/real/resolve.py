@@ -17,7 +17,8 @@ from astrarium.trace._torch import torch_module
 __all__ = ["ALLOCATIONS", "Call", "Known", "Resolver"]
 
 NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)(?:\.(\w+))?\(")
-CLOSED = frozenset({"prim", "c10d", "_c10d_functional", "_c10d_functional_autograd", "profiler", "inductor", "dist"})
+CLOSED = frozenset({"prim", "c10d", "_c10d_functional", "_c10d_functional_autograd", "profiler", "inductor", "dist",
+                    "symm_mem"})
 """Namespaces whose operators are not called: their communication is a node of its own, or they reach past tensors."""
 
 ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
@@ -90,6 +91,8 @@ class Resolver:
         arguments = registered.arguments
         if any("file" in each.name for each in arguments):
             return Known(name, fault="reads or writes files")
+        if not any("Tensor" in str(each.type) for each in (*arguments, *registered.returns)):
+            return Known(name, fault="not called in a replay")
         said = [each.name for each in recorded.arguments]
         now = [each.name for each in arguments]
         if said != now[:len(said)] or not all(each.has_default_value() for each in arguments[len(said):]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from astrarium.errors import InputError
@@ -18,6 +18,7 @@ __all__ = ["MARK", "Runner"]
 
 MARK = "replay of item "      # annotations of items in a profile, with their number
 LOOK = 256                    # items between reports of progress
+Mark = Callable[[str], AbstractContextManager[Any]]
 CYCLES = 20_000_000           # of the wait that tells how fast the GPU counts them
 
 
@@ -51,19 +52,25 @@ class Runner:
                 self._enter(item)
                 for other in item.waits:
                     self._wait(other, started, taken)
-                with self._torch.profiler.record_function(f"{MARK}{place}") if marks else nullcontext():
-                    started[place] = time.perf_counter()
-                    self._run(place, item, taken)
+                started[place] = time.perf_counter()
+                self._run(place, item, taken, self._torch.profiler.record_function if marks else nullcontext)
                 if self._gpu and place in self._signals:
                     self._ends[place] = self._torch.cuda.current_stream().record_event()
         for other in list(self._works):
             self._wait(other, started, taken)
+        self._works.clear()
         self._settle()
         return time.perf_counter() - begin, taken
 
     def _settle(self) -> None:
-        if self._gpu:
+        if not self._gpu:
+            return
+        try:
             self._torch.cuda.synchronize()
+        except RuntimeError as error:      # of a kernel: PyTorch says of which only with CUDA_LAUNCH_BLOCKING=1
+            raise InputError(self._plan.source, f"a kernel failed: {_line(error)}",
+                             expected="kernels that run with random contents (CUDA_LAUNCH_BLOCKING=1 names the "
+                             "operator)") from None
 
     def _enter(self, item: Item) -> None:
         """The stream of the item; communications of a group are issued from one of their own."""
@@ -80,6 +87,13 @@ class Runner:
             if self._gpu:
                 self._torch.cuda.current_stream().wait_event(self._ends[other])
             return
+        if self._gpu:
+            work, held = self._works[other]
+            if work is not None:
+                work.wait()
+            self._wire.give_back(held)
+            self._works[other] = work, []
+            return
         for place in [each for each in self._works if each <= other and self._plan.items[each].lane == item.lane]:
             work, held = self._works.pop(place)
             if work is not None:
@@ -88,26 +102,28 @@ class Runner:
             if isinstance(work, Awaited):
                 taken[place] = work.ended - started[place]
 
-    def _run(self, place: int, item: Item, taken: dict[int, float]) -> None:
+    def _run(self, place: int, item: Item, taken: dict[int, float], mark: Mark) -> None:
         if item.message is not None:
-            work, held = self._wire.issue(item.message)
+            with mark(f"{MARK}{place}"):
+                work, held = self._wire.issue(item.message)
             timed = work if self._gpu or work is None or isinstance(work, Awaited) else Awaited(work)
             self._works[place] = timed, held
         elif item.fault:
             self._pass(self._plan.recorded_us(item))
         else:
-            self._call(place, item, taken)
+            self._call(place, item, taken, mark)
 
-    def _call(self, place: int, item: Item, taken: dict[int, float]) -> None:
+    def _call(self, place: int, item: Item, taken: dict[int, float], mark: Mark) -> None:
         call, memory, head = item.call, self._memory, item.head
         assert call is not None
         try:
             given, named = arguments(call, lambda ref: memory.tensor(head, ref), self._device)
             begin = time.perf_counter()
-            result = call.known.op(*given, **named)
+            with mark(f"{MARK}{place}"):
+                result = call.known.op(*given, **named)
             if not self._gpu:
                 taken[place] = time.perf_counter() - begin
-        except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
+        except Exception as error:      # of any kind: it is PyTorch's answer to these arguments
             raise InputError(self._plan.where(item), f"failed: {_line(error)}",
                              expected="an operator that runs with tensors of the recorded shapes") from None
         memory.ended(head, tensors_in(result))

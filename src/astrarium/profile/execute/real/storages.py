@@ -25,14 +25,15 @@ INDEXED: Mapping[str, tuple[str, int]] = {
 """Operator -> the argument, and its dimension, whose size bounds the operator's indices."""
 BY_DIM = ("index_select", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_add_", "index_add",
           "index_copy_", "gather_backward")      # `self` at their argument `dim` bounds them
-OFFSETS = ("offs", "cum_seq_q", "cum_seq_k", "cu_seqlens_q", "cu_seqlens_k")
+ENDS = "offs"       # of groups: the first is not 0
+OFFSETS = (ENDS, "cum_seq_q", "cum_seq_k", "cu_seqlens_q", "cu_seqlens_k")
 ANY = 1 << 62
 
 
 class Storage(Struct):
     """One lifetime of a piece of memory. `given`: it was there before the first call, and stays; else the call that
     makes it is `born`, and it ends after `uses` uses. `bound`: of indices in it (they are below); `total`: it holds
-    offsets up to that; `positive`: no value below 0."""
+    offsets up to that, from 0 on unless they are `ends`; `positive`: no value below 0."""
 
     device: str
     dtype: str
@@ -42,6 +43,7 @@ class Storage(Struct):
     uses: int = 0
     bound: int = ANY
     total: int = 0
+    ends: bool = False
     positive: bool = False
 
     @property
@@ -135,7 +137,7 @@ def _contents(out: Storages, node: int, call: Call) -> None:
             storage = out.all[out.of[node, ref.storage]]
             storage.positive = storage.positive or positive
             if name in OFFSETS:
-                storage.total = max(storage.total, _rows(arguments))
+                storage.total, storage.ends = max(storage.total, _rows(arguments)), name == ENDS
             elif ref.dtype not in FLOATS:
                 storage.bound = min(storage.bound, bound)
 

@@ -49,6 +49,7 @@ class Memory:
     def begin(self) -> None:
         """Before each execution: storages that are there from the start, indices afresh."""
         self._left = {number: each.uses for number, each in enumerate(self._plan.all) if not each.given}
+        self._held = {number: held for number, held in self._held.items() if number not in self._left}
         for number, each in enumerate(self._plan.all):
             if each.given and each.uses and (number not in self._held or each.dtype not in FLOATS):
                 self._fill(number, each)
@@ -100,6 +101,8 @@ class Memory:
         if not count:
             return
         flat = torch.empty(0, dtype=dtype, device=where).set_(self._held[number], 0, (count,), (1,))
+        if not storage.given and storage.dtype in FLOATS:
+            return      # written before it is read; indices must be good even if they are not
         if storage.dtype == "bool":
             flat.fill_(True)
         elif storage.dtype.startswith("Float8"):
@@ -109,7 +112,8 @@ class Memory:
             if storage.positive:
                 flat.abs_()
         elif storage.total:
-            flat.copy_(torch.linspace(0, storage.total, count, device=where))
+            first = storage.total / count if storage.ends else 0
+            flat.copy_(torch.linspace(first, storage.total, count, device=where))
         elif dtype.itemsize <= 8 and dtype not in (torch.uint16, torch.uint32, torch.uint64):
             most = torch.iinfo(dtype).max
             flat.random_(0, min(storage.bound if storage.bound < ANY else FEW, most))
