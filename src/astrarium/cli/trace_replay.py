@@ -32,6 +32,8 @@ def arguments(parser: Parser) -> None:
                              "(sleep)")
     parser.add_argument("--dry-run", action="store_true",
                         help="with --compute real: say what can be replayed here, and how much memory it takes")
+    parser.add_argument("--import", metavar="PACKAGE", dest="packages", action="append", default=[],
+                        help="with --compute real: a package of Python that registers operators (repeatable)")
     parser.add_argument("--skip", action="store_true",
                         help="with --compute real: operators that cannot be run take their recorded time")
     parser.add_argument("--scale", metavar="X", type=float, default=1.0, help="sleeps are X times as long (1)")
@@ -54,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
         return replay_real(options, traces, lambda ranks: _start(options, ranks))
     idle("--dry-run", options.dry_run, "--compute real")
     idle("--skip", options.skip, "--compute real")
+    idle("--import", options.packages, "--compute real")
     options.backend = options.backend or "gloo"
     if not {"RANK", "WORLD_SIZE"} <= set(os.environ):
         for rank in range(traces.ranks):
@@ -75,6 +78,7 @@ def _start(options: argparse.Namespace, ranks: int) -> int:
     words = [sys.executable, "-m", "astrarium", "trace", "replay", options.traces, "--compute", options.compute,
              "--scale", str(options.scale), "--repeat", str(options.repeat)]
     words += ["--backend", options.backend] if options.backend else []
+    words += [word for name in options.packages for word in ("--import", name)]
     words += ["--skip"] if options.skip else []
     words += ["-o", options.out] if options.out else []
     words += ["--json"] if options.json else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -29,6 +30,8 @@ def replay_real(options: argparse.Namespace, traces: Traces, start: Callable[[in
     """With --dry-run the checks alone; else as one rank under torchrun, or alone; else `start` a process per trace."""
     from astrarium.profile.execute.real import device_for, findings, plan_of, refuse_faults
 
+    for name in options.packages:
+        _import(name)
     idle("--scale", options.scale != 1.0, "--compute sleep")
     device = device_for(traces)
     alone = not {"RANK", "WORLD_SIZE"} <= set(os.environ)
@@ -41,6 +44,14 @@ def replay_real(options: argparse.Namespace, traces: Traces, start: Callable[[in
             refuse_faults(plan_of(traces, rank, device))      # said once, before anything starts
         return start(traces.ranks)
     return _replay(options, traces, device)
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"--import {name}", f"cannot be imported ({error})",
+                         expected="a package that registers operators") from None
 
 
 def _replay(options: argparse.Namespace, traces: Traces, device: str) -> int:
@@ -120,5 +131,5 @@ def _say_findings(options: argparse.Namespace, found: list[Findings], device: st
               f"{device} ({each.us / 1e3:.1f} ms as recorded), {each.communications:,} communications; tensors of "
               f"{format_bytes(each.bytes)} at most at a time")
         for one in each.missing:
-            print(f"  not {one.name}, {one.count:,} of them ({one.us / 1e3:.1f} ms), first node {one.node}: "
+            print(f"  not {one.name[:60]}, {one.count:,} of them ({one.us / 1e3:.1f} ms), first node {one.node}: "
                   f"{one.fault}")

@@ -17,6 +17,7 @@ from astrarium.trace._torch import torch_module
 __all__ = ["Checker", "arguments", "tensors_in"]
 
 DEVICES = ("cpu", "cuda")
+CONTENTS = "meta tensor"     # in messages of operators that need contents
 MOST_RANK = 64       # dimensions of a tensor in PyTorch
 MOST_BYTES = 1 << 60
 
@@ -44,6 +45,10 @@ class Checker:
             fault = self._faults[key] = self._fault(call, operator)
         return replace(call, fault=fault) if fault else call
 
+    def fault(self, operator: Operator) -> str:
+        """Why an operator is not called, as far as its schema says."""
+        return self._resolver.known(operator.schema).fault or "its kernels belong to no operator that is called"
+
     def _fault(self, call: Call, operator: Operator) -> str:
         tensors = list(refs((operator.inputs, operator.outputs)))
         for ref in tensors:
@@ -69,22 +74,25 @@ class Checker:
         try:
             with torch.no_grad():
                 given, named = arguments(call, _meta, "meta")
+                if any(each.name == "device" for each in call.known.schema.arguments):
+                    named["device"] = "meta"      # what makes tensors of no other would make them on the CPU
                 return [tuple(each.shape) for each in tensors_in(call.known.op(*given, **named))]
         except NotImplementedError:
             return None
         except Exception as error:      # of any kind: it is PyTorch's answer to these arguments
+            if CONTENTS in str(error):
+                return None
             return f"refused by PyTorch: {str(error).strip().splitlines()[0] if str(error).strip() else repr(error)}"
 
 
 def arguments(call: Call, tensor: Callable[[Ref], Any], device: str) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments; `tensor` makes a tensor of a Ref, and GPUs among the arguments become
-    `device`."""
+    """Positional and keyword arguments; `tensor` makes a tensor of a Ref, and a GPU as an argument becomes `device`."""
     given: list[Any] = []
     named: dict[str, Any] = {}
     for name, value, keyword in zip(call.names, call.values, call.keyword, strict=True):
         made = _argument(value, tensor)
         if name == "device" and isinstance(value, str):
-            made = device if device == "meta" or not value.startswith("cpu") else "cpu"
+            made = "cpu" if value.startswith("cpu") else device
         if keyword:
             named[name] = made
         else:

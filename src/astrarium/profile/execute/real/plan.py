@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
 
 from msgspec import Struct, field
 
@@ -18,6 +19,7 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["Item", "Plan", "device_for", "plan_of"]
 
+ALONE = "a communication with ranks whose traces are not given"
 NO_SCHEMA = "a kernel that no operator of PyTorch's launched (Triton, another library)"
 
 
@@ -66,11 +68,12 @@ def plan_of(traces: Traces, rank: int, device: str) -> Plan:
     """The replay of `rank` on `device` (cpu, cuda); items that it cannot run say why.
 
     Raises InputError where the trace cannot be executed at all, or ranks disagree on their collectives."""
-    steps, columns = program(traces, rank), traces.of(rank)[0]
+    steps, columns = program(traces, rank, communicates=traces.ranks > 1), traces.of(rank)[0]
     found = recording(columns)
-    calls, owner = _calls(found, Checker(device))
+    checker = Checker(device)
+    calls, owner = _calls(found, checker)
     gpu = any(lane is not None for lane in found.lane)
-    items = _items(found, calls, owner, steps, gpu)
+    items = _items(found, calls, owner, steps, set(columns.comm_node.tolist()), gpu, checker)
     kept = {item.head for item in items if item.call is not None and not item.fault}
     plan = Plan(rank, traces.sources[rank], steps, items, storages(found, calls, kept), gpu,
                 columns.node_id.tolist(), columns.duration.tolist())
@@ -95,24 +98,26 @@ def _calls(found: Recording, checker: Checker) -> tuple[dict[int, Call], list[in
     return calls, owner
 
 
-def _items(found: Recording, calls: dict[int, Call], owner: list[int], steps: Program, gpu: bool) -> list[Item]:
+def _items(found: Recording, calls: dict[int, Call], owner: list[int], steps: Program, comms: Container[int],
+           gpu: bool, checker: Checker) -> list[Item]:
     """In the order in which the host starts them."""
     items: dict[tuple[int, int], Item] = {}
     parts = defaultdict[int, list[int]](list)
-    for node, call in enumerate(owner):
+    for node, mine in enumerate(owner):
         if node in steps.messages:
             above = found.above[node]
             head = above if found.lane[node] is not None and above >= 0 else node
             message = steps.messages[node]
             items[head, node] = Item(head, [node], None, message, _wire_lane(message),
                                      name="send or receive" if message.op is None else message.op.name.lower())
-        elif found.lane[node] is not None and call < 0:
-            head = max(found.above[node], -1)
-            items[head if head >= 0 else node, node] = Item(
-                head if head >= 0 else node, [node], None, None, ("stream", *_lane(found, node)),
-                fault=_reason(found, head), name=found.names[head if head >= 0 else node] or found.names[node])
-        elif call >= 0 and (found.lane[node] is not None or not gpu):
-            parts[call].append(node)
+        elif node in comms or (found.lane[node] is not None and mine < 0):
+            above = found.above[node]
+            head = above if above >= 0 else node
+            lane = ("stream", *_lane(found, node)) if gpu else ()
+            items[head, node] = Item(head, [node], None, None, lane, name=found.names[head] or found.names[node],
+                                     fault=ALONE if node in comms else _reason(found, above, checker))
+        elif mine >= 0 and (found.lane[node] is not None or not gpu):
+            parts[mine].append(node)
     for head, nodes in parts.items():
         call = calls[head]
         if gpu or not call.known.views:
@@ -129,6 +134,5 @@ def _wire_lane(message: Message) -> tuple[object, ...]:
     return ("wire", *message.group) if message.op is not None else ("peer", message.peer, message.sends)
 
 
-def _reason(found: Recording, head: int) -> str:
-    schema = found.operators[head].schema if head in found.operators else ""
-    return "not in this PyTorch" if schema else NO_SCHEMA
+def _reason(found: Recording, above: int, checker: Checker) -> str:
+    return checker.fault(found.operators[above]) if above in found.operators else NO_SCHEMA

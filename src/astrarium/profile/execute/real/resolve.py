@@ -25,6 +25,7 @@ ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "n
                          "resize_", "resize_as_", "set_", "set_data", "detach_"})
 """Operators that make tensors and launch nothing: storages are made here when an operator first uses them."""
 
+ABSENT = "not in this PyTorch, nor in what is imported (--import)"
 CHECKS = "_assert"         # operators that stop the GPU where contents, which are not recorded, are not as expected
 COMPOSITE = "CompositeImplicitAutograd"
 KEYS = {"cpu": ("CPU",), "cuda": ("CUDA",), "meta": ("Meta",)}
@@ -85,9 +86,9 @@ class Resolver:
             registered = core._get_schema(f"{space}::{base}", overload or "")
             recorded = core.parse_schema(schema)
         except RuntimeError:
-            return Known(name, fault="not in this PyTorch")
+            return Known(name, fault=ABSENT)
         if not core._dispatch_has_kernel(name):
-            return Known(name, fault="not in this PyTorch")
+            return Known(name, fault=ABSENT)
         arguments = registered.arguments
         if any("file" in each.name for each in arguments):
             return Known(name, fault="reads or writes files")

@@ -157,9 +157,9 @@ def _bound(base: str, arguments: Mapping[str, Any]) -> int:
             return max(value, 1)
         if isinstance(value, Ref) and len(value.shape) > dim:
             return max(value.shape[dim], 1)
-    indexed, dim = arguments.get("self"), arguments.get("dim")
-    if base in BY_DIM and isinstance(indexed, Ref) and isinstance(dim, int) and -len(indexed.shape) <= dim < len(
-            indexed.shape):
-        return max(indexed.shape[dim], 1)
-    sizes = [size for value in arguments.values() for ref in refs(value) if ref.dtype in FLOATS for size in ref.shape]
-    return max(min(sizes, default=ANY), 1)
+    indexed, along = arguments.get("self"), arguments.get("dim")
+    if base in BY_DIM and isinstance(indexed, Ref) and isinstance(along, int):
+        sizes = indexed.shape[along:][:1]
+        return max(sizes[0], 1) if sizes else 1
+    known = [size for value in arguments.values() for ref in refs(value) if ref.dtype in FLOATS for size in ref.shape]
+    return max(min(known, default=ANY), 1)
