@@ -58,8 +58,8 @@ def _replay(options: argparse.Namespace, traces: Traces, device: str) -> int:
     from astrarium.profile.execute import joined_group, write_durations
     from astrarium.profile.execute.real import new_durations, plan_of, replay_operators
 
-    backend = options.backend or ("nccl" if device == "cuda" else "gloo")
-    if (backend == "nccl") != (device == "cuda") and traces.of(0)[0].comm_node.size:
+    backend = options.backend or ("nccl" if device == "cuda" and traces.ranks > 1 else "gloo")
+    if (backend == "nccl") != (device == "cuda") and traces.ranks > 1:
         raise InputError("--backend", f"{backend} cannot send what is computed on {device}",
                          expected="nccl with a GPU, gloo without")
     told = [""]

@@ -76,7 +76,7 @@ class Checker:
                 given, named = arguments(call, _meta, "meta")
                 if any(each.name == "device" for each in call.known.schema.arguments):
                     named["device"] = "meta"      # what makes tensors of no other would make them on the CPU
-                return [tuple(each.shape) for each in tensors_in(call.known.op(*given, **named))]
+                return [tuple(each.shape) for each in tensors_in(call.known.op(*given, **named), torch.Tensor)]
         except NotImplementedError:
             return None
         except Exception as error:      # of any kind: it is PyTorch's answer to these arguments
@@ -106,11 +106,11 @@ def _argument(value: Any, tensor: Callable[[Ref], Any]) -> Any:
     return [_argument(each, tensor) for each in value] if isinstance(value, list) else value
 
 
-def tensors_in(result: Any) -> list[Any]:
-    """The tensors of a result, in order."""
-    if isinstance(result, torch_module().Tensor):
+def tensors_in(result: Any, kind: type) -> list[Any]:
+    """The tensors of a result, in order; `kind` is torch.Tensor."""
+    if isinstance(result, kind):
         return [result]
-    return [each for part in result for each in tensors_in(part)] if isinstance(result, (tuple, list)) else []
+    return [each for part in result for each in tensors_in(part, kind)] if isinstance(result, (tuple, list)) else []
 
 
 def _meta(ref: Ref) -> Any:

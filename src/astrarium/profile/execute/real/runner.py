@@ -126,7 +126,7 @@ class Runner:
         except Exception as error:      # of any kind: it is PyTorch's answer to these arguments
             raise InputError(self._plan.where(item), f"failed: {_line(error)}",
                              expected="an operator that runs with tensors of the recorded shapes") from None
-        memory.ended(head, tensors_in(result))
+        memory.ended(head, tensors_in(result, self._torch.Tensor))
 
     def _pass(self, micros: int) -> None:
         """Takes the recorded time: on the stream, or on the host."""

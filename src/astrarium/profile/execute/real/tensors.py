@@ -44,6 +44,7 @@ class Memory:
         self._held: dict[int, Any] = {}
         self._left: dict[int, int] = {}
         self._tensors: dict[tuple[int, Ref], Any] = {}
+        self._dtypes: dict[str, Any] = {}
         self._torch.manual_seed(0)
 
     def begin(self) -> None:
@@ -58,14 +59,16 @@ class Memory:
         """An argument of the call at `node`."""
         number = self._plan.of[node, ref.storage]
         storage = self._plan.all[number]
-        made = self._tensors.get((number, ref))
-        if made is None:
-            if number not in self._held:
-                self._fill(number, storage)
-            made = self._made(number, ref)
-            if storage.given:
-                self._tensors[number, ref] = made
-        if made.is_cuda and not storage.given:      # freed by the host while another stream may still read it
+        if storage.given:
+            key = number, ref
+            made = self._tensors.get(key)
+            if made is None:
+                made = self._tensors[key] = self._made(number, ref)
+            return made
+        if number not in self._held:
+            self._fill(number, storage)
+        made = self._made(number, ref)
+        if self._device == "cuda" and made.is_cuda:      # the host may free it while another stream still reads it
             made.record_stream(self._torch.cuda.current_stream())
         return made
 
@@ -86,7 +89,10 @@ class Memory:
                     self._held.pop(number, None)
 
     def _made(self, number: int, ref: Ref) -> Any:
-        empty = self._torch.empty(0, dtype=torch_dtype(ref.dtype), device=self._where(self._plan.all[number]))
+        dtype = self._dtypes.get(ref.dtype)
+        if dtype is None:
+            dtype = self._dtypes[ref.dtype] = torch_dtype(ref.dtype)
+        empty = self._torch.empty(0, dtype=dtype, device=self._where(self._plan.all[number]))
         return empty.set_(self._held[number], ref.offset, ref.shape, ref.strides)
 
     def _where(self, storage: Storage) -> str:
