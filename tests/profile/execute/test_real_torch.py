@@ -165,7 +165,8 @@ def test_streams_and_collectives_wait_on_the_device():
     plan = plan_of(traces_of_bytes([builder.encode()] * 2), 0, "cpu")
     cuda = FakeCuda()
     runner = Runner(plan, "cpu", FakeWire(cuda), lambda _: None)
-    runner._gpu, runner._torch = True, type("Torch", (), {"cuda": cuda, "no_grad": torch.no_grad, "Tensor": torch.Tensor})
+    runner._gpu = True
+    runner._torch = type("Torch", (), {"cuda": cuda, "no_grad": torch.no_grad, "Tensor": torch.Tensor})
     runner.begin()
     cuda.said.clear()
     runner.once()
