@@ -185,7 +185,7 @@ def test_equal_replicas_share_tables() -> None:
 
 def test_a_kernel_of_tables_keeps_its_operator() -> None:
     """A norm of eager PyTorch takes the time of its rows, which the operator names."""
-    replica = replica_of(Inference(model=SMALL, phase="decode", context=1, fusion="eager"))
+    replica = replica_of(Inference(model=SMALL, phase="decode", context=1, operators="eager"))
     norm = replica.pieces(packed_of(Shape(8, 800))).blocks[1].forward.steps[0]
     assert norm.kernel is not None
     assert norm.kernel.op == "rms_norm"

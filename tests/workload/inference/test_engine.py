@@ -60,14 +60,15 @@ def test_eager_pytorch_launches_what_a_recorded_step_did() -> None:
     a recorded decode step (16 sequences), where products with a divided inner length have one more."""
     layer = {"family": "decoder", "layers": 1, "d_model": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 1000}
     step = Packed((Sequences(16, 1, 1024),))
-    joined = block(engine({**layer, "positions": "none"}, fusion="eager_joined"), "layer", step).forward.steps
+    joined = block(engine({**layer, "positions": "none"}, fusion=True, operators="eager",
+                          fused_weights=True), "layer", step).forward.steps
     kernels = [each.kernel for each in joined if each.kernel]
     assert [each.op or each.kind for each in kernels] == [
         "rms_norm", "gemm", "transpose_copy", "transpose_copy", "attention", "gemm", "add",
         "rms_norm", "gemm", "transpose_copy", "transpose_copy", "gemm", "add"]
     assert [each.shape for each in kernels if each.kind == "gemm"] == [
         (1, 16, 6144, 4096), (1, 16, 4096, 4096), (1, 16, 28672, 4096), (1, 16, 4096, 14336)]
-    apart = block(engine(layer, fusion="eager"), "layer", step).forward.steps
+    apart = block(engine(layer, fusion=True, operators="eager"), "layer", step).forward.steps
     assert sum(each.kernel is not None and each.kernel.kind == "gemm" for each in apart) == 7
     assert len(apart) == len(joined) + 3 + 2 * 7 + 1       # seven kernels a rotary position, a copy behind attention
     assert sum(each.gemm for each in apart) == sum(each.gemm for each in joined)
