@@ -130,6 +130,8 @@ def _say_findings(options: argparse.Namespace, found: list[Findings], device: st
         print(f"{each.source}: {each.operators:,} of {whole:,} operators of {each.kinds} kinds can be replayed on "
               f"{device} ({each.us / 1e3:.1f} ms as recorded), {each.communications:,} communications; tensors of "
               f"{format_bytes(each.bytes)} at most at a time")
-        for one in each.missing:
+        for one in each.missing[:SHOWN]:
             print(f"  not {one.name[:60]}, {one.count:,} of them ({one.us / 1e3:.1f} ms), first node {one.node}: "
                   f"{one.fault}")
+        if len(each.missing) > SHOWN:
+            print(f"  and {len(each.missing) - SHOWN} more kinds (--json names all)")

@@ -20,7 +20,8 @@ from astrarium.vocab import NodeKind
 __all__ = ["Item", "Plan", "device_for", "plan_of"]
 
 ALONE = "a communication with ranks whose traces are not given"
-NO_SCHEMA = "a kernel that no operator of PyTorch's launched (Triton, another library)"
+NO_SCHEMA = "launches a kernel, and is no operator of PyTorch's (Triton, another library)"
+NO_ARGUMENTS = "its schema and arguments are not recorded (in no host trace, or in one of fewer steps)"
 
 
 class Item(Struct):
@@ -114,8 +115,9 @@ def _items(found: Recording, calls: dict[int, Call], owner: list[int], steps: Pr
             above = found.above[node]
             head = above if above >= 0 else node
             lane = ("stream", *_lane(found, node)) if gpu else ()
-            items[head, node] = Item(head, [node], None, None, lane, name=found.names[head] or found.names[node],
-                                     fault=ALONE if node in comms else _reason(found, above, checker))
+            name = found.name(node if node in comms else head)
+            items[head, node] = Item(head, [node], None, None, lane, name=name,
+                                     fault=ALONE if node in comms else _reason(found, above, name, checker))
         elif mine >= 0 and (found.lane[node] is not None or not gpu):
             parts[mine].append(node)
     for head, nodes in parts.items():
@@ -134,5 +136,7 @@ def _wire_lane(message: Message) -> tuple[object, ...]:
     return ("wire", *message.group) if message.op is not None else ("peer", message.peer, message.sends)
 
 
-def _reason(found: Recording, above: int, checker: Checker) -> str:
-    return checker.fault(found.operators[above]) if above in found.operators else NO_SCHEMA
+def _reason(found: Recording, above: int, name: str, checker: Checker) -> str:
+    if above in found.operators:
+        return checker.fault(found.operators[above])
+    return NO_ARGUMENTS if "::" in name.partition("(")[0] and above >= 0 else NO_SCHEMA

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -57,19 +57,19 @@ class Operator(Struct, frozen=True):
 
 class Recording(Struct, frozen=True):
     """Lists are [nodes]: `above` the index of the node that called it or that it continues, -1 for none; `lane` the
-    (device, stream) of a GPU operation, None for others. `operators`: node -> call."""
+    (device, stream) of a GPU operation, None for others. `operators`: node -> call; `name`: of a node."""
 
     above: list[int]
     lane: list[tuple[int, int] | None]
     operators: dict[int, Operator]
-    names: list[str]
+    name: Callable[[int], str]
 
 
 def recording(columns: Columns) -> Recording:
     """Reads the nodes of one rank."""
     count, data = columns.nodes, columns.data
     above, lane = [-1] * count, list[tuple[int, int] | None]([None]) * count
-    names, operators = [""] * count, dict[int, Operator]()
+    operators = dict[int, Operator]()
     lists = _Lists()
     caller = index_of(columns, columns.ctrl_dep).tolist()
     ptr = columns.ctrl_ptr.tolist()
@@ -81,7 +81,6 @@ def recording(columns: Columns) -> Recording:
         if not any(mark in message for mark in MARKS):
             continue
         node = decode_node(message)
-        names[index] = node.name
         said = {attr.name: attr.value for attr in node.attrs}
         for key in ("rest_of", "part_of"):
             above[index] = place.get(said[key], above[index]) if key in said else above[index]
@@ -90,7 +89,12 @@ def recording(columns: Columns) -> Recording:
         schema = said.get("op_schema")
         if isinstance(schema, str) and schema and columns.type[index] != NodeKind.METADATA:
             operators[index] = _operator(node, schema, said.get(STRIDES), lists)
-    return Recording(above, lane, operators, names)
+    return Recording(above, lane, operators, lambda index: _name(columns, index))
+
+
+def _name(columns: Columns, index: int) -> str:
+    start = int(columns.offset[index])
+    return decode_node(columns.data[start:start + int(columns.size[index])]).name
 
 
 def _whole(value: Any) -> int:

@@ -61,8 +61,8 @@ def refuse_faults(plan: Plan) -> None:
         raise InputError(plan.source, "has no operators with a schema", expected="a trace that `astrarium trace link` "
                          "wrote from a host trace (ExecutionTraceObserver) and a device trace")
     if found.missing:
-        named = "; ".join(f"{each.name} (node {each.node}, {each.count} of them, {each.us / 1e3:.1f} ms): {each.fault}"
-                          for each in found.missing[:MOST_NAMED])
+        named = "; ".join(f"{each.name[:60]} (node {each.node}, {each.count} of them, {each.us / 1e3:.1f} ms): "
+                          f"{each.fault}" for each in found.missing[:MOST_NAMED])
         more = len(found.missing) - MOST_NAMED
         raise InputError(plan.source, f"cannot be replayed whole: {named}" + (f"; {more} more" if more > 0 else ""),
                          expected="operators of this PyTorch on this device, or --skip, with which they take their "
