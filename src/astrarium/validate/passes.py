@@ -35,8 +35,8 @@ def pass_of(row: Row) -> Candidate:
     if row.text("positions"):
         model["positions"] = row.text("positions")
         assumed.append(f"positions: {model['positions']}, as in the program of {row.source}")
-    work: dict[str, Any] = {"source": "inference", "model": model, "phase": phase, "operators": "eager", "fused_weights": True,
-                            "batch": row.count("batch_size") or 1,
+    work: dict[str, Any] = {"source": "inference", "model": model, "phase": phase, "operators": "eager",
+                            "fused_weights": True, "batch": row.count("batch_size") or 1,
                             **({"context": tokens} if phase == "decode" else {"prompt": tokens})}
     device = catalog.device(system.device)
     compute = device_compute(system, device)

@@ -15,13 +15,14 @@ from astrarium.profile.collector import collect
 from astrarium.trace import read_traces, traces_of_bytes
 
 from .recordings import ADD, MM, Recorded, tensor
-from .test_gloo_replay import astrarium
 
 torch = pytest.importorskip("torch", reason='replaying operators needs PyTorch: pip install "astrarium[torch]"')
 
 from astrarium.profile.execute import joined_group  # noqa: E402
 from astrarium.profile.execute.real import plan_of, replay_operators  # noqa: E402
 from astrarium.profile.execute.real.runner import Runner  # noqa: E402
+
+from .test_gloo_replay import astrarium  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU here")
 

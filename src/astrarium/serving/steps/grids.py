@@ -164,7 +164,8 @@ class Plane:
 def _bilinear(rows: I64, columns: I64, values: F64, inner: I64, across: I64) -> F64:
     """Values [inner, across] from those at `rows` x `columns`."""
     along = np.array([np.interp(across, columns, each) for each in values])
-    return np.array([np.interp(inner, rows, each) for each in along.T]).T
+    found: F64 = np.array([np.interp(inner, rows, each) for each in along.T]).T
+    return found
 
 
 def _between(low: int, high: int) -> list[int]:

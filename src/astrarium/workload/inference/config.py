@@ -284,8 +284,8 @@ class Inference(Workload, frozen=True):
     operators: Annotated[Operators, Knob(
         "What runs the operators of a layer: kernels as `fusion` says; eager: what PyTorch launches one by one; "
         "compiled: what it launches for layers that torch.compile compiled, each alone.")] = "fused"
-    fused_weights: Annotated[bool, Knob("Where PyTorch runs them: queries, keys and values have one weight, gate and up "
-                                        "another.")] = False
+    fused_weights: Annotated[bool, Knob("Where PyTorch runs them: queries, keys and values have one weight, gate and "
+                                        "up another.")] = False
     host_launch: Annotated[Time, Knob("Host time of a kernel (Python, dispatch, launch): a pass takes at least that of "
                                       "all kernels of its stage. None in a CUDA graph.", lt=2**42)] = default("0 ns")
 

@@ -118,6 +118,6 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
             chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.workers * pool.dp, pp=pool.pp, ep=pool.ep,
             moe_tp=parts, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
             micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
-            fusion=self.fusion, operators=self.operators,
-            fused_weights=self.fused_weights, host_launch=self.host_launch, formats=self.formats, compression=self.compression,
+            fusion=self.fusion, operators=self.operators, fused_weights=self.fused_weights,
+            host_launch=self.host_launch, formats=self.formats, compression=self.compression,
             speculation=None if prefills else self.speculation)
