@@ -59,13 +59,18 @@ def test_rows_of_the_fit_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "reason"), [
-    (NT.replace("gemm", "conv"), "conv"), (NT.replace("NT", "TT"), "layout"), (NORM.replace("268435456", ""), "bytes")])
+    (NT.replace("gemm", "conv"), "conv"), (NT.replace("NT", "TT"), "layout"), (NORM.replace("268435456", ""), "bytes"),
+    (NT.replace("173.6", "nan"), "us: is not stated"), (NT.replace("gemm,,", "gemm,sustaned,"), "mean 'sustained'"),
+    (DECODE.replace("cudnn", "flsh"), "layout: 'flsh' is not known; expected one of cudnn, flash"),
+    (DECODE.replace(",32,8,", ",32,9,"), "kv_heads: 9 does not divide 32"),
+    (DECODE.replace("decode,", ",").replace("1,1024,128,0", "4096,1024,128,1"), "causal: 4096 queries")])
 def test_what_is_no_kernel_says_why(tmp_path: Path, line: str, reason: str) -> None:
     found, = predictions(rows_of(tmp_path, line))
     assert isinstance(found, NotPredictable)
     assert reason in found.reason
-    with pytest.raises(InputError, match="impossible"):
-        rows_of(tmp_path, NT.replace("4096", "0", 1))
+    for lines, words in (((NT.replace("4096", "0", 1),), "impossible"), ((), "has no rows")):
+        with pytest.raises(InputError, match=words):
+            rows_of(tmp_path, *lines)
 
 
 def test_validate_prints_groups_of_kernels(tmp_path: Path, run: Run) -> None:

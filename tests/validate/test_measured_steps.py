@@ -75,7 +75,9 @@ def test_a_decode_step_is_predicted_with_its_attention(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("step", "words"), [
     ({"seq": 1}, "is no step"), ({**STEP, "layers": 0}, "layers"), ({**DECODE, "ms": "fast"}, "ms"),
-    ({**STEP, "allocated": -1}, "allocated")])
+    ({**STEP, "allocated": -1}, "allocated"), ({**STEP, "step_pipelined_s": -1}, "step_pipelined_s: '-1'"),
+    ({**STEP, "compiled": "false"}, "compiled: 'false'"), ({**STEP, "kind": "mamba"}, "one of llama, gpt"),
+    ({**STEP, "case": "\x1b[31m"}, "case: is not readable"), ({**DECODE, "attention": "\ud800"}, "attention")])
 def test_what_no_step_states_is_refused(tmp_path: Path, step: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         rows_of(tmp_path, STEP, step)
@@ -84,6 +86,10 @@ def test_what_no_step_states_is_refused(tmp_path: Path, step: dict[str, Any], wo
 def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "b.json").write_text("[1,")
-    for name, words in (("a.json", "not a list of steps"), ("b.json", "is not JSON")):
+    (tmp_path / "c.json").write_text("[" * 200_000)
+    (tmp_path / "d.json").write_text("[" + "9" * 5000 + "]")
+    (tmp_path / "e.json").write_text("[]")
+    for name, words in (("a.json", "not a list of steps"), ("b.json", "is not JSON"), ("c.json", "no readable JSON"),
+                        ("d.json", "no readable JSON"), ("e.json", "not a list of steps")):
         with pytest.raises(InputError, match=words):
             read_rows(tmp_path / name)

@@ -29,8 +29,14 @@ SIZES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "stream": ("bytes",)})
 """Kind -> columns of its sizes."""
 FEW = 64        # tokens below which products are judged apart
-LAYOUTS = ("NT", "dgrad", "wgrad")
-SUSTAINED = "sustained"
+SHORT, SUSTAINED = "short", "sustained"
+LAYOUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    dict.fromkeys(("gemm", "grouped_gemm"), ("NT", "dgrad", "wgrad")) |
+    dict.fromkeys(("attention", "attention_backward"), ("cudnn", "flash")))
+OPS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "gemm": (SHORT, SUSTAINED, "tensor", "row"), "grouped_gemm": (), "attention": ("decode",),
+    "attention_backward": ()})
+"""Kind -> what `layout` says, and what `op` says beside nothing."""
 
 
 class Asked(Struct, frozen=True):
@@ -61,18 +67,28 @@ def identity(values: Mapping[str, Value]) -> int:
 
 
 def asked_of(values: Mapping[str, Value]) -> Asked:
-    """The kernel that a row measures. Raises InputError for a kind or a layout that is not known, and for sizes that
-    are missing."""
-    kind = str(values["kind"])
-    if kind not in SIZES:
-        raise InputError("kind", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(SIZES),
-                         did_you_mean=nearest(kind, SIZES))
+    """The kernel that a row measures. Raises InputError for a kind, a layout or an op that is not known, and for sizes
+    and times that are missing."""
+    kind = str(values.get("kind", ""))
+    _known("kind", kind, tuple(SIZES))
     for name in SIZES[kind]:
         if name not in values:
             raise InputError(name, "is not stated", expected=", ".join(SIZES[kind]))
+    if not values.get("us"):
+        raise InputError("us", "is not stated", expected="the time of one call, above 0")
+    if kind in LAYOUTS:
+        _known("layout", str(values.get("layout", "")), LAYOUTS[kind])
+        _known("op", str(values.get("op", "")), ("", *OPS[kind]))
     if kind == "stream":
         return _stream(values)
     return _attention(kind, values) if kind.startswith("attention") else _product(kind, values)
+
+
+def _known(column: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        words = [each or "nothing" for each in known]
+        raise InputError(column, f"{given[:60]!r} is not known", expected="one of " + ", ".join(words),
+                         did_you_mean=nearest(given, known))
 
 
 def _size(values: Mapping[str, Value], name: str) -> int:
@@ -89,15 +105,13 @@ def _stream(values: Mapping[str, Value]) -> Asked:
 def _product(kind: str, values: Mapping[str, Value]) -> Asked:
     m, n, k, groups = (_size(values, name) for name in (*PRODUCT, "groups"))
     layout, op, precision = (str(values.get(name, "")) for name in ("layout", "op", "precision"))
-    if layout not in LAYOUTS:
-        raise InputError("layout", f"{layout[:60]!r} is not known", expected="one of " + ", ".join(LAYOUTS))
     flops = 2.0 * m * n * k
     if kind == "grouped_gemm":
         grouped = Kernel(kind, precision, (groups, m, n, k), 1.0, flops, 0)
         return Asked(grouped, "torch", f"grouped products {precision}")
     shape = (1, n, m, k) if layout == "wgrad" else (1, m, n, k)
     kernel = Kernel(kind, precision, shape, 1.0, flops, 0, op="" if layout == "NT" else layout)
-    if op in ("short", SUSTAINED):
+    if op in (SHORT, SUSTAINED):
         return Asked(kernel, "torch", f"products {op}", op == SUSTAINED)
     few = f", below {FEW} tokens" if (k if layout == "wgrad" else m) < FEW else ""
     return Asked(kernel, "torch/2.11/row" if op == "row" else "torch", f"products {precision} {layout}{few}")
@@ -107,6 +121,10 @@ def _attention(kind: str, values: Mapping[str, Value]) -> Asked:
     batch, heads, kv_heads, queries, keys, size = (_size(values, name) for name in ATTENTION)
     decode, backend = values.get("op") == "decode", str(values.get("layout", ""))
     queries = 1 if decode else queries
+    if heads % kv_heads:
+        raise InputError("kv_heads", f"{kv_heads} does not divide {heads} heads", expected="a divisor of heads")
+    if values.get("causal") and queries > keys:
+        raise InputError("causal", f"{queries} queries have only {keys} keys", expected="at least as many keys")
     work = (2 * keys - queries + 1) / (2 * keys) if values.get("causal") else 1.0
     flops = 4.0 * batch * heads * queries * keys * size * work * (2.5 if kind == "attention_backward" else 1.0)
     shape = batch, heads, kv_heads, queries, keys, size, size

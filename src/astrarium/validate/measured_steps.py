@@ -22,6 +22,8 @@ GIB = 2.0**30
 STEP = ("layers", "hidden", "heads", "seq", "mbs", "step_s")
 PASS = ("phase", "batch", "ms")
 KINDS: Mapping[str, str] = MappingProxyType({"training": ", ".join(STEP), "pass": ", ".join(PASS)})
+MODELS = ("llama", "gpt")
+LONGEST = 1 << 10
 STACKS = ("pytorch", "pytorch-compile")
 SAME: Mapping[str, str] = MappingProxyType({
     "layers": "layers", "hidden": "hidden", "heads": "heads", "kv": "kv_heads", "head": "head_size", "ffn": "ffn",
@@ -41,8 +43,10 @@ def read_steps(name: str, text: str) -> list[tuple[str, dict[str, Any]]]:
         found = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{name}:{error.lineno}", f"is not JSON ({error.msg})", expected="a list of steps") from None
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise InputError(name, "is not a list of steps", expected="[{...}, ...]")
+    except (ValueError, RecursionError) as error:
+        raise InputError(name, f"is no readable JSON ({str(error)[:60]})", expected="a list of steps") from None
+    if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
+        raise InputError(name, "is not a list of steps", expected="[{...}, ...]; a log of requests needs --serving")
     folder = Path(name).resolve().parent.name
     return [columns_of(f"{name}: step {number}", step, folder) for number, step in enumerate(found, start=1)]
 
@@ -54,19 +58,25 @@ def columns_of(where: str, step: Mapping[str, Any], folder: str) -> tuple[str, d
         raise InputError(where, "is no step", expected="; or ".join(f"{keys} ({kind})" for kind, keys in KINDS.items()))
     values: dict[str, Any] = {column: _whole(where, key, step[key]) for key, column in SAME.items()
                               if step.get(key) is not None}
+    for key, value in step.items():
+        if isinstance(value, str) and (len(value) > LONGEST or not value.isprintable()):
+            raise InputError(f"{where}: {ascii(key)[1:-1]}", "is not readable text", expected="printable characters")
     values |= {"source": str(step.get("source", folder)), "gpu": str(step.get("gpu", folder)), "n_gpus": 1}
     return kind, values | (_training if kind == "training" else _pass)(where, step, values["source"])
 
 
 def _training(where: str, step: Mapping[str, Any], source: str) -> dict[str, Any]:
-    compiled, again = bool(step.get("compiled")), bool(step.get("recompute"))
-    words = [str(step.get("case", step.get("kind", "step"))), f"{step['seq']} x {step['mbs']}",
+    compiled, again = (_switch(where, key, step.get(key)) for key in ("compiled", "recompute"))
+    kind, timed = step.get("kind", MODELS[0]), next(key for key in ("step_pipelined_s", "step_s") if key in step)
+    if kind not in MODELS:
+        raise InputError(f"{where}: kind", f"{str(kind)[:60]!r} is not known", expected="one of " + ", ".join(MODELS))
+    words = [str(step.get("case", kind)), f"{step['seq']} x {step['mbs']}",
              *(["recompute"] if again else []), *(["compiled"] if compiled else [])]
-    found = {"case": " ".join(words), "model": str(step.get("kind", "llama")), "tp": 1, "pp": 1, "dp": 1,
+    found = {"case": " ".join(words), "model": kind, "tp": 1, "pp": 1, "dp": 1,
              "gbs": _whole(where, "mbs", step["mbs"]), "recompute": "full" if again else "none", "precision": "bf16",
              "states": "bf16", "zero": "0", "stack": str(step.get("stack", STACKS[compiled])),
-             "fused_qkv": int(step.get("kind") == "gpt"),
-             "step_s": _number(where, "step_s", step.get("step_pipelined_s", step["step_s"]))}
+             "fused_qkv": int(kind == "gpt"),
+             "step_s": _number(where, timed, step[timed])}
     if source in HELD_MIB:
         found["held_MiB"] = HELD_MIB[source]
     if "allocated" in step:
@@ -83,6 +93,12 @@ def _pass(where: str, step: Mapping[str, Any], source: str) -> dict[str, Any]:
             "phase": str(step["phase"]), "attention": str(step.get("attention", "any")),
             "positions": POSITIONS.get(source, ""),
             "pass_ms": _number(where, "ms", step["ms"])}
+
+
+def _switch(where: str, key: str, value: Any) -> bool:
+    if value not in (None, False, True):
+        raise InputError(f"{where}: {key}", f"{str(value)[:60]!r} is impossible", expected="true or false")
+    return bool(value)
 
 
 def _whole(where: str, key: str, value: Any) -> int:

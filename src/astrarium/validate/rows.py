@@ -90,7 +90,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     except OSError as error:
         raise InputError(name, f"cannot be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:
-        raise InputError(name, f"byte {error.start} is not UTF-8", expected="a CSV file in UTF-8") from None
+        raise InputError(name, f"byte {error.start} is not UTF-8", expected="a file in UTF-8") from None
     if name.endswith(".json"):
         return [Row(name, number, kind, MappingProxyType(values))
                 for number, (kind, values) in enumerate(read_steps(name, text), start=1)]
@@ -99,9 +99,13 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     columns = [each.strip() for each in head]
     kind = _kind(name, line, columns)
     if kind == "kernel":
-        return [Row(name, line, kind, stated(_values(name, line, columns, cells, KERNEL_COUNTS, KERNEL_NUMBERS), name))
-                for line, cells in lines if any(cells)]
-    return [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
+        found = [Row(name, line, kind, stated(_values(name, line, columns, cells, KERNEL_COUNTS, KERNEL_NUMBERS), name))
+                 for line, cells in lines if any(cells)]
+    else:
+        found = [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
+    if not found:
+        raise InputError(name, "has no rows", expected="measured rows under the headings")
+    return found
 
 
 def with_stack(rows: Iterable[Row], stack: str | None) -> list[Row]:
