@@ -32,12 +32,14 @@ def test_three_forms_of_a_log(tmp_path: Path) -> None:
     rows.write_text("\n".join(map(json.dumps, lines)))
     lists.write_text(json.dumps({"start_times": [5.0, 4.0], "input_lens": [10, 20], "output_lens": [3, 2],
                                  "ttfts": [0.1, 0.2], "itls": [[0.1, 0.1], [0.05]]}))
+    several = tmp_path / "several.json"         # a gap of 0.2 s for two tokens
+    several.write_text(lists.read_text().replace("[0.1, 0.1]", "[0.2]"))
     failed = tmp_path / "failed.json"
     failed.write_text(json.dumps({"start_times": [5.0, 4.0], "input_lens": [10, 20], "output_lens": [3, 0],
                                   "ttfts": [0.1, 0.0], "itls": [[0.1, 0.1], []]}))
     assert (len(read_log(failed).prompt), read_log(failed).failed) == (1, 1)
     table.write_text("arrival,prompt,output,ttft_ms,tpot_ms\n5,10,3,100,100\n4,20,2,200,50\n")
-    for path in (rows, lists, table):
+    for path in (rows, lists, several, table):
         log = read_log(path)
         assert log.arrival.tolist() == [0, 1]
         assert log.prompt.tolist() == [20, 10]
@@ -128,7 +130,14 @@ HEAD = "arrival,prompt,output,ttft"
     ('{"input_lens": [], "ttfts": [], "output_lens": [], "itls": []}', "start_times: is missing.*request_rate"),
     ('{"input_lens": [1], "ttfts": [1], "output_lens": [1], "itls": [[]], "request_rate": 0}', "request_rate: '0' is"),
     ('{"start_times": [1], "input_lens": [1, 2], "ttfts": [1], "output_lens": [1], "itls": [[]]}',
-     "1 start_times, 2 input_lens"), ("", "has no requests")])
+     "1 start_times, 2 input_lens"), ("", "has no requests"),
+    ('{"input_lens": [1], "ttfts": [1], "output_lens": [0], "itls": [[]], "start_times": [1]}',
+     "none of its 1 requests has an answer"),
+    ('{"completed": 1, "request_rate": 4}', "totals of bench_serving, but no lists.*--save-detailed"),
+    ('{"completed": 1, "request_rate": 4}\n{"completed": 1, "request_rate": 8}', "several results of bench_serving"),
+    (f"{HEAD}\n0,10,3,1\n1e11,10,3,1\n", "first and last are 1e.11 s apart"),
+    ('{"metadata": {"request_start_ns": 1}, "metrics": {"output_sequence_length": {"value": null, "unit": "s"}}}',
+     "another type of value than its format")])
 def test_a_log_that_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "log"
     path.write_text(text)

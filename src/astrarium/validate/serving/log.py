@@ -33,6 +33,7 @@ NAMES: Mapping[str, Sequence[str]] = MappingProxyType({
 """What a column is -> its names in logs, in seconds unless they say ms; `first` and `last`: when these tokens
 came, by the clock of `arrival` (vLLM's RequestStateStats: that of its engine, which queues requests at `queued_ts`)."""
 LARGEST = 1 << 28
+LONGEST = 4e6       # seconds of a run: times are whole picoseconds of 64 bits
 
 
 class Log(Struct, frozen=True, eq=False):
@@ -83,7 +84,8 @@ def read_log(path: str | os.PathLike[str]) -> Log:
     rows, sent = rows_of(name, text)
     answered = [row for row in rows if row is not FAILED]
     if not answered:
-        raise InputError(name, "has no requests", expected="one a line")
+        raise InputError(name, f"none of its {len(rows):,} requests has an answer" if rows else "has no requests",
+                         expected="one a line")
     return replace(_log(name, answered, len(rows) - len(answered)), sent=sent)
 
 
@@ -169,6 +171,9 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]], failed: int) -> Log:
                          "of an answer of two and more tokens")
     cached = columns.of("cached")
     order = np.argsort(arrival, kind="stable")
+    if (span := float(np.ptp(arrival))) >= LONGEST:
+        raise InputError(f"{name}: arrival", f"first and last are {span:g} s apart",
+                         expected=f"less than {LONGEST:g} s")
     return Log((arrival - arrival.min())[order], prompt.astype(np.int64)[order], output.astype(np.int64)[order],
                ttft[order], tpot[order], latency[order], failed,
                0.0 if cached is None else float(np.nansum(cached) / prompt.sum()))

@@ -28,6 +28,7 @@ AIPERF: Mapping[str, str] = MappingProxyType({
 """What the metrics of a record of AIPerf's profile_export.jsonl are."""
 UNITS: Mapping[str, float] = MappingProxyType({"tokens": 1, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "sec": 1, "s": 1})
 SEED = 0
+LEAST, MOST = 1e-9, 1e9     # of a rate and of burstiness
 
 
 class Sent(Struct, frozen=True):
@@ -48,11 +49,16 @@ def rows_of(name: str, text: str) -> tuple[list[Row], Sent]:
     try:
         if isinstance(whole, dict) and all(isinstance(whole.get(each), list) for each in ("input_lens", "ttfts")):
             return _of_lists(name, whole)
-        rows = whole if isinstance(whole, list) else [json.loads(line) for line in text.splitlines() if line.strip()]
+        rows = [whole] if isinstance(whole, dict) else whole if isinstance(whole, list) else [
+            json.loads(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
         raise InputError(name, f"is not JSON ({str(error)[:80]})", expected="one request a line") from None
     if not all(isinstance(row, dict) for row in rows):
         raise InputError(name, "has something that is no object", expected="{...} with a key a value for each request")
+    if any(row.keys() >= {"request_rate", "completed"} for row in rows):
+        raise InputError(name, "has several results of bench_serving" if len(rows) > 1 else
+                         "has totals of bench_serving, but no lists of its requests", expected="one result, written by "
+                         "vllm bench serve --save-result --save-detailed, or SGLang's bench_serving --output-details")
     return [_flat(f"{name}, request {number}", row) for number, row in enumerate(rows, start=1)], Sent()
 
 
@@ -84,9 +90,10 @@ def _flat(where: str, row: Row) -> Row:
         if isinstance(row.get("info"), dict) and "start_time" in row:
             return _inference_perf(row)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(where, f"has no {str(error)[:60]} where its format has it",
-                         expected="a record of AIPerf's profile_export.jsonl or inference-perf's "
-                                  "per_request_lifecycle_metrics.json") from None
+        wrong = f"has no {str(error)[:60]} where its format has it" if isinstance(error, KeyError) else \
+            f"has another type of value than its format ({str(error)[:60]})"
+        raise InputError(where, wrong, expected="a record of AIPerf's profile_export.jsonl or inference-perf's "
+                                                "per_request_lifecycle_metrics.json") from None
     return row
 
 
@@ -129,9 +136,10 @@ def _of_lists(name: str, whole: Row) -> tuple[list[Row], Sent]:
     sent = Sent()
     if "arrival" not in known:
         known["arrival"], sent = _sent(name, whole, len(gaps))
-    try:
-        known["tpot"] = [float(np.mean(each)) if each else float("nan") for each in gaps]
-    except (TypeError, ValueError):
+    try:        # a gap may be of several tokens
+        known["tpot"] = [math.fsum(each) / max(1, answer - 1) if each else math.nan
+                         for each, answer in zip(gaps, known["output"], strict=True)]
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name}: itls", "has a gap that is no number", expected="seconds") from None
     rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
     return [row if row["output"] else FAILED for row in rows], sent
@@ -151,9 +159,9 @@ def _sent(name: str, whole: Row, count: int) -> tuple[list[float], Sent]:
         how = f"a closed loop of {users:,}, in the order of the file" if users else "all at once"
         return [0.0] * count, Sent(users, f"requests are sent as its settings say: {how}")
     if whole.get("burstiness") is not None:
-        bursts = _above(name, whole, "burstiness")
+        bursts = min(_above(name, whole, "burstiness"), MOST)
     moments = np.cumsum(np.random.Generator(np.random.PCG64(SEED)).gamma(bursts, 1.0, count))
-    arrivals: list[float] = (moments * (count / rate / moments[-1])).tolist() if count else []
+    arrivals: list[float] = (moments * (count / rate / (moments[-1] or 1.0))).tolist() if count else []
     capped = f"; no more than {users:,} at once is not modelled" if users else ""
     return arrivals, Sent(None, f"the times at which requests were sent are drawn ({rate:g} per second, burstiness "
                                 f"{bursts:g}){capped}")
@@ -162,9 +170,10 @@ def _sent(name: str, whole: Row, count: int) -> tuple[list[float], Sent]:
 def _above(name: str, whole: Row, key: str) -> float:
     """A setting above 0 ("inf": as fast as can be)."""
     try:
-        found = float(whole[key])
-    except (TypeError, ValueError):
+        found = math.nan if isinstance(whole[key], bool) else float(whole[key])
+    except (TypeError, ValueError, OverflowError):
         found = math.nan
-    if not found > 0:
-        raise InputError(f"{name}: {key}", f"{str(whole[key])[:40]!r} is impossible", expected="a number above 0")
+    if not (LEAST <= found <= MOST or found == math.inf):
+        raise InputError(f"{name}: {key}", f"{str(whole[key])[:40]!r} is impossible",
+                         expected=f"a number from {LEAST:g} to {MOST:g}, or inf")
     return found
