@@ -6,13 +6,14 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.profile.execute.program import program
 from astrarium.profile.execute.real.kernels import kernels_of
 from astrarium.profile.execute.real.order import waits_of
 from astrarium.profile.execute.real.rank import Times, new_durations
-from astrarium.profile.execute.real.recorded import Ref, recording
+from astrarium.profile.execute.real.recorded import Ref, recording, refs
 from astrarium.profile.execute.real.resolve import Call, Known
 from astrarium.profile.execute.real.storages import storages
 from astrarium.trace import traces_of_bytes
@@ -29,6 +30,17 @@ def test_a_recorded_tensor_has_its_memory():
     assert first == Ref(1, 5, (2, 3), (1, 10), "float", 4, "cpu")
     assert first.extent == (5 + 1 * 1 + 2 * 10 + 1) * 4
     assert (second.strides, second.extent) == ((4, 1), 48)
+
+
+@pytest.mark.parametrize("values", ["[1, ", "[inf]", "[[1, 2], nan]", "['\\ud800']", "[" * 9999, "7", "[None, 'a\"b']"])
+def test_texts_that_are_no_lists_are_no_arguments(values):
+    """Whatever a file holds: no argument, or one without a value."""
+    builder = Recorded()
+    builder.call(MM, [tensor(1, 2, 3), tensor(2, 3, 4)])
+    node = builder.nodes[0]
+    builder._nodes[0] = replace(node, inputs=replace(node.inputs, values=values))
+    found = recording(traces_of_bytes([builder.encode()]).of(0)[0]).operators[0].inputs
+    assert not list(refs(found))
 
 
 def test_storages_live_from_the_call_that_makes_them_to_their_last_use():

@@ -62,6 +62,9 @@ def replay_operators(plan: Plan, group: Group, *, repeat: int, skip: bool, progr
     found = [run() for _ in range(repeat)]
     if group.device == "cuda":
         taken = _profiled(lambda: [run(marks=True) for _ in range(repeat)], plan.source)
+        if not taken:
+            raise InputError(plan.source, "PyTorch's profiler saw no kernel of its replay",
+                             expected="a profiler that may read the GPU's counters (CUPTI)")
     else:
         taken = defaultdict[int, list[list[float]]](list)
         for _, each in found:
