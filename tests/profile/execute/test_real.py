@@ -32,6 +32,13 @@ def test_a_recorded_tensor_has_its_memory():
     assert (second.strides, second.extent) == ((4, 1), 48)
 
 
+def test_numbers_that_json_does_not_have():
+    builder = Recorded()
+    builder.call("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+                 [tensor(1, 2), tensor(2, 2, kind="bool", width=1), ("-inf", [], "Double")])
+    assert recording(traces_of_bytes([builder.encode()]).of(0)[0]).operators[0].inputs[2] == float("-inf")
+
+
 @pytest.mark.parametrize("values", ["[1, ", "[inf]", "[[1, 2], nan]", "['\\ud800']", "[" * 9999, "7", "[None, 'a\"b']"])
 def test_texts_that_are_no_lists_are_no_arguments(values):
     """Whatever a file holds: no argument, or one without a value."""

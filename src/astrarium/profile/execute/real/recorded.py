@@ -20,6 +20,7 @@ __all__ = ["Opaque", "Operator", "Recording", "Ref", "recording", "refs"]
 
 UNDEFINED = "nullptr"      # in the type of a tensor that was not defined
 ODD = re.compile(r"[\"\\]|True|False|(?<!<)None")      # in texts that are not JSON with other quotes
+NOT_FINITE = ("inf", "-inf", "nan")      # which JSON has as texts
 MARKS = (b"op_schema", b"rest_of", b"stream", b"part_of")
 
 
@@ -158,8 +159,8 @@ def _value(value: Any, shape: Any, kind: Any, strides: Any) -> Any:
         return _ref(value, shape, kind, strides)
     if kind == "None" or value == "<None>":
         return None
-    if kind == "Double" and value is None:
-        return 0.0      # an infinity or NaN, which the host trace's JSON cannot hold
+    if kind == "Double" and value in NOT_FINITE:
+        return float(value)
     if kind.startswith("GenericList[") and isinstance(value, list):
         kinds = kind[len("GenericList["):-1].split(",") if value else []
         shapes = shape if isinstance(shape, list) and len(shape) == len(value) else [[]] * len(value)

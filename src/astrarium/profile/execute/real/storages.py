@@ -27,7 +27,7 @@ BY_DIM = ("index_select", "gather", "scatter", "scatter_", "scatter_add", "scatt
           "index_copy_", "gather_backward")      # `self` at their argument `dim` bounds them
 WRITERS = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"})
 ENDS = "offs"       # of groups: the first is not 0
-OFFSETS = (ENDS, "cum_seq_q", "cum_seq_k", "cu_seqlens_q", "cu_seqlens_k")
+OFFSETS = (ENDS, "offsets", "cum_seq_q", "cum_seq_k", "cu_seqlens_q", "cu_seqlens_k")
 ANY = 1 << 62
 
 
@@ -156,8 +156,9 @@ def _contents(out: Storages, node: int, call: Call) -> None:
 
 
 def _rows(arguments: Mapping[str, Any]) -> int:
-    """Rows that offsets divide: those of the first tensor."""
-    first = next((ref for value in arguments.values() for ref in refs(value)), None)
+    """Rows that offsets divide: those of the indices, else of the first tensor."""
+    divided = refs(arguments["indices"]) if "indices" in arguments else refs(list(arguments.values()))
+    first = next(divided, None)
     return first.shape[0] if first is not None and first.shape else 0
 
 
