@@ -56,6 +56,8 @@ class Wire:
         for ranks in program.groups:
             self.groups[ranks] = self.dist.new_group(list(ranks))
         self._spare: dict[int, list[Any]] = {}
+        self._gather_all = _named(self.dist, "all_gather_single", "all_gather_into_tensor")
+        self._scatter_sums = _named(self.dist, "reduce_scatter_single", "reduce_scatter_tensor")
         self._calls: dict[CommOp, Callable[..., Any]] = {
             CommOp.ALL_REDUCE: self._all_reduce, CommOp.ALL_GATHER: self._all_gather,
             CommOp.REDUCE_SCATTER: self._reduce_scatter, CommOp.REDUCE_SCATTER_BLOCK: self._reduce_scatter,
@@ -96,12 +98,12 @@ class Wire:
 
     def _all_gather(self, count: int, members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         data, out = self.buffer(max(count, 1)), self.buffer(max(count, 1) * len(members))
-        return self.dist.all_gather_into_tensor(out, data, group=group, async_op=True), [data, out]
+        return self._gather_all(out, data, group=group, async_op=True), [data, out]
 
     def _reduce_scatter(self, count: int, members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         each = max(-(-count // len(members)), 1)
         data, out = self.buffer(each * len(members)), self.buffer(each)
-        return self.dist.reduce_scatter_tensor(out, data, group=group, async_op=True), [data, out]
+        return self._scatter_sums(out, data, group=group, async_op=True), [data, out]
 
     def _all_to_all(self, count: int, members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         whole = max(-(-count // len(members)), 1) * len(members)
@@ -128,3 +130,8 @@ class Wire:
 
     def _barrier(self, _count: int, _members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         return self.dist.barrier(group=group, async_op=True), []
+
+
+def _named(module: Any, new: str, old: str) -> Any:
+    """A function by its name since PyTorch 2.13, else by the one before, which warns there."""
+    return getattr(module, new, None) or getattr(module, old)
