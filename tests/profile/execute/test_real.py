@@ -12,6 +12,7 @@ from astrarium.errors import InputError
 from astrarium.profile.execute.program import program
 from astrarium.profile.execute.real.kernels import kernels_of
 from astrarium.profile.execute.real.order import waits_of
+from astrarium.profile.execute.real.plan import Item
 from astrarium.profile.execute.real.rank import Times, new_durations
 from astrarium.profile.execute.real.recorded import Ref, recording, refs
 from astrarium.profile.execute.real.resolve import Call, Known
@@ -110,15 +111,17 @@ def test_kernels_are_of_the_item_whose_launch_they_follow():
 
 
 def test_new_durations_keep_their_sum():
-    """Kernels one by one; 30 us of three recorded as 10, 20, 30; what rounding leaves is carried to the next."""
-    items = [SimpleNamespace(nodes=[0, 1], lane=("stream",)), SimpleNamespace(nodes=[2, 3, 4], lane=("stream",)),
-             *(SimpleNamespace(nodes=[node], lane=("stream",)) for node in range(5, 9))]
-    plan = SimpleNamespace(items=items, durations=[1, 1, 10, 20, 30, 1, 1, 1, 1])
-    taken = {0: [[4.0, 6.0], [5.0, 6.0], [9.0, 6.0]], 1: [[30.0]], **{place: [[1.25]] for place in range(2, 6)}}
+    """Kernels one by one; 30 us of three recorded as 10, 20, 30; what rounding leaves is carried to the next; two
+    messages of one kernel."""
+    items = [Item(0, nodes, lane=("stream",)) for nodes in ([0, 1], [2, 3, 4], [5], [6], [7], [8])]
+    items.append(Item(9, [9, 10], lane=("peer",), more=[None]))
+    plan = SimpleNamespace(items=items, durations=[1, 1, 10, 20, 30, 1, 1, 1, 1, 5, 5])
+    taken = {0: [[4.0, 6.0], [5.0, 6.0], [9.0, 6.0]], 1: [[30.0]], **{place: [[1.25]] for place in range(2, 6)},
+             6: [[8.0]]}
     found, other = new_durations(plan, Times([0.1], taken, "some GPU", gpu=True))
     assert [found[node] for node in range(5)] == [5, 6, 5, 10, 15]
     assert sum(found[node] for node in range(5, 9)) == 5
-    assert other == 1
+    assert (found[9], found[10], other) == (8, 8, 1)
 
 
 # ------------------------------------------------------------ with PyTorch

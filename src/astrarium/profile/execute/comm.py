@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from astrarium.errors import UnsupportedError
@@ -45,6 +45,20 @@ class Awaited:
             raise self._fault[0]
 
 
+class _Together:
+    """Several operations as one."""
+
+    def __init__(self, works: Sequence[Any]) -> None:
+        self._works = works
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
+
+
 class Wire:
     """Process groups and buffers of one rank. `issue` starts an operation and gives what is asked whether it is done,
     and the buffers that it holds until then."""
@@ -63,6 +77,13 @@ class Wire:
             CommOp.REDUCE_SCATTER: self._reduce_scatter, CommOp.REDUCE_SCATTER_BLOCK: self._reduce_scatter,
             CommOp.ALL_TO_ALL: self._all_to_all, CommOp.BROADCAST: self._broadcast, CommOp.REDUCE: self._reduce,
             CommOp.GATHER: self._gather, CommOp.SCATTER: self._scatter, CommOp.BARRIER: self._barrier}
+
+    def batch(self, messages: Sequence[Message]) -> tuple[Any, list[Any]]:
+        """Starts sends and receives that go on together, as one kernel of NCCL ran them; else as `issue`."""
+        buffers = [self.buffer(max(-(-message.size // WIDTH), 1)) for message in messages]
+        calls = [self.dist.P2POp(self.dist.isend if message.sends else self.dist.irecv, buffer, message.peer,
+                                 tag=message.tag) for message, buffer in zip(messages, buffers, strict=True)]
+        return self._asked(_Together(self.dist.batch_isend_irecv(calls))), buffers
 
     def issue(self, message: Message) -> tuple[Any, list[Any]]:
         """Starts a message. UnsupportedError where the back end does not know the operation."""
