@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from astrarium.trace import TraceBuilder
 from astrarium.trace.node import IOInfo, Metadata, attribute
 from astrarium.vocab import CommOp, NodeKind
@@ -39,9 +41,7 @@ class Recorded(TraceBuilder):
             attrs.append(attribute("input_strides", repr(strides)))
         number = self.node(NodeKind.COMP, schema.split("(")[0].split(".")[0], attrs, after=self._last, ctrl=above,
                            duration=duration, inputs=info(inputs))
-        self._nodes[-1] = type(self._nodes[-1])(**{
-            **{key: getattr(self._nodes[-1], key) for key in self._nodes[-1].__struct_fields__},
-            "outputs": info(outputs)})
+        self._nodes[-1] = replace(self._nodes[-1], outputs=info(outputs))
         self._last = [number]
         return number
 

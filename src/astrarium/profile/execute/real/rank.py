@@ -62,6 +62,9 @@ def replay_operators(plan: Plan, group: Group, *, repeat: int, skip: bool, progr
     found = [run() for _ in range(repeat)]
     if group.device == "cuda":
         taken = _profiled(lambda: [run(marks=True) for _ in range(repeat)], plan.source)
+        if not taken:
+            raise InputError(plan.source, "PyTorch's profiler saw no kernel of its replay",
+                             expected="a profiler that may read the GPU's counters (CUPTI)")
     else:
         taken = defaultdict[int, list[list[float]]](list)
         for _, each in found:
@@ -110,7 +113,8 @@ def _free() -> int:
 def new_durations(plan: Plan, times: Times) -> tuple[dict[int, int], int]:
     """(node -> us, items whose number of kernels is another than recorded).
 
-    The k-th GPU operation of an item gets the median of the k-th measured; where there are more or fewer than
+    The k-th GPU operation of an item gets the median of the k-th measured; messages that go on together each get the
+    time of all; where there are more or fewer than
     recorded, and on a CPU, the recorded ones are scaled to the measured sum. Whole us: what rounding leaves goes to the
     next node, so that sums stay.
     """
@@ -120,7 +124,9 @@ def new_durations(plan: Plan, times: Times) -> tuple[dict[int, int], int]:
         if not runs:
             continue
         nodes = sorted(item.nodes)
-        if all(len(run) == len(nodes) for run in runs):
+        if item.more:
+            found = [statistics.median(sum(run) for run in runs)] * len(nodes)
+        elif all(len(run) == len(nodes) for run in runs):
             found = [statistics.median(parts) for parts in zip(*runs, strict=True)]
         else:
             other += times.gpu

@@ -48,11 +48,11 @@ class Memory:
         self._torch.manual_seed(0)
 
     def begin(self) -> None:
-        """Before each execution: storages that are there from the start, indices afresh."""
+        """Before each execution: storages that are there from the start, as they were then."""
         self._left = {number: each.uses for number, each in enumerate(self._plan.all) if not each.given}
         self._held = {number: held for number, held in self._held.items() if number not in self._left}
         for number, each in enumerate(self._plan.all):
-            if each.given and each.uses and (number not in self._held or each.dtype not in FLOATS):
+            if each.given and each.uses and (number not in self._held or each.written):
                 self._fill(number, each)
 
     def tensor(self, node: int, ref: Ref) -> Any:
@@ -107,14 +107,14 @@ class Memory:
         if not count:
             return
         flat = torch.empty(0, dtype=dtype, device=where).set_(self._held[number], 0, (count,), (1,))
-        if not storage.given and storage.dtype in FLOATS:
-            return      # written before it is read; indices must be good even if they are not
+        if storage.blank and not storage.given and storage.dtype in FLOATS:
+            return
         if storage.dtype == "bool":
             flat.fill_(True)
         elif storage.dtype.startswith("Float8"):
             flat.view(torch.uint8).random_(0, SMALL_FLOAT)
         elif storage.dtype in FLOATS:
-            flat.normal_(0.0, SPREAD)
+            flat.normal_(0.0, SPREAD) if count > 1 else flat.fill_(1.0)      # factors, steps, scales
             if storage.positive:
                 flat.abs_()
         elif storage.total:
