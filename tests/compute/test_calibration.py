@@ -12,7 +12,7 @@ from astrarium.compute.calibrated import Calibrated
 from astrarium.compute.calibration import calibrated, unseen_errors
 from astrarium.compute.calibration_file import dumps, load_calibrated
 from astrarium.compute.kernels import Machine, latency_ns, load
-from astrarium.compute.measure import measured
+from astrarium.compute.measure import cut, measured
 from astrarium.compute.timings import Timing, read_timings, written, written_csv
 from astrarium.engine.plugins.exam_others import exam_compute
 from astrarium.errors import InputError
@@ -155,6 +155,13 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
     path.write_text("format = 2\n")
     with pytest.raises(InputError, match="no calibration of kernels"):
         load_calibrated(str(path))
+
+
+def test_a_stream_beyond_the_memory_is_cut_to_what_it_holds() -> None:
+    optimizer = Kernel("optimizer", "fp32", (), 1.0, 0.0, 105_000_000_000, 2)
+    assert cut(optimizer, 20_000_000_000) == optimizer._replace(bytes=40_000_000_000)
+    assert cut(optimizer, 60_000_000_000) == optimizer
+    assert cut(product(2**20, 2**20, 64), 1) == product(2**20, 2**20, 64)
 
 
 def test_kernels_run_with_torch_here() -> None:
