@@ -176,7 +176,7 @@ def _rows(timings: Iterable[Timing]) -> list[dict[str, Any]]:
                 row |= {"layout": kernel.op, **({"m": n, "n": m} if kernel.op == "wgrad" else {})}
         elif kernel.kind == "grouped_gemm":
             row |= {name: size for name, size in zip(WHOLE, kernel.shape) if size}
-        elif kernel.shape and kernel.kind != "scan":
+        elif kernel.kind in COLUMNS:
             row |= dict(zip(ATTENTION, kernel.shape))
             row |= {"causal": int(kernel.work < 1), **({"layout": backend} if backend else {})}
         else:

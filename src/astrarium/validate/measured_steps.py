@@ -30,6 +30,9 @@ SAME: Mapping[str, str] = MappingProxyType({
 HELD_MIB: Mapping[str, int] = MappingProxyType(dict.fromkeys(("h100_pytorch", "h200_pytorch"), 1024))
 """Source -> what its program holds besides a step: 2^30 bytes beside what is counted on each of 18 steps of one H100,
 whatever the model; the H200's were measured by the same program (its README)."""
+POSITIONS: Mapping[str, str] = MappingProxyType(dict.fromkeys(HELD_MIB, "none"))
+"""Source -> positions of the model in its passes of inference: a recorded step of that program (traces/h100, decoding)
+launches no kernel that turns queries or keys."""
 
 
 def read_steps(name: str, text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -52,7 +55,7 @@ def columns_of(where: str, step: Mapping[str, Any], folder: str) -> tuple[str, d
     values: dict[str, Any] = {column: _whole(where, key, step[key]) for key, column in SAME.items()
                               if step.get(key) is not None}
     values |= {"source": str(step.get("source", folder)), "gpu": str(step.get("gpu", folder)), "n_gpus": 1}
-    return kind, values | (_training(where, step, values["source"]) if kind == "training" else _pass(where, step))
+    return kind, values | (_training if kind == "training" else _pass)(where, step, values["source"])
 
 
 def _training(where: str, step: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -73,11 +76,12 @@ def _training(where: str, step: Mapping[str, Any], source: str) -> dict[str, Any
     return found
 
 
-def _pass(where: str, step: Mapping[str, Any]) -> dict[str, Any]:
+def _pass(where: str, step: Mapping[str, Any], source: str) -> dict[str, Any]:
     length = step.get("context", step.get("tokens"))
     words = [str(step["phase"]), f"{step['batch']} x {length}", str(step.get("attention", ""))]
     return {"case": " ".join(filter(None, words)), "model": str(step.get("model", "llama3-8b")),
             "phase": str(step["phase"]), "attention": str(step.get("attention", "any")),
+            "positions": POSITIONS.get(source, ""),
             "pass_ms": _number(where, "ms", step["ms"])}
 
 

@@ -17,6 +17,7 @@ from astrarium.compute.kernels.forest import Forest
 from astrarium.compute.kernels.machine import Machine
 from astrarium.compute.kernels.model import DeviceModel, Part
 from astrarium.compute.kernels.power import TYPICAL
+from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.errors import InputError, nearest
 
 __all__ = ["from_sheet", "generic", "load", "named", "names", "read", "with_torch", "write"]
@@ -84,9 +85,12 @@ def with_torch(model: DeviceModel, other: str = "") -> DeviceModel:
         torch = read(path)
     parts = {key: replace(part, device=other) for key, part in torch.parts.items()}
     curves = {op: replace(torch.machine, stream=curve) for op, curve in torch.streams.items()}
+    slower = torch.machine.bandwidth / model.machine.bandwidth
     return replace(model, parts=MappingProxyType({**model.parts, **parts}),
                    version=f"{model.version}; {torch.version}", streams=MappingProxyType(
-                       {op: model.machine.streaming_like(curve).stream for op, curve in curves.items()}))
+                       {op: model.machine.streaming_like(curve).stream for op, curve in curves.items()}),
+                   rowwise={op: each._replace(beyond=each.beyond * slower) for op, each in torch.rowwise.items()},
+                   seen=frozenset() if other else torch.seen)
 
 
 def read(path: Path) -> DeviceModel:
@@ -109,13 +113,16 @@ def read(path: Path) -> DeviceModel:
                            part.get("counts", {}),
                            {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"],
-                       streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()})
+                       streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()},
+                       rowwise={op: Rowwise(*each) for op, each in header.get("rowwise", {}).items()},
+                       seen=frozenset(arrays["seen"].tolist() if "seen" in arrays else ()))
 
 
 def write(model: DeviceModel, path: Path) -> None:
     """Write a model; equal models make equal bytes."""
     header: dict[str, Any] = {"format": FORMAT, "version": model.version, "notice": model.notice,
-                              "machine": asdict(model.machine), "parts": {}, "streams": dict(model.streams)}
+                              "machine": asdict(model.machine), "parts": {}, "streams": dict(model.streams),
+                              **({"rowwise": dict(model.rowwise)} if model.rowwise else {})}
     arrays: dict[str, Any] = {}
     for name, part in model.parts.items():
         header["parts"][name] = {"bias": part.forest.bias, "variants": part.variants, "default": part.default,
@@ -124,5 +131,7 @@ def write(model: DeviceModel, path: Path) -> None:
         arrays[f"{name}/feature"] = part.forest.feature
         arrays[f"{name}/threshold"] = part.forest.threshold
         arrays[f"{name}/leaf"] = part.forest.leaf
+    if model.seen:
+        arrays["seen"] = np.array(sorted(model.seen), np.uint32)
     arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True).encode(), np.uint8)
     np.savez_compressed(path, **arrays)

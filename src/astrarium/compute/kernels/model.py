@@ -18,6 +18,7 @@ from astrarium.compute.kernels.correction import Correction
 from astrarium.compute.kernels.forest import I16, Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.power import Chip
+from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.compute.kernels.table import F64, Described
 from astrarium.errors import InputError, nearest
 
@@ -72,8 +73,10 @@ class Part(Struct, frozen=True, eq=False):
 class DeviceModel(Struct, frozen=True, eq=False):
     """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
     part of the machine's peaks to which residuals are relative (`power`); `streams`: operator of PyTorch -> rising
-    (bytes, ns); `slower`: operator of PyTorch -> rising (bytes, factor of its time), of a user's own rows; `chip`: what
-    it draws, if its own rows say so; `framework`: whose kernels answer where a design names none; "": the default."""
+    (bytes, ns); `rowwise`: operator -> constants of kernels whose rows and columns are known; `slower`: operator ->
+    rising (bytes, factor of its time), of a user's own rows; `chip`: what it draws, if its own rows say so;
+    `framework`: whose kernels answer where a design names none; "": the default; `seen`: numbers of the rows of kernels
+    on which it was fitted, as `validate` numbers them."""
 
     machine: Machine
     parts: Mapping[str, Part]
@@ -82,9 +85,11 @@ class DeviceModel(Struct, frozen=True, eq=False):
     corrections: Mapping[str, Correction] = field(default_factory=dict)
     sustained: float = 1.0
     streams: Mapping[str, Curve] = field(default_factory=dict)
+    rowwise: Mapping[str, Rowwise] = field(default_factory=dict)
     slower: Mapping[str, Curve] = field(default_factory=dict)
     chip: Chip | None = None
     framework: str = ""
+    seen: frozenset[int] = frozenset()
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""

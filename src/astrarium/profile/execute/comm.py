@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +12,18 @@ from astrarium.profile.execute.program import Message, Program
 from astrarium.trace._torch import torch_module
 from astrarium.vocab import CommOp
 
-__all__ = ["Wire"]
+__all__ = ["Awaited", "Wire"]
 
-SILENT = (CommOp.REDUCE_SCATTER, CommOp.REDUCE_SCATTER_BLOCK)     # and messages: see _Awaited
+SILENT = (CommOp.REDUCE_SCATTER, CommOp.REDUCE_SCATTER_BLOCK)     # and messages: see Awaited
 WIDTH = 4      # bytes of the elements that are sent: float32
 
 
-class _Awaited:
-    """An operation that gloo cannot be asked about (`is_completed` stays False): a thread waits for it."""
+class Awaited:
+    """An operation that a thread waits for: when it `ended` (perf_counter), and whether, which gloo cannot be asked
+    about some (`is_completed` stays False)."""
 
     def __init__(self, work: Any) -> None:
+        self.ended = 0.0
         self._done, self._fault = threading.Event(), list[BaseException]()
         self._work = work
         threading.Thread(target=self._wait, daemon=True).start()
@@ -30,6 +33,7 @@ class _Awaited:
             self._work.wait()
         except BaseException as error:      # raised where the operation ends
             self._fault.append(error)
+        self.ended = time.perf_counter()
         self._done.set()
 
     def is_completed(self) -> bool:
@@ -74,7 +78,7 @@ class Wire:
         return (self._asked(work) if message.op in SILENT else work), held
 
     def _asked(self, work: Any) -> Any:
-        return _Awaited(work) if self.device == "cpu" else work
+        return Awaited(work) if self.device == "cpu" else work
 
     def buffer(self, count: int) -> Any:
         """`count` elements, of zeros when new."""
