@@ -151,8 +151,8 @@ def calibrated(base: str | Machine, timings: Sequence[Timing], framework: str = 
         if kernel.kind in STREAMS:
             streams.append(ns / latency_ns(plain, [kernel])[0])
             if kernel.op:
-                shape = kernel.shape if len(kernel.shape) == 2 else (0, 0)
-                groups[f"{STREAM}{kernel.op}"].append((np.array([*shape, kernel.bytes], np.float64), ns))
+                sides = kernel.shape if len(kernel.shape) == 2 else (0, 0)
+                groups[f"{STREAM}{kernel.op}"].append((np.array([*sides, kernel.bytes], np.float64), ns))
             continue
         for name, shape, each in _asked(kernel, ns, backend):
             groups[name].append((shape, each))

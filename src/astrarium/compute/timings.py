@@ -134,8 +134,8 @@ def _number(value: Any, where: str, name: str) -> float:
 
 def _kernel(kind: str, precision: str, row: Mapping[str, float]) -> Kernel:
     if kind == "stream":
-        shape = tuple(int(row[name]) for name in SIDES) if set(SIDES) <= set(row) else ()
-        return Kernel("pointwise", precision, shape, 1.0, 0.0, int(row["bytes"]))
+        sides = tuple(int(row[name]) for name in SIDES) if set(SIDES) <= set(row) else ()
+        return Kernel("pointwise", precision, sides, 1.0, 0.0, int(row["bytes"]))
     if kind in ("gemm", "grouped_gemm"):
         if row.get("second", 0) > 0:
             whole = tuple(int(row.get(name, float(name == "share"))) for name in WHOLE)
