@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
+from astrarium.validate.columns import check_columns
 from astrarium.validate.measured_steps import read_steps
 
 __all__ = ["KINDS", "Row", "read_rows", "with_stack"]
@@ -93,6 +94,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     line, head = next(lines, (1, []))
     columns = [each.strip() for each in head]
     kind = _kind(name, line, columns)
+    check_columns(f"{name}:{line}", kind, columns, KINDS[kind])
     return [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
 
 
