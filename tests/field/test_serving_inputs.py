@@ -83,6 +83,8 @@ SHORT = "prompt: 500, output: 20"
      "most 1,024"),
     ({"stack": "megatron-lm"}, SHORT, "", "stack: megatron-lm trains, and does not serve"),
     ({"stack": "vllm"}, SHORT, "graphs: []", "policy.graphs: are none, where stack vllm has some"),
+    ({}, SHORT, "graphs: [8, 4]", "policy.graphs: [8, 4] are not in ascending order; expected [4, 8]"),
+    ({}, SHORT, "graphs: [1000000000000]", "policy.graphs[0]: 1000000000000 is impossible; expected 1 or more, below"),
     ({}, SHORT, "tiers: [{capacity: 1 kB, bandwidth: 1 GB/s}]", "policy.tiers[0].capacity: 1 kB is less than a block"),
     ({}, SHORT, "tiers: [{capacity: 1 TB, bandwidth: 1 GB/s}], prefix_cache: false", "policy.tiers: mean nothing")])
 def test_what_cannot_be_meant_is_refused(serving: Path, capsys: pytest.CaptureFixture[str], sections: dict[str, str],
@@ -121,6 +123,13 @@ def test_without_graphs_the_host_launches_every_kernel(serving: Path, capsys: py
     assert graphs == covered == none == hidden
     assert slow > 2 * none
     assert slower == pytest.approx(2 * slow, rel=1e-3)
+    first = []
+    for schedule, launch in (("chunked", "0"), ("chunked", "900"), ("prefill_first", "0"), ("prefill_first", "900")):
+        policy = f"schedule: {schedule}, graphs: [512], launch: {launch} us"
+        assert dispatch(["serve", write(serving, {}, SHORT, policy), "--json"]) == 0
+        first.append(json.loads(capsys.readouterr().out)["ttft_mean_ms"])
+    assert first[0] == first[1]                     # vLLM's graphs hold prompts, too
+    assert first[3] > 10 * first[2]                 # SGLang's are of decode steps alone
 
 
 def test_a_log_in_other_units_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
