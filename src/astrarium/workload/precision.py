@@ -29,8 +29,9 @@ class Precision(Config, frozen=True, kw_only=True):
 
     weights: Annotated[Format, Knob("Weights as they are used and gathered.")] = "bf16"
     activations: Annotated[Format, Knob("Activations, and their gradients, in memory and in messages.")] = "bf16"
-    shards: Annotated[Format | None, Knob("Weights as ZeRO 3 keeps them sharded, where they are the optimizer's, too "
-                                          "(FSDP: fp32; then master: null); left out: as they are used.")] = None
+    shards: Annotated[Literal["copied", "master"],
+                      Knob("What ZeRO 3 gathers weights from: shards of a copy in their format, or the optimizer's own "
+                           "copy, which is cast (FSDP).")] = "copied"
     gradients: Annotated[Format, Knob("Gradients of weights as they are accumulated.")] = "bf16"
     reduction: Annotated[Format | None, Knob("Gradients of weights in collectives; left out: as they are kept.")] = None
     master: Annotated[Literal["fp32", "fp16", "bf16", "fp8", "fp4", "none"] | None,
@@ -71,13 +72,13 @@ def sizes_of(precision: Precision, optimizer: str, step: str = "fused") -> Sizes
     """Bytes per parameter. A step reads the gradient, reads and writes the states, and writes the weights; `step`: see
     Software."""
     kind, master = OPTIMIZERS[optimizer], BYTES.get(precision.master or "none", 0.0)
+    apart = not (master and precision.shards == "master")
     weights, gradients = BYTES[precision.weights], BYTES[precision.gradients]
-    shards = BYTES[precision.shards or precision.weights]
     states = master + kind.moments * BYTES[precision.moments]
-    moved = gradients + 2 * states + shards * (1 if master else 2)
+    moved = gradients + 2 * states + weights * (1 if master else 2) * apart
     held = {"foreach": BYTES[precision.moments], "cast": BYTES["fp32"]}.get(step, 0.0)
     moved = moved * FOREACH if step == "foreach" else moved + 3 * held + gradients if step == "cast" else moved
-    return Sizes(weights=weights, shards=shards, gradients=gradients, states=states, step_flops=kind.flops,
+    return Sizes(weights=weights, shards=weights * apart, gradients=gradients, states=states, step_flops=kind.flops,
                  step_bytes=moved, step_held=held, sent=BYTES[precision.reduction or precision.gradients])
 
 

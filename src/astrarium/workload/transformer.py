@@ -133,8 +133,6 @@ def _zero(work: Transformer) -> Iterator[Problem]:
         legal = [n for n in divisors(work.dp) if n % work.ep == 0]
         what = f"{work.zero_ranks} is not a multiple of ep ({work.ep}) that divides dp ({work.dp})"
         yield Problem("zero_ranks", what, "one of " + ", ".join(map(str, legal[:20])))
-    if work.precision.shards is not None and work.zero != 3:
-        yield Problem("precision.shards", "means nothing but under zero: 3", "zero: 3, or no precision.shards")
     if work.prefetch is not None and work.zero != 3:
         yield Problem("prefetch", "means nothing but under zero: 3", "zero: 3")
 

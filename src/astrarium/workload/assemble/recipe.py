@@ -30,8 +30,8 @@ class Flat(Struct, frozen=True):
 
 
 class Sizes(Struct, frozen=True):
-    """Bytes per element of weights as they are used and (`shards`) as ZeRO 3 keeps them, of gradients as they are kept
-    and as they are sent, and of the optimizer's states.
+    """Bytes per element of weights as they are used and (`shards`) as ZeRO 3 keeps them beside the states, of gradients
+    as they are kept and as they are sent, and of the optimizer's states.
 
     `step_flops` and `step_bytes` per element: what one step of the optimizer does and moves; `step_held`: of tensors
     that are there during it.

@@ -59,13 +59,15 @@ def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[dict[str, 
 
 def _kept(side: Side, stored: Mapping[str, Placed], saved: Mapping[str, Sequence[Use]]) -> dict[str, list[Placed]]:
     """How every saved tensor lies while it waits for backward: as it is stored, or, where an exchange (all_to_all)
-    brought it to its user, as used, for that is as large. A shard is gathered again in place of being kept whole."""
+    brought it to its user, as used, for that is as large. A shard is gathered again in place of being kept whole, but
+    in PyTorch, whose products keep their operands."""
+    left = {CommOp.ALL_TO_ALL} | ({CommOp.ALL_GATHER} if side.fuse.operators != "fused" else set())
     found: dict[str, list[Placed]] = {}
     for name, uses in saved.items():
         places: dict[Axes, Placed] = {}
         for use in uses or [Use(name, stored[name].dims)]:
             moves = changes(stored[name], use.dims, side.layout)
-            exchanged = bool(moves) and all(move.op == CommOp.ALL_TO_ALL for move in moves)
+            exchanged = bool(moves) and all(move.op in left for move in moves)
             placed = Placed(use.dims) if exchanged else stored[name]
             places.setdefault(side.axes(placed.dims), placed)
         found[name] = list(places.values())
