@@ -84,6 +84,17 @@ def test_pools_of_streams_hold_shards_of_gradients() -> None:
     assert (held[0] - held[1]) / 2**30 == pytest.approx(14.0, abs=0.1)
 
 
+def test_gradients_stay_whole_between_micro_batches() -> None:
+    """no_sync: as many bytes more as a rank's gradients in the format of the reduction, and one reduction a step."""
+    groups = {**GROUPS, "pools": True}
+    each, last = (step(dp=8, zero=3, precision=FSDP, global_batch=32, buffers={**groups, "between": between})
+                  for between in ("reduced", "whole"))
+    assert footprint(last)[0].gradients - footprint(each)[0].gradients > 3 * footprint(last)[0].parameters
+    reductions = [sum("reduce_scatter" in made.names(node) for node in range(len(made.node_id)))
+                  for made in (generate(work).classes[0] for work in (each, last))]
+    assert reductions == [2 * reductions[1], 5]
+
+
 def test_steps_of_optimizers_move_and_hold() -> None:
     fused, foreach, cast = (step(software={"step": name}) for name in ("fused", "foreach", "cast"))
     moved = [recipe_of(work).sizes.step_bytes for work in (fused, foreach, cast)]

@@ -22,6 +22,11 @@ class Buffers(Config, frozen=True, kw_only=True):
                            "fixed: into `count` buffers of workload.bucket bytes each, which are always there "
                            "(DeepSpeed).")] = "in_place"
     count: Annotated[int, Knob("Buffers under reduce: fixed.", ge=1, lt=17)] = 1
+    between: Annotated[Literal["reduced", "whole"],
+                       Knob("Gradients between micro-batches under zero: 2 and 3. reduced: each micro-batch's are, and "
+                            "a rank keeps its shard (torchtitan, DeepSpeed); whole: a rank adds all of them up, and "
+                            "they are reduced with the last micro-batch (no_sync of FSDP).")
+                       ] = "reduced"
     pools: Annotated[bool, Knob("Memory as PyTorch's allocator reserves it: what is allocated on the streams of "
                                 "collectives (under zero: 3 gathers' buffers and shards of gradients) is not used for "
                                 "anything else, and counts all the time.")] = False

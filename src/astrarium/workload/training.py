@@ -69,7 +69,7 @@ def _bucket(workload: Transformer, sent: float) -> float:
 def _flat(workload: Transformer) -> Flat:
     buffers = workload.buffers
     return Flat(buffers.gather == "copied", buffers.reduce, buffers.count, buffers.ends == "together",
-                buffers.pools)
+                buffers.pools, buffers.between == "whole" and workload.micro_batches > 1)
 
 
 OFFLOADED: Mapping[str, Placed] = MappingProxyType(
@@ -141,7 +141,7 @@ def _form(workload: Transformer) -> Torch:
 def _gradients(workload: Transformer) -> str:
     """How gradients are held: fresh ones are those of a step of one micro-batch, and those that each micro-batch makes
     to be sharded; else the step's are there when a later micro-batch holds most."""
-    at_once = workload.micro_batches == 1 or workload.zero >= 2
+    at_once = workload.micro_batches == 1 or (workload.zero >= 2 and workload.buffers.between == "reduced")
     if workload.weight_gradients != "fresh" or (at_once and not SCHEDULES[workload.schedule].split):
         return workload.weight_gradients
     return "temporary"

@@ -286,7 +286,7 @@ class Reduced:
             self.pending.add(kind, [self.copy] if copies and sum(elements) else ready)
             if copies and self.each:
                 self._hold([(many * recipe.sizes.weights, base)], [self.copy])
-            if self.each and recipe.flat.reduce in ("in_place", "group"):
+            if (recipe.flat.reduce == "group" and recipe.zero >= 2) or (self.each and not copies):
                 self.whole.append((many * recipe.sizes.sent, self.copy) if copies else
                                   (many * recipe.sizes.gradients, base))
 
@@ -300,7 +300,7 @@ class Reduced:
         """
         recipe, last = self.recipe, self.pending.last
         waits = [] if last is None or recipe.flat.reduce != "group" else [last]
-        made = recipe.sizes.weights if self.each else recipe.sizes.gradients
+        made = recipe.sizes.weights if self.each else recipe.sizes.sent if recipe.zero >= 2 else recipe.sizes.gradients
         row = copied(self.pending.pool, "gradients.copy", elements * made, elements * recipe.sizes.sent)
         self.copy = self.build.node(row, (*ready, *waits))
 

@@ -53,6 +53,7 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
     sizes, states = recipe.sizes, own * recipe.sizes.states
     besides = spread if recipe.weight_gradients == "beside" else _placeholders(recipe, parts)
     placed, away = recipe.placed, dict[str, float]()
+    unreduced = elements * sizes.sent if recipe.zero >= 2 and recipe.flat.whole else 0.0
     stored = sizes.shards if recipe.zero >= 3 else sizes.weights
     kept = {"weights": weights * stored, "gradients": gradients * sizes.gradients, "states": states}
     for kind, tier in zip(kept, (placed.parameters, placed.gradients, placed.states), strict=True):
@@ -62,9 +63,9 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
     streamed = not placed.step and any(away)
     pieces, buffers = sum(len(part.blocks) for part in parts) if streamed else 1, placed.prefetch + 2
     return Holdings(elements, own, kept["weights"] + whole * sizes.weights,
-                    kept["gradients"] + besides * sizes.weights, kept["states"], _buckets(recipe, parts, spread),
-                    once * (stored + sizes.states), away, _fetched(recipe, own * min(1.0, buffers / pieces)),
-                    pieces, buffers)
+                    kept["gradients"] + unreduced + besides * sizes.weights, kept["states"],
+                    _buckets(recipe, parts, spread), once * (stored + sizes.states), away,
+                    _fetched(recipe, own * min(1.0, buffers / pieces)), pieces, buffers)
 
 
 def _buckets(recipe: Recipe, parts: Sequence[Part], spread: float) -> float:

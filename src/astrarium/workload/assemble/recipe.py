@@ -20,13 +20,15 @@ LOCAL = Placed()
 
 class Flat(Struct, frozen=True):
     """Buffers of collectives: see Buffers. `gather`: weights are copied out of one; `ends`: embedding and head are one
-    group under ZeRO 3; `pools`: what streams of collectives allocate is theirs all the time."""
+    group under ZeRO 3; `pools`: what streams of collectives allocate is theirs all the time; `whole`: gradients
+    are not reduced before the last micro-batch."""
 
     gather: bool = False
     reduce: str = "in_place"
     count: int = 1
     ends: bool = False
     pools: bool = False
+    whole: bool = False
 
 
 class Sizes(Struct, frozen=True):
@@ -119,6 +121,11 @@ class Recipe(Struct, frozen=True, dict=True):
         """Whether gradients are there from the backward pass of their block on, not from the start."""
         return (self.weight_gradients == "fresh" and self.batches == 1 and not self.schedule.split
                 and self.placed.gradients is None and not self.flat.pools)
+
+    @property
+    def reduces_each(self) -> bool:
+        """Whether the gradients of every micro-batch are reduced: a rank keeps its shards."""
+        return self.zero >= 2 and not self.flat.whole
 
     def kept_whole(self, kind: int) -> bool:
         """Whether a kind of block has its weights together from the first forward to the last backward block."""

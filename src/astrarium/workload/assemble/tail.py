@@ -51,7 +51,7 @@ def _launches(recipe: Recipe, parts: Sequence[Part]) -> int:
 
 def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
     """Everything that was not reduced as it came."""
-    if recipe.zero >= 2 or recipe.overlap or recipe.placed.gradients is not None:
+    if recipe.reduces_each or recipe.overlap or recipe.placed.gradients is not None:
         return ready
     pending = Pending(recipe, pool, build)
     for block in (block for part in parts for block in part.blocks):
