@@ -228,4 +228,4 @@ class _Remarks:
             self._last = now
             best = state.found[0]
             note(f"{state.simulated:,} of {state.layouts:,} layouts simulated; so far {format_time(best.time)}: "
-                 f"{best.label}")
+                 f"{best.layout}")
