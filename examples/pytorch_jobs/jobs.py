@@ -18,10 +18,9 @@ GIB = 2**30
 def design(stack: str, zero: int, recompute: str, seq: int) -> ar.Design:
     """One sample a GPU and step, on one host with NVLink."""
     return config.decode(ar.Design, {
-        "stack": stack, "memory": {"capacity": "80 GB"},
+        "stack": stack, "compute": "h100_sxm", "memory": "h100_sxm", "collective": {"model": "measured"},
         "workload": {"source": "transformer", "model": "llama3-8b", "seq": seq, "dp": 8, "global_batch": 8,
                      "micro_batch": 1, "zero": zero, "recompute": recompute},
-        "compute": {"model": "measured", "device": "h100_sxm"}, "collective": {"model": "measured"},
         "network": {"dims": [{"like": "dgx_h100_nvswitch", "npus": 8}]}})
 
 
