@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 __all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "StoppedError",
-           "TraceError", "UnsupportedError", "install_line", "nearest", "short_name"]
+           "TraceError", "UnsupportedError", "Wait", "install_line", "nearest", "short_name"]
 
 LONGEST_NAME = 64
 
@@ -105,9 +107,16 @@ def _restored(kind: type[AstrariumError], args: tuple[Any, ...], about: dict[str
 
 
 class InputError(AstrariumError):
-    """Input that cannot be used. One line: `path: value; expected …; did you mean …?`"""
+    """Input that cannot be used. One line: `path: value; expected …; did you mean …?` A fault of a run or a trace has
+    the rank, the node's id and its name."""
 
-    def __init__(self, path: str, message: str, *, expected: str | None = None, did_you_mean: str | None = None):
+    def __init__(self, path: str, message: str, *, rank: int | None = None, node: int | None = None,
+                 name: str | None = None, expected: str | None = None, did_you_mean: str | None = None):
+        self.rank, self.node, self.name = rank, node, name
+        where = [f"rank {rank}"] if rank is not None else []
+        if node is not None:
+            where.append(f"node {node}" + (f" ({short_name(name)})" if name else ""))
+        message = f"{', '.join(where)}: {message}" if where else message
         self.path, self.message, self.expected, self.did_you_mean = path, message, expected, did_you_mean
         text = f"{path}: {message}" if path else message
         if expected:
@@ -119,15 +128,6 @@ class InputError(AstrariumError):
 
 class TraceError(InputError):
     """A fault in an execution trace; names the file or trace, the rank and the node."""
-
-    def __init__(self, path: str, message: str, *, rank: int | None = None, node: int | None = None,
-                 name: str | None = None, expected: str | None = None, did_you_mean: str | None = None):
-        self.rank, self.node, self.name = rank, node, name
-        where = [f"rank {rank}"] if rank is not None else []
-        if node is not None:
-            where.append(f"node {node}" + (f" ({short_name(name)})" if name else ""))
-        super().__init__(path, f"{', '.join(where)}: {message}" if where else message,
-                         expected=expected, did_you_mean=did_you_mean)
 
 
 class UnsupportedError(InputError):
@@ -142,13 +142,22 @@ class PluginError(AstrariumError):
         super().__init__(f"{plugin}: {message}")
 
 
-class StallError(AstrariumError):
-    """The simulation cannot go on. `waits` holds one sentence per waiting rank (the first ones are in the message)."""
+class Wait(Struct, frozen=True):
+    """Who waits for what, in one sentence: of which rank, and the id of the node that it names first."""
 
-    def __init__(self, waits: Sequence[str], shown: int = 8):
-        self.waits = tuple(waits)
+    text: str
+    rank: int | None = None
+    node: int | None = None
+
+
+class StallError(AstrariumError):
+    """The simulation cannot go on. `waits` says who waits for what (the first ones are in the message)."""
+
+    def __init__(self, waits: Sequence[Wait | str], shown: int = 8):
+        self.waits = tuple(wait if isinstance(wait, Wait) else Wait(wait) for wait in waits)
         more = f"\n  … and {len(waits) - shown} more" if len(waits) > shown else ""
-        super().__init__("the simulation cannot go on (deadlock):\n  " + "\n  ".join(waits[:shown]) + more)
+        super().__init__("the simulation cannot go on (deadlock):\n  "
+                         + "\n  ".join(wait.text for wait in self.waits[:shown]) + more)
 
 
 class StoppedError(AstrariumError):

@@ -12,7 +12,7 @@ from astrarium.engine import execute
 from astrarium.engine.apart import execute_apart, run_apart, sets_of_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.errors import StallError
+from astrarium.errors import StallError, StoppedError
 from astrarium.lower import Kept, first_ranks, lower, plugins_of, read_work
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
@@ -87,6 +87,14 @@ def test_a_set_that_stalls_says_so_as_a_run_of_all_jobs() -> None:
     with pytest.raises(StallError, match="one of 6 ranks"):
         execute_apart(plan, first, stalls)
     assert ran[-1] == 6
+
+    def stops(part: Plan, hurried: bool) -> Outcome:
+        ran.append(part.npu_of.size)
+        raise StoppedError("out of time")
+    ran.clear()
+    with pytest.raises(StoppedError):
+        execute_apart(plan, first, stops)
+    assert 6 not in ran
 
 
 @pytest.mark.parametrize("fold", [True, False])

@@ -105,7 +105,7 @@ def test_both_engines(seed: int) -> None:
         try:
             run(plan, pure)
         except StallError as error:
-            said.append([wait for wait in error.waits if "stands still" in wait])
+            said.append([wait.text for wait in error.waits if "stands still" in wait.text])
     assert len(said) in (0, 2)
     assert not said or (said[0] and sorted(said[0]) == sorted(said[1]))
 
@@ -211,7 +211,7 @@ def test_flows_share_what_is_left_of_a_link(pure: bool) -> None:
 def stall(plan: Plan, pure: bool) -> str:
     with pytest.raises(StallError) as caught:
         run(plan, pure)
-    return "\n".join(caught.value.waits)
+    return "\n".join(wait.text for wait in caught.value.waits)
 
 
 @ENGINES

@@ -14,7 +14,7 @@ from tests.plans.gpu import machine, one, random_launch
 
 from astrarium.engine.gpu import Buffer, Finished, Launch, Operation, OpKind, Place, Stream, Workgroup, run_launch
 from astrarium.engine.gpu._native import have_core
-from astrarium.errors import InputError, StallError
+from astrarium.errors import InputError, StallError, Wait
 
 launches = st.randoms(use_true_random=False).map(random_launch)
 needs_core = pytest.mark.skipif(not have_core(), reason="no compiled core here")
@@ -22,7 +22,7 @@ COLUMNS = ("ends", "workgroup_starts", "workgroup_ends", "requests", "outstandin
            "hbm_requests", "port_packets")
 
 
-def outcome(launch: Launch, *, pure: bool, fold: bool = True, threads: int = 1) -> Finished | tuple[str, ...]:
+def outcome(launch: Launch, *, pure: bool, fold: bool = True, threads: int = 1) -> Finished | tuple[Wait, ...]:
     """What came of a launch, or who waits for ever."""
     try:
         return run_launch(launch, pure=pure, fold=fold, threads=threads)
@@ -30,7 +30,7 @@ def outcome(launch: Launch, *, pure: bool, fold: bool = True, threads: int = 1) 
         return error.waits
 
 
-def same(ours: Finished | tuple[str, ...], theirs: Finished | tuple[str, ...]) -> None:
+def same(ours: Finished | tuple[Wait, ...], theirs: Finished | tuple[Wait, ...]) -> None:
     if isinstance(ours, tuple) or isinstance(theirs, tuple):
         assert ours == theirs
         return
@@ -277,17 +277,17 @@ def acquires(*operations: Operation, workgroups_per_unit: int = 2) -> Launch:
 def test_who_waits_for_which_value_at_which_address_is_named(pure: bool) -> None:
     with pytest.raises(StallError) as error:
         run_launch(acquires(Operation(OpKind.RELEASE, peer=1), Operation(OpKind.ACQUIRE, value=7)), pure=pure)
-    assert error.value.waits[0] == ("GPU 0, workgroup 0, operation 1 (acquire) waits for semaphore 'go' (line 40 of "
-                                    "GPU 0) to be 7; it is 4")
-    assert error.value.waits[-1].startswith("1 workgroups wait for a place")
+    assert error.value.waits[0] == Wait("GPU 0, workgroup 0, operation 1 (acquire) waits for semaphore 'go' (line 40 "
+                                        "of GPU 0) to be 7; it is 4")
+    assert error.value.waits[-1].text.startswith("1 workgroups wait for a place")
 
 
 @pytest.mark.parametrize("pure", [True, pytest.param(False, marks=needs_core)])
 def test_a_line_that_nobody_stores_is_named(pure: bool) -> None:
     with pytest.raises(StallError) as error:
         run_launch(acquires(Operation(OpKind.LOAD, 20, (Place(0, 12, 1),))), pure=pure)
-    assert error.value.waits[0] == ("GPU 0, workgroup 0, operation 0 (load) waits for a store to line 12 of buffer "
-                                    "'lines' (line 12 of GPU 1); none came")
+    assert error.value.waits[0] == Wait("GPU 0, workgroup 0, operation 0 (load) waits for a store to line 12 of buffer "
+                                        "'lines' (line 12 of GPU 1); none came")
 
 
 @pytest.mark.parametrize(("change", "words"), [

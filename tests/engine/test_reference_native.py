@@ -33,7 +33,7 @@ from astrarium.engine.plan import (
     Shape,
 )
 from astrarium.engine.reference import execute
-from astrarium.errors import StallError, TraceError, UnsupportedError
+from astrarium.errors import StallError, TraceError, UnsupportedError, Wait
 from astrarium.vocab import CommOp
 
 BOTH = pytest.mark.parametrize("backend", [Backend.PORTS, "contention"])
@@ -209,8 +209,8 @@ def test_stall_says_who_waits_for_what() -> None:
     with pytest.raises(StallError) as stall:
         execute(plan_of([[recv(1, 64, tag=5)], [collective(0)]], one_dim(Shape.RING, 2), collectives=[plan]))
     assert stall.value.waits == (
-        "rank 0: node 0 (recv from 1, tag 5, 64 bytes) waits for a send that never comes",
-        "rank 1: node 0 (all_reduce of 1000 bytes, number 1 on all ranks; waits for rank 0)")
+        Wait("rank 0: node 0 (recv from 1, tag 5, 64 bytes) waits for a send that never comes", 0, 0),
+        Wait("rank 1: node 0 (all_reduce of 1000 bytes, number 1 on all ranks; waits for rank 0)", 1, 0))
 
 
 def test_cycle_is_a_stall() -> None:

@@ -120,7 +120,7 @@ def test_messages_that_are_never_delivered_are_a_stall(pure: bool) -> None:
     lossy = Plugins(network=lambda _: Net(sim_send=lambda *_: None))
     with pytest.raises(StallError) as caught:
         execute(pair_plan(size=64, tag=5), plugins=lossy, pure=pure)
-    text = "\n".join(caught.value.waits)
+    text = "\n".join(wait.text for wait in caught.value.waits)
     assert "network plug-in Net: the callback of sim_send never came (64 bytes from NPU 0 to 1, tag 5)" in text
     assert "the callback of sim_recv never came (64 bytes from NPU 0 to 1, tag 5)" in text
     assert "rank 0: " in text

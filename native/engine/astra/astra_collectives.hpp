@@ -72,7 +72,7 @@ public:
     }
     void run_bus(std::uint32_t rank, std::uint32_t code) { door_.run_bus(rank, code); }
 
-    std::string waits(std::uint32_t rank) const { return meetings_.waits(rank); }  // in words
+    void explain(std::uint32_t rank, Wait& wait) const { meetings_.explain(rank, wait); }
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;

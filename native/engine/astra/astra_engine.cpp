@@ -69,9 +69,7 @@ void AstraEngine::start(std::uint32_t rank, std::uint32_t node) {
     const auto peer = static_cast<std::uint32_t>(plan_.slot_a[at]);
     const Done done{Done::node, rank, node};
     if (kind == Kind::send) return mail_.send({plan_.slot_b[at], program.size[node], rank, peer}, done);
-    if (peer >= plan_.ranks())
-        throw BadTrace("rank " + std::to_string(rank) + ", " + describe_node(plan_, program, rank, node) +
-                       ": its peer rank does not exist");
+    if (peer >= plan_.ranks()) throw BadTrace("its peer rank does not exist", place_of(plan_, program, rank, node));
     mail_.receive({plan_.slot_b[at], program.size[node], peer, rank}, done);
 }
 
@@ -124,26 +122,26 @@ Outcome AstraEngine::outcome() {
 }
 
 void AstraEngine::explain_stall() const {
-    std::vector<std::string> waits;
+    std::vector<Wait> waits;
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank)
         if (!ranks_.finished(rank) || ranks_.blocked(rank) > 0) waits.push_back(wait_of(rank));
     if (!waits.empty()) throw Stall(std::move(waits));
 }
 
 // One sentence for a rank that is not finished: what its unfinished nodes wait for.
-std::string AstraEngine::wait_of(std::uint32_t rank) const {
+Wait AstraEngine::wait_of(std::uint32_t rank) const {
     const std::size_t blocked = ranks_.blocked(rank);
-    std::string text = "rank " + std::to_string(rank) + ":";
+    Wait wait{"rank " + std::to_string(rank) + ":", rank, {}};
     if (ranks_.finished(rank)) {
-        (text += ' ') += std::to_string(blocked);
-        return text += " nodes never start: they wait for each other";
+        (wait.text += ' ') += std::to_string(blocked) + " nodes never start: they wait for each other";
+        return wait;
     }
-    text += collectives_.waits(rank);
+    collectives_.explain(rank, wait);
     for (const std::uint32_t node : mail_.unsent(rank))
-        (text += ' ') += describe_node(plan_, plan_.program(rank), rank, node) + " waits for a send that never comes";
-    text += ranks_.waits(rank);
-    if (blocked) (text += ' ') += std::to_string(blocked) + " nodes wait for these";
-    return text;
+        say(wait, place_of(plan_, plan_.program(rank), rank, node), " waits for a send that never comes");
+    ranks_.explain(rank, wait);
+    if (blocked) (wait.text += ' ') += std::to_string(blocked) + " nodes wait for these";
+    return wait;
 }
 
 Outcome run_astra(const Plan& plan, bool record) { return AstraEngine(plan, record, AstraEngine::Runs::every_rank).run(); }

@@ -37,7 +37,7 @@ private:
     Outcome outcome();
     Alone alone();
     void explain_stall() const;
-    std::string wait_of(std::uint32_t rank) const;
+    Wait wait_of(std::uint32_t rank) const;
 
     const Plan& plan_;
     const bool record_, one_member_;

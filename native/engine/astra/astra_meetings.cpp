@@ -42,8 +42,7 @@ std::pair<std::uint32_t, std::uint32_t> AstraMeetings::place(std::int32_t group,
     const std::uint32_t number = group < 0 ? membership_.all() : static_cast<std::uint32_t>(group);
     const std::uint32_t position = membership_.position(number, rank);
     if (position == Membership::none)
-        throw BadTrace("rank " + std::to_string(rank) + ", " + describe_node(plan_, plan_.program(rank), rank, node) +
-                       ": the rank is not a member of the collective's group");
+        throw BadTrace("the rank is not a member of the collective's group", place_of(plan_, plan_.program(rank), rank, node));
     return {number, position};
 }
 
@@ -67,10 +66,10 @@ std::uint32_t AstraMeetings::join(std::uint32_t group, std::uint32_t position, c
 void AstraMeetings::check_same(const Collective& c, const Collective& other, std::uint32_t number, std::uint32_t rank,
                                std::uint32_t node) const {
     if (other.op == c.op && other.size == c.size) return;
-    throw BadTrace("rank " + std::to_string(rank) + ", " + describe_node(plan_, plan_.program(rank), rank, node) + ": collective number " +
-                   std::to_string(number + 1) + " of its group has op " + std::to_string(c.op) + " and " + std::to_string(c.size) +
-                   " bytes here, but another member issued op " + std::to_string(other.op) + " with " + std::to_string(other.size) +
-                   " bytes: the ranks issue this group's collectives in different orders");
+    throw BadTrace("collective number " + std::to_string(number + 1) + " of its group has op " + std::to_string(c.op) + " and " +
+                       std::to_string(c.size) + " bytes here, but another member issued op " + std::to_string(other.op) + " with " +
+                       std::to_string(other.size) + " bytes: the ranks issue this group's collectives in different orders",
+                   place_of(plan_, plan_.program(rank), rank, node));
 }
 
 std::uint32_t AstraMeetings::open(std::uint32_t group, const Collective& c) {
@@ -118,21 +117,20 @@ const std::vector<Phase>& AstraMeetings::phases_of(const Stream& s) const {
     return c.chunks.back().phases;
 }
 
-std::string AstraMeetings::waits(std::uint32_t rank) const {
-    std::string text;
+void AstraMeetings::explain(std::uint32_t rank, Wait& wait) const {
     for (const Group& group : groups_)
         for (const auto& [number, at] : group.open) {
             const Meeting& m = meetings_[at];
             for (std::uint32_t p = 0; p < m.members; ++p) {
                 if (m.node[p] == none || m.left[p] == 0 || membership_.rank(m.group, p) != rank) continue;
-                (text += ' ') += describe_node(plan_, plan_.program(rank), rank, m.node[p]);
                 const auto missing = std::find(m.node.begin(), m.node.end(), none);
-                if (missing == m.node.end()) continue;
-                text += " waits for rank ";
-                text += std::to_string(membership_.rank(m.group, static_cast<std::uint32_t>(missing - m.node.begin())));
+                std::string absent;
+                if (missing != m.node.end())
+                    absent = " waits for rank " +
+                             std::to_string(membership_.rank(m.group, static_cast<std::uint32_t>(missing - m.node.begin())));
+                say(wait, place_of(plan_, plan_.program(rank), rank, m.node[p]), absent);
             }
         }
-    return text;
 }
 
 }  // namespace astrarium

@@ -67,7 +67,7 @@ public:
         return m.surplus[m.chunk_of(s.position, s.chunk) * m.surplus_width + m.phase_offset[phase] + source];
     }
 
-    std::string waits(std::uint32_t rank) const;  // for whom its open collectives wait, in words
+    void explain(std::uint32_t rank, Wait& wait) const;  // for whom its open collectives wait
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;

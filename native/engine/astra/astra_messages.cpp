@@ -39,11 +39,9 @@ void AstraMail::receive(const MessageKey& key, Done received) {
 }
 
 void AstraMail::check(const MessageKey& key) const {
-    if (key.source == key.destination)
-        throw BadTrace("rank " + std::to_string(key.source) + " sends to itself (tag " + std::to_string(key.tag) + ")");
+    if (key.source == key.destination) throw BadTrace("sends to itself (tag " + std::to_string(key.tag) + ")", {key.source, {}, {}});
     if (key.destination >= plan_.ranks())
-        throw BadTrace("rank " + std::to_string(key.source) + " sends to rank " + std::to_string(key.destination) +
-                       ", which does not exist");
+        throw BadTrace("sends to rank " + std::to_string(key.destination) + ", which does not exist", {key.source, {}, {}});
 }
 
 void AstraMail::send_now(const MessageKey& key, Done sent) {

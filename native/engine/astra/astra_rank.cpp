@@ -130,13 +130,10 @@ std::size_t AstraRanks::blocked(std::uint32_t rank) const {
         std::count_if(first, first + static_cast<std::ptrdiff_t>(plan_.program(rank).nodes()), [](std::int32_t left) { return left > 0; }));
 }
 
-std::string AstraRanks::waits(std::uint32_t rank) const {
+void AstraRanks::explain(std::uint32_t rank, Wait& wait) const {
     const ReadySet& ready = ranks_[rank].ready;
-    std::string text;
     for (int lane = -1; lane < lane_count; ++lane)
-        if (!ready.empty(lane))
-            (text += ' ') += describe_node(plan_, plan_.program(rank), rank, ready.lowest(lane)) + " waits for its lane";
-    return text;
+        if (!ready.empty(lane)) say(wait, place_of(plan_, plan_.program(rank), rank, ready.lowest(lane)), " waits for its lane");
 }
 
 }  // namespace astrarium

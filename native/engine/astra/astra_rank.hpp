@@ -32,8 +32,8 @@ public:
     const std::vector<Tick>& finish() const { return finish_; }
     void report(Outcome& out) const;
     bool finished(std::uint32_t rank) const { return ranks_[rank].finished; }
-    std::size_t blocked(std::uint32_t rank) const;  // nodes with parents that have not ended
-    std::string waits(std::uint32_t rank) const;    // for lanes, in words
+    std::size_t blocked(std::uint32_t rank) const;       // nodes with parents that have not ended
+    void explain(std::uint32_t rank, Wait& wait) const;  // what waits for lanes
 
 private:
     struct Rank {

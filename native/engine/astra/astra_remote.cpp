@@ -8,8 +8,7 @@ namespace astrarium {
 void AstraRemote::access(std::uint32_t rank, std::uint32_t node) {
     const Remote& remote = plan_.remote;
     if (remote.kind == RemoteKind::none)
-        throw Unsupported("rank " + std::to_string(rank) + ", " + describe_node(plan_, plan_.program(rank), rank, node) +
-                          ": a remote memory access, but the system has no remote memory");
+        throw Unsupported("a remote memory access, but the system has no remote memory", place_of(plan_, plan_.program(rank), rank, node));
     if (remote.kind == RemoteKind::per_npu) {
         start(rank, node);
         return;

@@ -1,5 +1,6 @@
 #include "bindings.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -10,9 +11,24 @@
 
 namespace nb = nanobind;
 
+namespace astrarium {
+
+nb::tuple write_fault(const char* kind, const Fault& fault) {
+    const Place& at = fault.place;
+    return nb::make_tuple(kind, nb::make_tuple(fault.what(), at.rank, at.node, at.work));
+}
+
+nb::tuple write_stall(const Stall& stall) {
+    nb::list waits;
+    for (const Wait& wait : stall.waits) waits.append(nb::make_tuple(wait.text, wait.rank, wait.node));
+    return nb::make_tuple("stall", waits);
+}
+
+}  // namespace astrarium
+
 namespace {
 
-// Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
+// Errors travel as `write_fault` says: engine/_native.py raises the right class.
 nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared* kept, bool hurried, nb::object given_up) {
     const auto tell = [&given_up](const std::string& why, const astrarium::Weight& weight) {
         const nb::gil_scoped_acquire locked;
@@ -36,13 +52,9 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
             }
         }
         return astrarium::write_outcome(outcome);
-    } catch (const astrarium::Stall& stall) {
-        nb::list waits;
-        for (const std::string& wait : stall.waits) waits.append(wait);
-        return nb::make_tuple("stall", waits);
-    } catch (const astrarium::BadTrace& e) { return nb::make_tuple("trace", e.what()); } catch (const astrarium::Unsupported& e) {
-        return nb::make_tuple("unsupported", e.what());
-    }
+    } catch (const astrarium::Stall& stall) { return astrarium::write_stall(stall); } catch (const astrarium::BadTrace& e) {
+        return astrarium::write_fault("trace", e);
+    } catch (const astrarium::Unsupported& e) { return astrarium::write_fault("unsupported", e); }
 }
 
 double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>& rows, const std::vector<std::vector<int>>& paths,

@@ -47,15 +47,11 @@ struct Blame : ForeignMemory, ForeignScheduler, ForeignWork {
 nb::object outcome_of(const std::function<Outcome()>& run, const Blame& blame) {
     try {
         return write_outcome(run());
-    } catch (const Stall& stall) {
-        nb::list waits;
-        for (const std::string& wait : stall.waits) waits.append(wait);
-        return nb::make_tuple("stall", waits);
-    } catch (const BadTrace& e) { return nb::make_tuple("trace", e.what()); } catch (const Unsupported& e) {
-        return nb::make_tuple("unsupported", e.what());
-    } catch (const PluginFault& e) { return nb::make_tuple("plugin", e.what(), blame.at); } catch (nb::python_error& e) {
-        return nb::make_tuple("raised", nb::borrow(e.value()), blame.at);
-    }
+    } catch (const Stall& stall) { return write_stall(stall); } catch (const BadTrace& e) {
+        return write_fault("trace", e);
+    } catch (const Unsupported& e) { return write_fault("unsupported", e); } catch (const PluginFault& e) {
+        return nb::make_tuple("plugin", e.what(), blame.at);
+    } catch (nb::python_error& e) { return nb::make_tuple("raised", nb::borrow(e.value()), blame.at); }
 }
 
 // `network`: None, (plug-in, name) or (address of a library's table, options); `memory`, `pick`: None or the function; `work`:

@@ -19,5 +19,8 @@ struct BorrowedPlan {
 // `known`: programs, ranks and groups that were read before, or null.
 void read_plan(nanobind::handle source, BorrowedPlan& into, KnownRanks* known = nullptr);
 nanobind::dict write_outcome(const Outcome& outcome);
+// Of a run that ended without an outcome: (kind of error, what). What are (message, rank, node, its work), and of a stall such waits.
+nanobind::tuple write_fault(const char* kind, const Fault& fault);
+nanobind::tuple write_stall(const Stall& stall);
 
 }  // namespace astrarium

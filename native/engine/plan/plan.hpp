@@ -28,15 +28,29 @@ struct View {
 };
 
 // Input that no model here runs (UnsupportedError), faults of a trace (TraceError), runs that cannot go on (StallError).
-struct Unsupported : std::runtime_error {
-    using std::runtime_error::runtime_error;
+struct Place {  // of a fault: rank, node's id and what the node does, as far as it has them
+    std::optional<std::uint32_t> rank;
+    std::optional<std::uint64_t> node;
+    std::string work;
 };
-struct BadTrace : std::runtime_error {
-    using std::runtime_error::runtime_error;
+struct Fault : std::runtime_error {
+    explicit Fault(const std::string& what, Place at = {}) : std::runtime_error(what), place(std::move(at)) {}
+    Place place;
+};
+struct Unsupported : Fault {
+    using Fault::Fault;
+};
+struct BadTrace : Fault {
+    using Fault::Fault;
+};
+struct Wait {  // who waits for what, in a sentence; of which rank, and the id of the node that it names first
+    std::string text;
+    std::optional<std::uint32_t> rank;
+    std::optional<std::uint64_t> node;
 };
 struct Stall : std::runtime_error {
-    explicit Stall(std::vector<std::string> all) : std::runtime_error("stall"), waits(std::move(all)) {}
-    std::vector<std::string> waits;
+    explicit Stall(std::vector<Wait> all) : std::runtime_error("stall"), waits(std::move(all)) {}
+    std::vector<Wait> waits;
 };
 
 enum class Kind : std::uint8_t { delay, collective, send, recv, remote, skip };

@@ -67,10 +67,10 @@ std::shared_ptr<const Rates> rates_of(const Changes& changes, Changing what) {
     return out;
 }
 
-void say_if_it_stands(const Plan& plan, std::uint32_t rank, std::vector<std::string>& waits) {
+std::string where_it_stands(const Plan& plan, std::uint32_t rank) {
     const std::int32_t npu = plan.npu_of[rank];
     const Tick since = plan.npu_rates ? plan.npu_rates->stops(static_cast<std::size_t>(npu)) : never;
-    if (since != never) waits.push_back("NPU " + std::to_string(npu) + " stands still for ever, since " + std::to_string(since) + " ps");
+    return since == never ? "" : "NPU " + std::to_string(npu) + " stands still for ever, since " + std::to_string(since) + " ps";
 }
 
 bool has_link(const Dim& dim, int place, std::size_t port) {

@@ -54,7 +54,7 @@ inline Tick end_of(const Plan& plan, const Program& program, std::uint32_t rank,
 }
 
 // For a stall: says that the NPU of a rank stands still for ever, if it does.
-void say_if_it_stands(const Plan& plan, std::uint32_t rank, std::vector<std::string>& waits);
+std::string where_it_stands(const Plan& plan, std::uint32_t rank);
 
 // Links of dims, as their graph numbers them: those that leave NPUs by dim, NPU and port, then those out of switches.
 bool has_link(const Dim& dim, int place, std::size_t port);

@@ -84,9 +84,7 @@ void Collectives::issue(std::uint32_t rank, std::uint32_t node, std::size_t slot
     const auto id = static_cast<std::uint32_t>(plan_.slot_a[slot]);
     const std::uint32_t group = plan_.slot_b[slot] < 0 ? membership_.all() : static_cast<std::uint32_t>(plan_.slot_b[slot]);
     const std::uint32_t position = membership_.position(group, rank);
-    if (position == Membership::none)
-        throw BadTrace("rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node) +
-                       ": the rank is not a member of the collective's group");
+    if (position == Membership::none) throw BadTrace("the rank is not a member of the collective's group", nodes_.place(rank, node));
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
@@ -106,11 +104,12 @@ void Collectives::check_alike(std::uint32_t rank, std::uint32_t node, const Coll
     const Collective& theirs = plan_.collectives[i.collective];
     if (mine.same_work(theirs)) return;
     const std::uint32_t number = serial + skipped_[i.group] + 1;
-    throw BadTrace("rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node) + ": collective number " + std::to_string(number) +
-                   " of its group is " + op_name(mine.op) + " of " + std::to_string(mine.size) + " bytes here, but another member issued " +
-                   op_name(theirs.op) + " of " + std::to_string(theirs.size) +
-                   " bytes: the ranks issue this group's collectives in different orders; let each wait for the "
-                   "one before it on every rank (dependencies of the trace), or try collective.scheduling: fifo");
+    throw BadTrace("collective number " + std::to_string(number) + " of its group is " + op_name(mine.op) + " of " +
+                       std::to_string(mine.size) + " bytes here, but another member issued " + op_name(theirs.op) + " of " +
+                       std::to_string(theirs.size) +
+                       " bytes: the ranks issue this group's collectives in different orders; let each wait for the "
+                       "one before it on every rank (dependencies of the trace), or try collective.scheduling: fifo",
+                   nodes_.place(rank, node));
 }
 
 void Collectives::join(std::uint32_t instance, std::uint32_t position, std::uint32_t node) {
@@ -220,7 +219,7 @@ void Collectives::close_if_done(std::uint32_t instance) {
     free_.push_back(instance);
 }
 
-void Collectives::explain(std::vector<std::string>& why) const {
+void Collectives::explain(std::vector<Wait>& why) const {
     for (std::uint32_t group = 0; group < open_.size(); ++group)
         for (const auto& [serial, at] : open_[group]) {
             const Instance& i = instances_[at];
@@ -229,7 +228,7 @@ void Collectives::explain(std::vector<std::string>& why) const {
                 if (i.members[p].node == nothing) absent = " waits for rank " + std::to_string(membership_.rank(group, p));
             if (absent.empty()) absent = " has all its members, but not all its messages can move";
             for (const Member& m : i.members)
-                if (m.node != nothing && m.chunks_left) why[m.rank] += " " + nodes_.describe(m.rank, m.node) + absent;
+                if (m.node != nothing && m.chunks_left) say(why[m.rank], nodes_.place(m.rank, m.node), absent);
         }
 }
 

@@ -64,7 +64,7 @@ public:
     Tick alone_done() const { return alone_done_; }
     bool alone_late() const { return alone_late_; }
 
-    void explain(std::vector<std::string>& why) const;  // per rank
+    void explain(std::vector<Wait>& why) const;  // per rank
     // The state of a run that recurs.
     void write(Recurrence& to);
     std::uint32_t number(std::uint32_t instance) const { return number_[instance]; }  // of the open instances, in order

@@ -178,10 +178,11 @@ void Native::one_end_over(const Message& m) {
 void Native::explain_stall() {
     if (nodes_.done()) return;
     if (quotient_) throw Endless{{"the run does not end"}};
-    std::vector<std::string> why(nodes_.ranks()), waits;
+    std::vector<Wait> why(nodes_.ranks()), waits;
     collectives_.explain(why);
     post_.explain(why);
-    if (messages_.medium()) waits = messages_.medium()->waits(clock_.now, idle_);
+    if (messages_.medium())
+        for (std::string& said : messages_.medium()->waits(clock_.now, idle_)) waits.push_back({std::move(said), {}, {}});
     nodes_.explain(std::move(why), waits);
     throw Stall(std::move(waits));
 }

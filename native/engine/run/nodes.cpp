@@ -173,16 +173,17 @@ void Nodes::complete(std::uint32_t rank, std::uint32_t node) {
     want_look(rank);
 }
 
-void Nodes::explain(std::vector<std::string> why, std::vector<std::string>& waits) const {
+void Nodes::explain(std::vector<Wait> why, std::vector<Wait>& waits) const {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].left == 0) continue;
-        say_if_it_stands(plan_, r, waits);
-        std::string text = "rank " + std::to_string(r) + ":" + why[r];
+        if (std::string stands = where_it_stands(plan_, r); !stands.empty()) waits.push_back({std::move(stands), {}, {}});
+        Wait& wait = why[r];
         for (int lane = -1; lane < lane_count; ++lane)
-            if (!ranks_[r].ready.empty(lane)) text += " " + describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";
+            if (!ranks_[r].ready.empty(lane)) say(wait, place(r, ranks_[r].ready.lowest(lane)), " waits for its lane");
         if (const auto& comm = ranks_[r].comm; !comm.empty())
-            text += " " + describe(r, std::min_element(comm.begin(), comm.end())->first) + " waits for its lane";
-        waits.push_back(text + " (" + std::to_string(ranks_[r].left) + " nodes unfinished)");
+            say(wait, place(r, std::min_element(comm.begin(), comm.end())->first), " waits for its lane");
+        waits.push_back(
+            {"rank " + std::to_string(r) + ":" + wait.text + " (" + std::to_string(ranks_[r].left) + " nodes unfinished)", r, wait.node});
     }
 }
 

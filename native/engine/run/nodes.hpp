@@ -50,9 +50,9 @@ public:
     void arrival() { last_arrival_ = clock_.now; }
     bool late() const { return last_arrival_ == clock_.now; }
 
-    std::string describe(std::uint32_t rank, std::uint32_t node) const { return describe_node(plan_, program(rank), rank, node); }
+    Place place(std::uint32_t rank, std::uint32_t node) const { return place_of(plan_, program(rank), rank, node); }
     // What ranks that have not ended wait for, beside `why` (per rank).
-    void explain(std::vector<std::string> why, std::vector<std::string>& waits) const;
+    void explain(std::vector<Wait> why, std::vector<Wait>& waits) const;
     void report(Outcome& out);
     const std::vector<Tick>& finish() const { return finish_; }
     const std::vector<std::uint8_t>& ended_late() const {

@@ -7,9 +7,8 @@
 namespace astrarium {
 
 void Post::check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const {
-    const auto where = [&] { return "rank " + std::to_string(rank) + ", " + nodes_.describe(rank, node); };
-    if (peer == rank && !quotient_) throw BadTrace(where() + ": its peer is the rank itself");
-    if (peer >= plan_.ranks()) throw BadTrace(where() + ": its peer rank does not exist");
+    if (peer == rank && !quotient_) throw BadTrace("its peer is the rank itself", nodes_.place(rank, node));
+    if (peer >= plan_.ranks()) throw BadTrace("its peer rank does not exist", nodes_.place(rank, node));
 }
 
 void Post::send(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
@@ -74,11 +73,11 @@ void Post::delivered(const Message& m) {
     if (receiver) nodes_.complete(m.peer, static_cast<std::uint32_t>(*receiver));
 }
 
-void Post::explain(std::vector<std::string>& why) const {
+void Post::explain(std::vector<Wait>& why) const {
     for (const auto& [key, meeting] : meetings_)
         for (std::size_t k = meeting.met; k < meeting.posted.size(); ++k)
-            why[key.destination] += " " + nodes_.describe(key.destination, static_cast<std::uint32_t>(meeting.posted[k])) +
-                                    " waits for a send that never comes";
+            say(why[key.destination], nodes_.place(key.destination, static_cast<std::uint32_t>(meeting.posted[k])),
+                " waits for a send that never comes");
 }
 
 void Post::write(Recurrence& to) const {
@@ -100,8 +99,7 @@ Tick RemoteMemory::end(const Nodes& nodes, std::uint32_t rank, std::uint32_t nod
     const std::int64_t size = nodes.program(rank).size[node];
     if (foreign_) return add(now, foreign_->access(rank, size, now));
     if (remote.kind == RemoteKind::none)
-        throw Unsupported("rank " + std::to_string(rank) + ", " + nodes.describe(rank, node) +
-                          ": a remote memory access, but the system has no remote memory");
+        throw Unsupported("a remote memory access, but the system has no remote memory", nodes.place(rank, node));
     const Tick time = add(remote.latency * 1000, ticks(static_cast<double>(size) / remote.bandwidth, plan_.network.whole_ns));
     if (remote.kind == RemoteKind::per_npu) return add(now, time);
     const auto port = static_cast<std::size_t>(remote.kind == RemoteKind::pool ? 0 : plan_.npu_of[rank] / remote.npus_per_node);

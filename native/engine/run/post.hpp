@@ -19,7 +19,7 @@ public:
     void access(std::uint32_t rank, std::uint32_t node);  // of a memory at a switch
     void delivered(const Message& message);
 
-    void explain(std::vector<std::string>& why) const;  // per rank: receives that wait
+    void explain(std::vector<Wait>& why) const;  // per rank: receives that wait
     void write(Recurrence& to) const;
     auto state() { return std::tie(meetings_); }
 

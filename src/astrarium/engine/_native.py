@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.engine.attached import run_attached
 from astrarium.engine.outcome import Outcome, outcome_of
 from astrarium.engine.plan import Kind, Plan
-from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError
+from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError, Wait
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.feeder import Feeder
@@ -71,10 +71,7 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
         raise _too_large() from error
     if isinstance(answer, dict):
         return outcome_of(answer)
-    kind, what = answer
-    if kind == "stall":
-        raise StallError(what)
-    raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)
+    raise _of_the_run(*answer)
 
 
 def _given_up(note: Callable[[str], None], why: str, events: float, memory: float) -> None:
@@ -154,6 +151,12 @@ def _failed(answer: tuple[Any, ...], labels: Sequence[str]) -> Any:
         raise PluginError(labels[answer[2]], f"raised {type(what).__name__}: {what}") from what
     if kind == "plugin":
         raise PluginError(labels[answer[2]], what)
+    raise _of_the_run(kind, what)
+
+
+def _of_the_run(kind: str, what: Any) -> AstrariumError:
+    """The error of a run that ended without an outcome."""
     if kind == "stall":
-        raise StallError(what)
-    raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)
+        return StallError([Wait(*each) for each in what])
+    message, rank, node, name = what
+    return (TraceError if kind == "trace" else UnsupportedError)("workload", message, rank=rank, node=node, name=name)

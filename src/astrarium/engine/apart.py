@@ -21,7 +21,7 @@ from astrarium.engine.jobs import of_collectives, part_of
 from astrarium.engine.outcome import Outcome, link_counts
 from astrarium.engine.plan import Backend, Dim, Kind, Order, Plan, RemoteKind, Shape
 from astrarium.engine.program_order import run_in_order
-from astrarium.errors import AstrariumError
+from astrarium.errors import EXPLAINED
 
 __all__ = ["execute_apart", "run_apart", "sets_of_jobs"]
 
@@ -38,8 +38,8 @@ def execute_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan, bool], 
     if len(sets) > 1:
         try:
             return run_apart(plan, sets, lambda part: run_in_order(part, run))
-        except AstrariumError:
-            pass        # which a run of all says with the plan's ranks
+        except EXPLAINED:
+            pass        # a run of all says it with the plan's ranks
     return run_in_order(plan, run)
 
 

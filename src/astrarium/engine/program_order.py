@@ -7,7 +7,6 @@ each then waits for the other. Real stacks issue in program order, in which this
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -61,9 +60,9 @@ def _after_waiting(outcome: Outcome, ranks: I64) -> Outcome:
 
 
 def _ranks_of(error: StallError | TraceError) -> list[int]:
-    """The ranks that wait, or the one whose node is at fault: each sentence of the engine's begins with its rank."""
-    said = error.waits if isinstance(error, StallError) else [error.message]
-    return [int(found[1]) for found in (re.match(r"rank (\d+)\b", sentence) for sentence in said) if found]
+    """The ranks that wait, or the one whose node is at fault."""
+    ranks = [wait.rank for wait in error.waits] if isinstance(error, StallError) else [error.rank]
+    return [rank for rank in ranks if rank is not None]
 
 
 def _parties(plan: Plan) -> I64:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.errors import EXPLAINED, AstrariumError, InputError, StallError, TraceError, short_name
+from astrarium.errors import EXPLAINED, AstrariumError, InputError, StallError, TraceError, Wait, short_name
 from astrarium.trace import Traces
 from astrarium.trace.work import Generated
 
@@ -54,18 +56,21 @@ def in_its_terms(error: AstrariumError, design: Design, source: Traces | Generat
 
 def explained_generated(error: AstrariumError, generated: Generated) -> AstrariumError:
     """What to raise for an error of the engine's about a generated workload: the same with the names of its nodes."""
-    def placed(sentence: str) -> str:
-        found = re.match(r"rank (\d+)\b", sentence)
-        if found is None:
+    def placed(sentence: str, rank: int | None) -> str:
+        if rank is None:
             return sentence
-        trace = next(each for each in generated.classes if (each.ranks == int(found[1])).any())
+        trace = next(each for each in generated.classes if (each.ranks == rank).any())
         return _named(sentence, trace.node_id, trace.names or (lambda node: ""))
 
     if isinstance(error, StallError):
-        return StallError([*(placed(wait) for wait in error.waits[:NAMED]), *error.waits[NAMED:]])
+        return StallError(_all_placed(error, placed))
     if not isinstance(error, InputError) or error.path != "workload":
         return error
-    return type(error)("workload", placed(error.message), expected=error.expected)
+    return type(error)("workload", placed(error.message, error.rank), expected=error.expected)
+
+
+def _all_placed(error: StallError, placed: Callable[[str, int | None], str]) -> list[Wait]:
+    return [*(replace(wait, text=placed(wait.text, wait.rank)) for wait in error.waits[:NAMED]), *error.waits[NAMED:]]
 
 
 def explained(error: AstrariumError, traces: Traces, groups: Groups | None, deps: Dependencies = "data+ctrl",
@@ -77,7 +82,7 @@ def explained(error: AstrariumError, traces: Traces, groups: Groups | None, deps
     """
     if isinstance(error, StallError):
         causes = [f"cause: {_line(traces, finding)}" for finding in _errors(traces, groups, deps)]
-        waits = [*(_placed(traces, wait) for wait in error.waits[:NAMED]), *error.waits[NAMED:]]
+        waits = _all_placed(error, partial(_placed, traces))
         return StallError([*causes, *waits], shown=8 + min(len(causes), 8))
     if not isinstance(error, InputError) or error.path != "workload":
         return error
@@ -86,7 +91,7 @@ def explained(error: AstrariumError, traces: Traces, groups: Groups | None, deps
         first = findings[0]
         return TraceError(_source(traces, first), f"{first.message}; {first.fix}", rank=first.rank, node=first.node,
                           name=first.name)
-    return type(error)("", _placed(traces, error.message), expected=error.expected)
+    return type(error)("", _placed(traces, error.message, error.rank), expected=error.expected)
 
 
 def _errors(traces: Traces, groups: Groups | None, deps: Dependencies) -> list[Finding]:
@@ -99,14 +104,12 @@ def _source(traces: Traces, finding: Finding) -> str:
     return traces.sources[0 if finding.rank is None else finding.rank]
 
 
-def _placed(traces: Traces, sentence: str) -> str:
-    """A sentence of the engine's, which begins with "rank r" where it is about a rank: after that rank's file, and with
-    the names of its nodes."""
-    rank = re.match(r"rank (\d+)\b", sentence)
+def _placed(traces: Traces, sentence: str, rank: int | None) -> str:
+    """A sentence of the engine's about a rank: after that rank's file, and with the names of its nodes."""
     if rank is None:
         return sentence
-    columns, _ = traces.of(int(rank[1]))
-    return f"{traces.sources[int(rank[1])]}: " + _named(sentence, columns.node_id, columns.name)
+    columns, _ = traces.of(rank)
+    return f"{traces.sources[rank]}: " + _named(sentence, columns.node_id, columns.name)
 
 
 def _named(sentence: str, node_id: npt.NDArray[np.uint64], name_of: Callable[[int], str]) -> str:

@@ -14,7 +14,7 @@ from astrarium.engine.reference.astra_engine import AstraEngine
 from astrarium.engine.reference.check import check_plan
 from astrarium.engine.reference.native_engine import NativeEngine
 from astrarium.engine.reference.record import Record, no_record
-from astrarium.engine.reference.stall import stall_sentences
+from astrarium.engine.reference.stall import stall_waits
 from astrarium.engine.reference.traffic import no_traffic
 from astrarium.errors import StallError
 
@@ -46,8 +46,8 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     ranks = engine.ranks
     stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in ranks if r.nodes.left]
     if stalled:
-        waits = stall_sentences(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node))
-        raise StallError(kept_by + waits)
+        waits = stall_waits(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node))
+        raise StallError([*kept_by, *waits])
     finish = np.array([r.nodes.finish for r in ranks], dtype=np.int64)
     return Outcome(row=np.arange(len(ranks), dtype=np.int32), finish=finish,
                    busy=np.array([r.nodes.busy for r in ranks], dtype=np.int64),

@@ -14,9 +14,9 @@ from astrarium.engine.plugins.given import Team
 from astrarium.engine.plugins.work import Work
 from astrarium.engine.reference.native_engine import NativeEngine, NativeRuntime
 from astrarium.engine.reference.record import Record
-from astrarium.engine.reference.stall import stall_sentences
+from astrarium.engine.reference.stall import stall_waits
 from astrarium.engine.reference.traffic import no_traffic
-from astrarium.errors import StallError
+from astrarium.errors import StallError, Wait
 
 __all__ = ["feed"]
 
@@ -47,11 +47,11 @@ class _Feed:
                 self._feeder.completed(rank, node, engine.clock.now))
         self._take(self._feeder.start())
         engine.run()
-        waits = engine.foreign.waits() if engine.foreign is not None else []
+        waits: list[str | Wait] = [*engine.foreign.waits()] if engine.foreign is not None else []
         stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in engine.ranks if r.nodes.left]
         if stalled:
-            waits = engine.waits() + stall_sentences(stalled, engine.meetings,
-                                                     lambda rank, node: engine.ranks[rank].argument(node))
+            waits = [*engine.waits(), *stall_waits(stalled, engine.meetings,
+                                                   lambda rank, node: engine.ranks[rank].argument(node))]
         if waits:
             raise StallError(waits)
         rows = [self._record.rows(rank) for rank in range(len(engine.ranks))]

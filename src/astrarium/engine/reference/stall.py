@@ -8,8 +8,9 @@ from typing import Protocol
 from astrarium.engine.plan import Kind
 from astrarium.engine.reference.meetings import Meeting, Meetings
 from astrarium.engine.reference.program import Table
+from astrarium.errors import Wait
 
-__all__ = ["Stalled", "stall_sentences"]
+__all__ = ["Stalled", "stall_waits"]
 
 
 class Stalled(Protocol):
@@ -22,17 +23,21 @@ class Stalled(Protocol):
     def ready(self) -> list[list[int]]: ...
 
 
-def stall_sentences(unfinished: Sequence[tuple[int, Table, Stalled, dict[int, Meeting]]], meetings: Meetings,
-                    argument: Callable[[int, int], tuple[int, int, int]]) -> list[str]:
-    """Sentences for StallError, ranks ascending; `argument(rank, node)` gives the slots of a comm node."""
+def stall_waits(unfinished: Sequence[tuple[int, Table, Stalled, dict[int, Meeting]]], meetings: Meetings,
+                argument: Callable[[int, int], tuple[int, int, int]]) -> list[Wait]:
+    """What StallError says, ranks ascending; `argument(rank, node)` gives the slots of a comm node."""
     result = []
     for rank, rows, state, joined in unfinished:
         for node in sorted(state.flying):
             text = _in_flight(rank, node, rows, meetings, joined, argument)
-            result.append(f"rank {rank}: node {rows.node_id[node]} {text}")
+            result.append(_wait(rank, rows.node_id[node], text))
         if not state.flying:
-            result.append(f"rank {rank}: {_blocked(rows, state)}")
+            result.append(_wait(rank, *_blocked(rows, state)))
     return result
+
+
+def _wait(rank: int, node: int, text: str) -> Wait:
+    return Wait(f"rank {rank}: node {node} {text}", rank, node)
 
 
 def _in_flight(rank: int, node: int, rows: Table, meetings: Meetings, joined: dict[int, Meeting],
@@ -48,12 +53,12 @@ def _in_flight(rank: int, node: int, rows: Table, meetings: Meetings, joined: di
     return "never ends"
 
 
-def _blocked(rows: Table, state: Stalled) -> str:
+def _blocked(rows: Table, state: Stalled) -> tuple[int, str]:
     ready = [node for heap in state.ready for node in heap]
     if ready:
         node = min(ready)
-        return f"node {rows.node_id[node]} is ready, but its lane ({rows.lane[node]}) has no room"
+        return rows.node_id[node], f"is ready, but its lane ({rows.lane[node]}) has no room"
     node = next(i for i, parents in enumerate(state.parents) if parents > 0)
     parents = [i for i, children in enumerate(rows.children) if node in children and state.parents[i] > 0]
     parent = rows.node_id[parents[0]] if parents else "?"
-    return f"node {rows.node_id[node]} waits for node {parent}, which never starts (a cycle?)"
+    return rows.node_id[node], f"waits for node {parent}, which never starts (a cycle?)"
