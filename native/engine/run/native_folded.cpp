@@ -1,42 +1,14 @@
 // Native runs with one rank per class.
-#include <algorithm>
 #include <optional>
 
 #include "fold/fold.hpp"
 #include "fold/timers/arrivals.hpp"
-#include "plan/slots.hpp"
 #include "run/native.hpp"
 
 namespace astrarium {
 namespace {
 
 const TimedRules rules{&run_native_alone, &run_native_members, false, true};
-constexpr std::size_t few_ranks = 32;  // which fold whatever it saves
-
-// Whether most collectives are of groups that are no product of coordinates, as those of ranks at random places are: to look for equal
-// ranks costs more than it saves then.
-bool irregular(const Plan& plan) {
-    std::vector<std::vector<SlotUse>> uses;
-    for (const Program& program : plan.programs) uses.push_back(slots_of(program));
-    std::vector<std::uint8_t> used(plan.collectives.size(), 0);
-    for (std::size_t rank = 0; rank < plan.ranks(); ++rank) {
-        auto slot = static_cast<std::size_t>(plan.slot_ptr[rank]);
-        for (const SlotUse& use : uses[static_cast<std::size_t>(plan.program_of[rank])]) {
-            if (use.kind == Kind::collective) used[static_cast<std::size_t>(plan.slot_a[slot])] = 1;
-            ++slot;
-        }
-    }
-    std::size_t all = 0, flat = 0;
-    for (std::size_t c = 0; c < used.size(); ++c) {
-        if (!used[c]) continue;
-        ++all;
-        for (std::size_t k = 0; k < std::min<std::size_t>(plan.collectives[c].chunks.size(), 1); ++k) {
-            const auto& phases = plan.collectives[c].chunks[k].phases;
-            flat += std::any_of(phases.begin(), phases.end(), [](const Phase& phase) { return phase.dim < 0; });
-        }
-    }
-    return 2 * flat > all;
-}
 
 // A run of representatives that goes wrong is left to the full run, which says what is wrong, of which rank.
 template <class Run>
@@ -66,8 +38,6 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
     std::optional<std::pair<Conflicts, std::vector<std::int32_t>>> known;  // and the kinds of groups as they were then
     const auto with_classes = [&](const std::set<Labels>& split) {
         const std::shared_ptr<const RankClasses> classes = facts.classes(split);
-        if (options.record && plan.ranks() > few_ranks && classes->first.size() * 2 > plan.ranks() && irregular(plan))
-            throw Unfoldable{"too few equal ranks"};
         check_foldable(plan, *classes, options.record);
         if (!plan.network.medium->on_ports && !plan.network.medium->on_links)
             throw Unfoldable{"a medium that is not known to treat equals alike"};
