@@ -27,7 +27,6 @@ Aim Equals::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase
     const std::uint32_t place = quotient_.place(kind, other);
     const int index = index_in(phase, place);
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
-    receive = quotient_.receive(phase, kind, mine, to, receive);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
     const auto from =
         static_cast<std::uint32_t>(static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride);

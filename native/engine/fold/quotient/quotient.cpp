@@ -258,6 +258,20 @@ bool is_block(const Dim& dim, int places, int apart) {
 
 }  // namespace
 
+// Whether the participants of a phase differ in its dim, and in no other.
+bool Quotient::in_its_dim(const Phase& phase, std::uint32_t kind) const {
+    const auto d = static_cast<std::size_t>(phase.dim);
+    const Geometry geometry(whole_.network);
+    const Seat seat{classes_.first_group[kind], 0};
+    const auto npu = [&](std::uint32_t p) { return whole_.npu_of[rank_at(seat, p)]; };
+    for (std::uint32_t p = 0; p < size(kind); ++p) {
+        const int index = index_in(phase, p), first = npu(p - static_cast<std::uint32_t>(index * phase.stride));
+        const int moved = geometry.coordinate(npu(p), d) - geometry.coordinate(first, d);
+        if (npu(p) != first + moved * geometry.stride(d) || (index > 0 && moved == 0)) return false;
+    }
+    return true;
+}
+
 // Whether rotating a phase's participants (xor: flipping them) keeps every message's way: they are in one switch, or a whole dim
 // in order, or a block of one.
 bool Quotient::symmetric(const Phase& phase, std::uint32_t kind) const {
@@ -287,14 +301,12 @@ std::vector<std::uint64_t> Quotient::steps(const Phase& phase, std::uint32_t kin
     const Seat seat{classes_.first_group[kind], 0};
     const bool alike =
         s.mode != PeerMode::absolute && std::all_of(s.program.begin(), s.program.end(), [&s](std::int32_t p) { return p == s.program[0]; });
-    const std::vector<std::int32_t>& stage = stages(phase, kind);
     std::vector<Sent> sends;  // of all programs, in order
     std::vector<bool> seen(static_cast<std::size_t>(s.n), false);
     for (std::size_t k = 0; k < s.send_peer.size; ++k) {
         if (alike && seen[static_cast<std::size_t>(s.send_peer[k])]) continue;
         seen[static_cast<std::size_t>(s.send_peer[k])] = true;
-        const auto receive = static_cast<std::size_t>(s.send_match[k]);
-        sends.push_back({k, stage.empty() ? mix(receive, k) : static_cast<std::uint64_t>(stage[receive] + 1)});
+        sends.push_back({k, mix(static_cast<std::size_t>(s.send_match[k]), k)});
     }
     if (alike && uniform(phase, labels) && symmetric(phase, kind)) return labels;
     if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(sends.size()) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
@@ -317,9 +329,8 @@ std::vector<std::uint64_t> Quotient::steps(const Phase& phase, std::uint32_t kin
             std::uint64_t h = mix(labels[p], program);
             for (; k != sends.end() && k->number < end; ++k, ++at) {
                 const int peer = peer_of(s, index, s.send_peer[k->number]);
-                const std::uint64_t sent = mix(k->mark, ways.between(at, index, peer));
-                h += sent * mark[member(peer)];
-                received[member(peer)] += (stage.empty() ? k->mark : sent) * mark[p];
+                h += mix(k->mark, ways.between(at, index, peer)) * mark[member(peer)];
+                received[member(peer)] += k->mark * mark[p];
             }
             out[p] = h;
         }

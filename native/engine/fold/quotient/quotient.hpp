@@ -53,11 +53,6 @@ public:
 
     // Throws unless equals do the same in every step of a collective of a kind of group.
     void check(const Collective& collective, std::uint32_t kind);
-    // Of receives, where the order in which the messages of a phase come does not matter: which of them a send waits for together.
-    // Empty elsewhere. It does not matter between NPUs that are fully connected, where each message has a port of its own.
-    const std::vector<std::int32_t>& stages(const Phase& phase, std::uint32_t kind);
-    // Which receive of the class at place `to` takes a send of `cls` in a phase that meets `match` at that place's rank.
-    std::uint32_t receive(const Phase& phase, std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t match);
     // A number for the steps of a phase.
     std::uint64_t family(std::uint32_t kind, const Phase& phase);
     // Whether the ranks from which the members of a class have two messages (receives' slots) stand in one order for all of them.
@@ -93,8 +88,7 @@ private:
     std::vector<std::vector<Seat>> seats_;                                             // [kind][class]
     std::map<Steps, std::uint64_t> checked_;                                           // their numbers
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, bool> ordered_;  // as far as asked for
-    std::map<Steps, std::vector<std::int32_t>> stages_;
-    Steps last_steps_{};  // asked for, of
+    Steps last_steps_{};                                                               // asked for, of
     std::uint64_t last_family_ = 0;
 };
 
