@@ -150,17 +150,3 @@ def test_what_designs_share_depends_on_the_shapes_of_dims():
         ours = ar.simulate(design, record=False, kept=kept).outcome
         every = ar.simulate(design, record=False, fold="off").outcome
         np.testing.assert_array_equal(ours.finish[ours.row], every.finish[every.row])
-
-
-def test_members_of_a_block_of_a_fully_connected_dim_are_one_class():
-    """Rings of four (context parallelism) and groups of all eight share the ports of a node; only stages differ."""
-    model = Decoder(layers=4, d_model=512, heads=16, kv_heads=16, ffn=1024, vocab=1024, seq=256)
-    workload = ar.Transformer(model, cp=4, dp=4, pp=4, global_batch=16, micro_batch=1, zero=2)
-    network = ar.Network([ar.FullyConnected(8, bandwidth="100 GB/s", latency="500 ns"),
-                          ar.Switch(8, bandwidth="50 GB/s", latency="2 us")])
-    design = ar.Design(workload=workload, compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
-                       network=network, system=ar.System(comm_streams=2))
-    folded, every = (ar.simulate(design, fold=fold, record=False).outcome for fold in ("auto", "off"))
-    assert folded.folded
-    assert len(folded.finish) == 4
-    assert (folded.finish[folded.row] == every.finish).all()

@@ -35,7 +35,6 @@ public:
         if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
         for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
         check_plan(plan_, into_.ranks->common->sound);
-        if (plan_.policy.order != Order::astra_sim) into_.ranks->common->find_blocks(plan_);
         plan_.npu_rates = rates_of(plan_.changes, Changing::npu), plan_.link_rates = rates_of(plan_.changes, Changing::link);
     }
 
@@ -246,12 +245,8 @@ private:
         plan_.network.whole_ns = number<bool>(s, "whole_ns");
         plan_.network.cut_through = number<bool>(s, "cut_through");
         for (nb::handle d : s.attr("dims"))
-            plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")),
-                                          number<int>(d, "npus"),
-                                          number<double>(d, "bandwidth"),
-                                          number<double>(d, "latency"),
-                                          {},
-                                          ends(d.attr(interned("ends")))});
+            plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
+                                          number<double>(d, "bandwidth"), number<double>(d, "latency"), ends(d.attr(interned("ends")))});
         packets(s.attr("packets"));
         if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"), s.attr("routes"));
     }

@@ -120,14 +120,6 @@ private:
 // Where one place of a dim is relative to another: a number less than the dim's NPUs, another one for each place.
 inline int away(const Dim& dim, int from, int to) {
     if (dim.shape == Shape::hypercube) return from ^ to;
-    if (!dim.blocks.empty()) {
-        int out = 0;
-        for (std::size_t i = 0; i + 1 < dim.blocks.size(); ++i) {
-            const int size = dim.blocks[i], n = dim.blocks[i + 1] / size;
-            out += (to / size % n - from / size % n + n) % n * size;
-        }
-        return out;
-    }
     return to >= from ? to - from : to - from + dim.npus;
 }
 

@@ -159,7 +159,6 @@ struct Dim {
     Shape shape = Shape::ring;
     int npus = 1;
     double bandwidth = 1, latency = 0;
-    std::vector<int> blocks = {};  // fully connected: see blocks_of; empty where coordinates are read as one number
     std::vector<Speed> ends = {};  // of a switch: its last places are memories with links of their own
     Speed link(int place) const {  // between a place and the switch
         const int first = npus - static_cast<int>(ends.size());

@@ -112,9 +112,8 @@ AloneTimes::Timed AloneTimes::measure(const Layout& layout, const std::vector<st
     Plan small;
     small.network = plan_.network, small.policy = plan_.policy, small.npus = 1;
     for (std::size_t d = 0; d < layout.sizes.size(); ++d) {
-        Dim& dim = small.network.dims[d];
-        if (dim.npus != layout.sizes[d]) dim.npus = layout.sizes[d], dim.blocks.clear();
-        small.npus *= dim.npus;
+        small.network.dims[d].npus = layout.sizes[d];
+        small.npus *= layout.sizes[d];
     }
     std::vector<std::uint32_t> kinds = collectives;
     std::sort(kinds.begin(), kinds.end());

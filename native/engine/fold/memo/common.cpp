@@ -1,7 +1,5 @@
 #include "fold/memo/common.hpp"
 
-#include "fold/quotient/blocks.hpp"
-
 namespace astrarium {
 
 Common::Common(const Plan& plan, std::size_t collectives)
@@ -16,19 +14,6 @@ std::size_t Common::bytes() const {
     for (const auto& [key, known] : classes_)
         for (const Labels& labels : key.second) out += 64 + 4 * labels.of.size();
     return out;
-}
-
-void Common::find_blocks(Plan& plan) {
-    std::vector<int> npus;
-    for (const Dim& dim : plan.network.dims) npus.push_back(dim.npus);
-    const std::lock_guard<std::mutex> held(lock_);
-    if (blocks_.size() >= most_networks) blocks_.clear();
-    for (std::size_t d = 0; d < npus.size(); ++d) {
-        if (plan.network.dims[d].shape != Shape::fully_connected) continue;
-        const auto [known, fresh] = blocks_.try_emplace({npus, d});
-        if (fresh) known->second = blocks_of(plan, sound.uses, d);
-        plan.network.dims[d].blocks = known->second;
-    }
 }
 
 // Bandwidths of reductions tell ranks apart where NPUs differ in them: then nothing is kept.

@@ -21,7 +21,6 @@ public:
 
     const Sound sound;
     Beats beats;
-    void find_blocks(Plan& plan);  // sets Dim::blocks
     std::shared_ptr<const Colours> colours(const Plan& plan);
     std::shared_ptr<const RankClasses> classes(const Plan& plan, const std::shared_ptr<const Colours>& colours,
                                                const std::set<Labels>& split);
@@ -32,7 +31,6 @@ private:
     using Places = std::vector<std::pair<Shape, int>>;  // NPUs of the dims, and their shape as far as it matters
     const std::size_t ranks_, groups_, slots_;
     mutable std::mutex lock_;
-    std::map<std::pair<std::vector<int>, std::size_t>, std::vector<int>> blocks_;  // by NPUs of all dims, and which is meant
     std::map<std::pair<Places, const MediumKind*>, std::shared_ptr<const Colours>> colours_;
     std::map<std::pair<std::shared_ptr<const Colours>, std::set<Labels>>, std::shared_ptr<const RankClasses>> classes_;
 };

@@ -18,8 +18,7 @@ Facts::Group& Facts::known(std::int32_t group) {
     Words words = out.standing->places;
     for (const std::size_t d : out.standing->dims) {
         const Dim& dim = plan_.network.dims[d];
-        words.insert(words.end(), {static_cast<std::uint64_t>(dim.shape), static_cast<std::uint64_t>(dim.npus), dim.blocks.size()});
-        words.insert(words.end(), dim.blocks.begin(), dim.blocks.end());
+        words.insert(words.end(), {static_cast<std::uint64_t>(dim.shape), static_cast<std::uint64_t>(dim.npus)});
     }
     out.places = store->number(std::move(words));
     return out;

@@ -247,17 +247,6 @@ bool Quotient::uniform(const Phase& phase, const std::vector<std::uint64_t>& lab
     return true;
 }
 
-namespace {
-
-// Whether so many places, so far apart, are a whole dim or a block of one.
-bool is_block(const Dim& dim, int places, int apart) {
-    for (std::size_t i = 0; i + 1 < dim.blocks.size(); ++i)
-        if (dim.blocks[i] == apart && dim.blocks[i + 1] == apart * places) return true;
-    return dim.blocks.empty() && places == dim.npus && apart == 1;
-}
-
-}  // namespace
-
 // Whether the participants of a phase differ in its dim, and in no other.
 bool Quotient::in_its_dim(const Phase& phase, std::uint32_t kind) const {
     const auto d = static_cast<std::size_t>(phase.dim);
@@ -273,7 +262,7 @@ bool Quotient::in_its_dim(const Phase& phase, std::uint32_t kind) const {
 }
 
 // Whether rotating a phase's participants (xor: flipping them) keeps every message's way: they are in one switch, or a whole dim
-// in order, or a block of one.
+// in order.
 bool Quotient::symmetric(const Phase& phase, std::uint32_t kind) const {
     if (phase.dim < 0) return false;
     const auto d = static_cast<std::size_t>(phase.dim);
@@ -285,12 +274,9 @@ bool Quotient::symmetric(const Phase& phase, std::uint32_t kind) const {
     if (!in_its_dim(phase, kind)) return false;
     if (dim.shape == Shape::switch_) return true;
     const auto place = [&](std::uint32_t p) { return geometry.coordinate(whole_.npu_of[rank_at(seat, p)], d); };
-    const int apart = place(static_cast<std::uint32_t>(phase.stride)) - place(0);
-    if (!is_block(dim, phase.n, apart)) return false;
-    for (std::uint32_t p = 0; p < size(kind); ++p) {
-        const int index = index_in(phase, p), moved = place(p) - place(p - static_cast<std::uint32_t>(index * phase.stride));
-        if (place(p) / apart % phase.n != index || moved != index * apart) return false;
-    }
+    if (phase.n != dim.npus) return false;
+    for (std::uint32_t p = 0; p < size(kind); ++p)
+        if (place(p) != index_in(phase, p)) return false;
     return true;
 }
 

@@ -105,7 +105,7 @@ void MembersTimer::shrink(Plan& small, std::vector<std::int32_t>& npu_of) const 
         places.erase(std::unique(places.begin(), places.end()), places.end());
         Dim& dim = small.network.dims[d];
         const bool few = dim.shape == Shape::switch_ || places.size() == 1;
-        if (few) dim.npus = static_cast<int>(places.size()), dim.blocks.clear();
+        if (few) dim.npus = static_cast<int>(places.size());
         for (std::size_t p = 0; p < npu_of.size(); ++p) {
             const int place = geometry.coordinate(npu_of[p], d);
             const auto at = few ? std::lower_bound(places.begin(), places.end(), place) - places.begin() : place;
