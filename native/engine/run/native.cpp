@@ -94,21 +94,14 @@ void Native::instant() {
         if (!wrong()) throw;
         return go_back();
     }
-    if (wrong()) return go_on_before_going_back();
+    if (wrong()) return go_back();
     if (Recurrence* recurrence = nodes_.recurrence(); recurrence && recurrence->due()) look_for_periods();
     if (history_) history_->keep();
-}
-
-// For a quarter of the events that will run again: more collectives that meet others are found at the same time.
-void Native::go_on_before_going_back() {
-    if (go_back_at_ == 0) go_back_at_ = clock_.handled + history_->events_since(promotion_->back_to()) / 4;
-    if (clock_.handled >= go_back_at_ || clock_.empty()) go_back();
 }
 
 void Native::go_back() {
     history_->go_back(promotion_->back_to());
     promotion_->went_back();
-    go_back_at_ = 0;
 }
 
 void Native::handle(const Keyed& event) {

@@ -57,10 +57,7 @@ void Promotion::begin(std::uint32_t group, std::uint32_t serial, const Gathering
     if (measured && stands(group, serial, all, *measured, first)) return stand(group, serial, all, *measured, first);
     // Its first messages leave before others of this instant where a member came in an earlier batch.
     if (all.batch != clock_.handled) go_back_before(collectives_.kind_of(group), serial, first);
-    if (back_to_ != never) {  // the run goes on for a while, to see what else meets others
-        if (measured) stand(group, serial, all, *measured, first);
-        return;
-    }
+    if (back_to_ != never) return;  // this instant runs again
     quotient_.conflicts.insert(collectives_.kind_of(group), number(group, serial));
     const std::uint32_t instance = collectives_.open(group, all.collective, serial);
     for (std::uint32_t p = 0; p < all.at.size(); ++p) collectives_.join(instance, p, all.node[p]);
