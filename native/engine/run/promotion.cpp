@@ -1,11 +1,6 @@
 #include "run/promotion.hpp"
 
 namespace astrarium {
-namespace {
-
-constexpr std::uint32_t in_a_row = 3, timed_one_in = 8;  // collectives of a kind
-
-}  // namespace
 
 Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record)
     : quotient_(quotient), folded_(folded), clock_(clock), ports_(*messages.ports()), collectives_(collectives), record_(record) {
@@ -13,18 +8,11 @@ Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock
     out_held_.assign(plan.ranks(), std::vector<Held>(plan.network.dims.size())), in_held_ = out_held_;
 }
 
-// One that is known to meet others runs as messages, and so does one of a kind whose last few did: most often it would meet others,
-// too. To see whether it still does, every so many of a kind are timed.
+// One that is known to meet others runs as messages.
 bool Promotion::measures(std::uint32_t group, std::uint32_t serial) {
     const std::uint32_t kind = collectives_.kind_of(group), mine = number(group, serial);
     if (!folded_ || quotient_.size(kind) < 2) return false;
-    bool met = quotient_.conflicts.contains(kind, mine);
-    if (!met && mine % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
-        met = true;
-        for (std::uint32_t before = 1; before <= in_a_row && met; ++before)
-            met = mine >= before && quotient_.conflicts.contains(kind, mine - before);
-        if (met) quotient_.conflicts.insert(kind, mine);
-    }
+    const bool met = quotient_.conflicts.contains(kind, mine);
     if (keeps_issues_) add_issue({kind, mine, !met});
     return !met;
 }
