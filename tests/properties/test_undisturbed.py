@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
 from tests.plans.draw import random_case
-from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 
 import astrarium as ar
 from astrarium import engine
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.engine.plan import Dim, NetworkPlan, Shape
 from astrarium.engine.program_order import run_in_order
 from astrarium.errors import InputError, StallError, TraceError
 from astrarium.lower import Kept, lower, read_work
-from astrarium.vocab import CommOp
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 COLUMNS = ("finish", "busy", "node_ptr", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy",
@@ -135,26 +132,6 @@ def test_groups_with_links_of_their_own_send_no_messages() -> None:
     whole = execute(plan, record=True, fold=False)
     found = timed(plan, whole)
     assert found.events * 7 < whole.events
-
-
-def test_groups_that_share_links_and_start_together_run_once() -> None:
-    """Eight ranks on a ring, four groups of opposite NPUs. A round is a pause, an all_reduce of each group, one of all
-    ranks: the four have links in common, and end alike in each of 100 rounds."""
-    ranks: list[list[Node]] = []
-    for rank in range(8):
-        nodes: list[Node] = []
-        for _ in range(100):
-            at = len(nodes)
-            nodes += [delay(50_000_000, *range(max(at - 1, 0), at)), collective(0, at, group=rank % 4),
-                      collective(1, at + 1)]
-        ranks.append(nodes)
-    plan = plan_of(ranks, NetworkPlan("contention", (Dim(Shape.RING, 8, 50.0, 500.0),)),
-                   groups=[(rank, rank + 4) for rank in range(4)],
-                   collectives=[native_collective("ring", CommOp.ALL_REDUCE, 2, 400_000, chunks=4, active=4, dim=-1),
-                                native_collective("ring", CommOp.ALL_REDUCE, 8, 8)])
-    whole = execute(plan, record=True, fold=False)
-    found = timed(plan, whole)
-    assert found.events * 3 < whole.events
 
 
 def test_a_group_that_meets_others_sends_messages() -> None:

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -11,10 +10,8 @@ namespace astrarium {
 
 class LinkHolds {
 public:
-    using Pair = std::pair<std::uint32_t, std::uint32_t>;
-
-    void reset(std::size_t links) { links_.assign(links, {}), touched_.clear(), met_.clear(), pairs_.clear(); }
-    // One more collective that holds links: its number. `met`: it is known to meet messages.
+    void reset(std::size_t links) { links_.assign(links, {}), touched_.clear(), met_.clear(); }
+    // One more collective that holds links: its number. `met`: it is known to meet others.
     std::uint32_t add_holder(bool met = false) {
         met_.push_back(met);
         return static_cast<std::uint32_t>(met_.size() - 1);
@@ -27,16 +24,16 @@ public:
         l.used_from = std::min(l.used_from, now);
         l.used_until = std::max({l.used_until, now + 1, free});
     }
-    // A collective holds a link from `first` on. Whatever else uses the link then or later is met: messages, or another holder.
+    // A collective holds a link from `first` on. Whatever else uses the link then or later is met: messages, or another holder, which meets
+    // it in turn.
     void hold(std::size_t link, Tick first, Tick until, std::uint32_t holder) {
         Link& l = touch(link);
         if (l.used_until > first) met_[holder] = 1;
-        if (l.held_until > first) pairs_.emplace_back(l.holder, holder);
+        if (l.held_until > first) met_[holder] = met_[l.holder] = 1;
         if (until > l.held_until) l.held_until = until, l.holder = holder;
     }
     void meets(std::uint32_t holder) { met_[holder] = 1; }
-    const std::vector<std::uint8_t>& met() const { return met_; }         // by holder: it meets messages
-    std::vector<Pair> take_pairs() { return std::exchange(pairs_, {}); }  // of holders that met since, per link: the earlier one first
+    const std::vector<std::uint8_t>& met() const { return met_; }  // by holder: it meets others
 
     // visit(link, held until, used until) of all that were ever held or used, in one order.
     template <class Visit>
@@ -61,7 +58,6 @@ private:
     std::vector<Link> links_;
     std::vector<std::size_t> touched_;
     std::vector<std::uint8_t> met_;
-    std::vector<Pair> pairs_;
 };
 
 }  // namespace astrarium

@@ -36,27 +36,21 @@ std::vector<int> AloneTimes::coordinates(const Dim& dim, const std::vector<int>&
     return out;
 }
 
-AloneTimes::Place AloneTimes::place(const std::vector<std::vector<Member>>& members) {
+AloneTimes::Place AloneTimes::place(const std::vector<std::uint32_t>& ranks) {
     Layout l;
     Place out;
-    std::vector<Member> all;
-    for (const auto& each : members) {
-        l.members.push_back(static_cast<std::uint32_t>(each.size()));
-        all.insert(all.end(), each.begin(), each.end());
-    }
-    std::vector<std::uint32_t> ascending(all.size());
+    std::vector<std::uint32_t> ascending(ranks.size());
     std::iota(ascending.begin(), ascending.end(), 0);
-    std::sort(ascending.begin(), ascending.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return std::pair(all[a].rank, all[a].node) < std::pair(all[b].rank, all[b].node); });
-    l.order.resize(all.size()), l.npus.assign(all.size(), 0);
-    for (std::uint32_t i = 0; i < all.size(); ++i) l.order[ascending[i]] = static_cast<std::int32_t>(i);
+    std::sort(ascending.begin(), ascending.end(), [&](std::uint32_t a, std::uint32_t b) { return ranks[a] < ranks[b]; });
+    l.order.resize(ranks.size()), l.npus.assign(ranks.size(), 0);
+    for (std::uint32_t i = 0; i < ranks.size(); ++i) l.order[ascending[i]] = static_cast<std::int32_t>(i);
     std::int32_t inner = 1;
     for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
         std::vector<int> at, small(static_cast<std::size_t>(plan_.network.dims[d].npus), 0);
-        for (const Member& m : all) at.push_back(geometry_.coordinate(plan_.npu_of[m.rank], d));
+        for (const std::uint32_t rank : ranks) at.push_back(geometry_.coordinate(plan_.npu_of[rank], d));
         const std::vector<int> here = coordinates(plan_.network.dims[d], at);
         for (std::size_t c = 0; c < here.size(); ++c) small[static_cast<std::size_t>(here[c])] = static_cast<int>(c);
-        for (std::size_t i = 0; i < all.size(); ++i) l.npus[i] += small[static_cast<std::size_t>(at[i])] * inner;
+        for (std::size_t i = 0; i < ranks.size(); ++i) l.npus[i] += small[static_cast<std::size_t>(at[i])] * inner;
         l.sizes.push_back(static_cast<int>(here.size()));
         inner *= l.sizes.back();
         out.coordinates.push_back(here);
@@ -80,19 +74,16 @@ std::size_t AloneTimes::link(const Place& place, const LinkUse& use, const Traff
     return port + (use.inward ? traffic.ports() : 0);
 }
 
-const AloneTimes::Timed* AloneTimes::timed(const Place& place, const std::vector<std::uint32_t>& collectives,
-                                           const std::vector<Coming>& comings) {
-    const bool together =
-        collectives.size() == 1 && std::all_of(comings.begin(), comings.end(), [](const Coming& c) { return c.at == 0 && !c.late; });
-    const std::size_t number = place.number * plan_.collectives.size() + collectives[0];
+const AloneTimes::Timed* AloneTimes::timed(const Place& place, std::uint32_t collective, const std::vector<Coming>& comings) {
+    const bool together = std::all_of(comings.begin(), comings.end(), [](const Coming& c) { return c.at == 0 && !c.late; });
+    const std::size_t number = place.number * plan_.collectives.size() + collective;
     if (together && number < together_.size() && together_[number]) return together_[number];
-    std::vector<std::int64_t> key{place.number};
-    key.insert(key.end(), collectives.begin(), collectives.end());
+    std::vector<std::int64_t> key{place.number, collective};
     for (const Coming& c : comings) key.push_back(2 * c.at + c.late);
     auto it = timed_.find(key);
     if (it == timed_.end()) {
         if (kept_ > most_words) timed_.clear(), together_.clear(), kept_ = 0;
-        Timed found = measure(*layouts_[place.number], collectives, comings);
+        Timed found = measure(*layouts_[place.number], collective, comings);
         if (found.done.empty()) return nullptr;
         measured_ += found.events;
         kept_ += 2 * key.size() + 8 * found.links.size() + 3 * found.use->steps.size();
@@ -105,9 +96,8 @@ const AloneTimes::Timed* AloneTimes::timed(const Place& place, const std::vector
     return &it->second;
 }
 
-// Members as ranks in the order of rank and node, by which ties go; a group has its own order. Collectives keep their order, too.
-AloneTimes::Timed AloneTimes::measure(const Layout& layout, const std::vector<std::uint32_t>& collectives,
-                                      const std::vector<Coming>& comings) const {
+// Members as ranks in the order of their ranks, by which ties go; the group has its own order.
+AloneTimes::Timed AloneTimes::measure(const Layout& layout, std::uint32_t collective, const std::vector<Coming>& comings) const {
     const std::size_t size = comings.size();
     Plan small;
     small.network = plan_.network, small.policy = plan_.policy, small.npus = 1;
@@ -115,27 +105,19 @@ AloneTimes::Timed AloneTimes::measure(const Layout& layout, const std::vector<st
         small.network.dims[d].npus = layout.sizes[d];
         small.npus *= layout.sizes[d];
     }
-    std::vector<std::uint32_t> kinds = collectives;
-    std::sort(kinds.begin(), kinds.end());
-    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
-    for (const std::uint32_t kind : kinds) small.collectives.push_back(plan_.collectives[kind]);
+    small.collectives.push_back(plan_.collectives[collective]);
     small.programs.push_back(Arrivals::when_told());
-    std::vector<std::int32_t> npu_of(size), zeros(size, 0), kind_of(size), group_of(size);
+    small.groups.push_back({layout.order.data(), size});
+    std::vector<std::int32_t> npu_of(size), zeros(size, 0);
     std::vector<std::int64_t> slot_ptr(size + 1);
     std::vector<Coming> by_rank(size);
     std::iota(slot_ptr.begin(), slot_ptr.end(), 0);
-    std::size_t member = 0;
-    for (std::size_t g = 0; g < collectives.size(); ++g) {
-        small.groups.push_back({layout.order.data() + member, layout.members[g]});
-        const auto kind = std::lower_bound(kinds.begin(), kinds.end(), collectives[g]) - kinds.begin();
-        for (const std::size_t end = member + layout.members[g]; member < end; ++member) {
-            const auto rank = static_cast<std::size_t>(layout.order[member]);
-            by_rank[rank] = comings[member], npu_of[rank] = layout.npus[member];
-            kind_of[rank] = static_cast<std::int32_t>(kind), group_of[rank] = static_cast<std::int32_t>(g);
-        }
+    for (std::size_t member = 0; member < size; ++member) {
+        const auto rank = static_cast<std::size_t>(layout.order[member]);
+        by_rank[rank] = comings[member], npu_of[rank] = layout.npus[member];
     }
     small.program_of = {zeros.data(), size}, small.npu_of = {npu_of.data(), size}, small.slot_ptr = {slot_ptr.data(), size + 1};
-    small.slot_a = {kind_of.data(), size}, small.slot_b = {group_of.data(), size}, small.slot_c = {zeros.data(), size};
+    small.slot_a = small.slot_b = small.slot_c = {zeros.data(), size};
     const AloneOnLinks alone = run_alone_on_links(small, by_rank);
     Timed out;
     if (alone.done.empty()) return out;

@@ -1,5 +1,4 @@
-// Times of collectives by themselves: a run of one collective, or of several that share links, on a small network of the dims in which
-// their members differ. Times are kept by content: what stands and comes alike, moved along dims, ends alike.
+// Times of collectives by themselves: a run of one collective on a small network of the dims in which its members differ. Times are kept by content: what stands and comes alike, moved along dims, ends alike.
 #pragma once
 #include <map>
 #include <vector>
@@ -30,10 +29,7 @@ AloneOnLinks run_alone_on_links(const Plan& plan, const std::vector<Coming>& com
 
 class AloneTimes {
 public:
-    struct Member {  // of a collective: its rank, and the node that takes part
-        std::uint32_t rank, node;
-    };
-    struct Place {                                  // of all members of one collective or of several
+    struct Place {                                  // of a collective's members
         std::uint32_t number = 0;                   // equal for those that are moved along dims
         std::vector<std::vector<int>> coordinates;  // per dim of the small network: of the machine
     };
@@ -54,30 +50,28 @@ public:
     };
     explicit AloneTimes(const Plan& plan) : plan_(plan), geometry_(plan.network) {}
 
-    // Members by collective and position.
-    Place place(const std::vector<std::vector<Member>>& members);
-    // Of the collectives (numbers in the plan) of a place; comings of all members one after the other, the earliest at 0. Null: a run by
-    // itself does not end.
-    const Timed* timed(const Place& place, const std::vector<std::uint32_t>& collectives, const std::vector<Coming>& comings);
+    // Of ranks in the order of a group.
+    Place place(const std::vector<std::uint32_t>& ranks);
+    // Of a collective (number in the plan) at a place; comings of all members, the earliest at 0. Null: a run by itself does not end.
+    const Timed* timed(const Place& place, std::uint32_t collective, const std::vector<Coming>& comings);
     // The number that a link of the small network has on the machine.
     std::size_t link(const Place& place, const LinkUse& use, const Traffic& traffic) const;
     std::uint64_t measured() const { return measured_; }  // events of the runs by themselves
 
 private:
-    struct Layout {                             // ranks of the small network are members: two of one rank are two on one NPU
+    struct Layout {
         std::vector<int> sizes;                 // per dim
-        std::vector<std::int32_t> npus, order;  // by member: NPU, place among all members by rank and node
-        std::vector<std::uint32_t> members;     // by collective
+        std::vector<std::int32_t> npus, order;  // by member: NPU, place among all by rank
         auto operator<=>(const Layout&) const = default;
     };
     std::vector<int> coordinates(const Dim& dim, const std::vector<int>& members) const;
-    Timed measure(const Layout& layout, const std::vector<std::uint32_t>& collectives, const std::vector<Coming>& comings) const;
+    Timed measure(const Layout& layout, std::uint32_t collective, const std::vector<Coming>& comings) const;
 
     const Plan& plan_;
     const Geometry geometry_;
     std::map<Layout, std::uint32_t> numbers_;
     std::vector<const Layout*> layouts_;
-    std::map<std::vector<std::int64_t>, Timed> timed_;  // by place, collectives, when members come
+    std::map<std::vector<std::int64_t>, Timed> timed_;  // by place, collective, when members come
     std::vector<const Timed*> together_;                // by place and collective: of one whose members come at once
     std::size_t kept_ = 0;                              // words of it
     std::uint64_t measured_ = 0;

@@ -62,9 +62,7 @@ Outcome Native::run() {
 
 void Native::all_instants() {
     if (!plan_.network.medium->own_clock) {
-        do {
-            while (!clock_.empty()) instant();
-        } while (!nodes_.done() && undisturbed_ && undisturbed_->part_bundles());
+        while (!clock_.empty()) instant();
         return;
     }
     for (messages_.medium()->begin(); step_beside();) {}
