@@ -261,8 +261,7 @@ Outcome run_native_every_rank(const Plan& plan, bool record, Beats& beats) {
             out.events += undisturbed.measured();
             if (undisturbed.exact()) return after(how, std::move(out));
             how.push_back(undisturbed.found());
-            again = undisturbed.worth_another(out.events);
-            if (!again) how.back() += ", too much of it for another run";
+            again = undisturbed.goes_again();
         }
     } catch (const Undisturbed::Disturbed& reason) {
         how.push_back(std::string("collectives timed alone: given up, as ") + reason.why);

@@ -10,9 +10,7 @@ namespace astrarium {
 namespace {
 
 constexpr std::uint32_t most_members = 4096;
-constexpr int most_runs = 8;
-constexpr std::uint64_t first_gain = 1 << 22;  // events: about half a second
-constexpr std::uint64_t first_look = 1 << 20;  // events, timed and handled, after which a run says how many of them were left out
+constexpr int most_runs = 4;
 
 // Every hop and every message takes time, so that what comes within one instant is the same with and without others.
 bool takes_time(const Network& network) {
@@ -37,7 +35,6 @@ Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), membership_(plan), tim
         groups_[g].place = times_.place(ranks), groups_[g].placed = true;
     }
     if (std::none_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.placed; })) throw Disturbed{"none can be"};
-    all_ = static_cast<std::uint64_t>(weigh(plan, true).events);
 }
 
 // Groups with collectives that can be timed.
@@ -72,7 +69,7 @@ bool Undisturbed::able(const Collective& c) const {
 }
 
 void Undisturbed::begin(BatchClock& clock, Traffic& traffic) {
-    clock_ = &clock, traffic_ = &traffic, events_ = 0, before_ = measured(), next_look_ = 0, ++runs_;
+    clock_ = &clock, traffic_ = &traffic, ++runs_;
     holds_.reset(2 * traffic.ports()), held_.clear();
     for (Group& g : groups_) g.open.clear();
 }
@@ -101,15 +98,13 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
     const AloneTimes::Timed* const t = times_.timed(place, all.collective, comings);
     if (!t) throw Disturbed{"one does not end"};
     const std::uint32_t holder = holds_.add_holder();
-    held_.push_back({group, all.serial, t->events});
+    held_.push_back({group, all.serial});
     for (const AloneTimes::LinkUse& use : t->links) {
         const std::size_t link = times_.link(place, use, *traffic_);
         holds_.hold(link, add(first, use.from), add(first, use.until), holder);
         traffic_->charge(use.inward ? link - traffic_->ports() : link, use.inward, use.bytes, use.busy);
     }
     if (traffic_->records()) traffic_->usage.add(t->use, first);
-    events_ += t->events;
-    check_gain();
     end(group, all, *t, first, holder);
 }
 
@@ -124,26 +119,6 @@ void Undisturbed::end(std::uint32_t group, const Gathering& all, const AloneTime
     }
 }
 
-// Ends a run that will not pay: hardly anything comes twice, or most collectives meet others. These are counted each time that twice as
-// many are timed.
-void Undisturbed::check_gain() {
-    const std::uint64_t measured = this->measured() - before_, run = events_ + clock_->handled;
-    if (measured > std::max(first_gain, all_ / 8) && 2 * measured > events_) throw Disturbed{"hardly any comes twice"};
-    const bool early =
-        runs_ > 1 ? clock_->handled < expected_ + expected_ / 2 : measured < first_look && run < std::max(first_look, all_ / 32);
-    if (held_.size() < next_look_ || early) return;
-    next_look_ = 2 * held_.size();
-    if (4 * left_out() < run) throw Disturbed{"most of what is simulated meets other traffic"};
-}
-
-// Events of what was timed and met nothing.
-std::uint64_t Undisturbed::left_out() const {
-    std::uint64_t out = 0;
-    for (std::size_t holder = 0; holder < held_.size(); ++holder)
-        if (!holds_.met()[holder]) out += held_[holder].events;
-    return out;
-}
-
 bool Undisturbed::exact() const {
     return std::none_of(holds_.met().begin(), holds_.met().end(), [](std::uint8_t met) { return met != 0; });
 }
@@ -155,16 +130,14 @@ std::string Undisturbed::found() const {
            std::to_string(met.size()) + " met other traffic";
 }
 
-bool Undisturbed::worth_another(std::uint64_t handled) {
-    const std::uint64_t good = left_out();
-    expected_ = events_ + handled - good;
+bool Undisturbed::goes_again() {
     for (std::size_t holder = 0; holder < held_.size(); ++holder) {
         if (!holds_.met()[holder]) continue;
         auto& meet = groups_[held_[holder].group].meet;
         if (meet.size() <= held_[holder].serial) meet.resize(held_[holder].serial + std::size_t{1}, 0);
         meet[held_[holder].serial] = 1;
     }
-    return runs_ < most_runs && good >= expected_;
+    return runs_ < most_runs;
 }
 
 }  // namespace astrarium

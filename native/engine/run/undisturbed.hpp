@@ -45,11 +45,10 @@ public:
     std::uint64_t periods_alike(const std::vector<std::uint32_t>& serials, const Collectives& collectives, std::uint64_t most) const;
     void skip(const std::vector<std::uint32_t>& serials, std::size_t timings, std::uint64_t periods);
 
-    // After a run. Whether it was exact; else collectives that met others are not timed any more, and whether it is worth another run: most
-    // events are still left out.
+    // After a run. Whether it was exact; else collectives that met others are not timed any more, and whether there is another run.
     bool exact() const;
     std::string found() const;  // how many met others, in words
-    bool worth_another(std::uint64_t handled);
+    bool goes_again();
     std::uint64_t measured() const { return times_.measured(); }  // events of the runs by themselves
 
 private:
@@ -67,15 +66,12 @@ private:
     };
     struct Held {  // a timed collective of this run
         std::uint32_t group, serial;
-        std::uint64_t events;
     };
     std::vector<std::uint32_t> in_period_before(std::uint32_t first, const std::vector<std::uint32_t>& serials) const;
     bool able(const Collective& collective) const;
     std::vector<std::uint8_t> groups_in_use() const;
     void over(std::uint32_t group, const Gathering& all);
     void end(std::uint32_t group, const Gathering& all, const AloneTimes::Timed& t, Tick first, std::uint32_t holder);
-    void check_gain();
-    std::uint64_t left_out() const;
 
     const Plan& plan_;
     Membership membership_;
@@ -83,12 +79,10 @@ private:
     BatchClock* clock_ = nullptr;
     Traffic* traffic_ = nullptr;
     LinkHolds holds_;
-    std::vector<std::uint8_t> able_;                   // by collective
-    std::vector<Group> groups_;                        // the last: all ranks
-    std::vector<Held> held_;                           // by holder of links
-    std::uint64_t events_ = 0, before_ = 0, all_ = 0;  // left out of this run; measured before it; of a run of messages, about
-    std::uint64_t expected_ = 0;                       // to be handled by this run: all but what met nothing in the one before
-    std::size_t next_look_ = 0;                        // collectives timed in this run as check_gain counts
+    std::vector<std::uint8_t> able_;  // by collective
+    std::vector<Group> groups_;       // the last: all ranks
+    std::vector<Held> held_;          // by holder of links
+    std::uint64_t events_ = 0;        // left out of this run
     int runs_ = 0;
 };
 

@@ -73,7 +73,7 @@ void Undisturbed::skip(const std::vector<std::uint32_t>& serials, std::size_t ti
     for (std::uint64_t k = 0; k < periods; ++k)
         for (std::uint32_t holder = first; holder < end; ++holder) {
             Held held = held_[holder];
-            held.serial += further(held.group, k), events_ += held.events;
+            held.serial += further(held.group, k);
             held_.push_back(held);
             const std::uint32_t other = before[holder - first];
             holds_.add_holder(holds_.met()[holder] || (other != nothing && holds_.met()[other]));
