@@ -159,6 +159,12 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
     path.write_text("format = 2\n")
     with pytest.raises(InputError, match="no calibration of kernels"):
         load_calibrated(str(path))
+    whole = dumps(calibrated("h100_sxm", [Timing(product(16, 64, 64), 28873.0)]))
+    for old, new in (("28873", "nan"), ("28873", "-1"), (", 28873", ""), ("stream = 1", "stream = 0"), ("64", "-64")):
+        assert old in whole
+        path.write_text(whole.replace(old, new))
+        with pytest.raises(InputError, match="is a damaged calibration: "):
+            load_calibrated(str(path))
 
 
 def test_kernels_run_with_torch_here() -> None:
