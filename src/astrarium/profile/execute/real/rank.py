@@ -112,9 +112,9 @@ def _free() -> int:
 def new_durations(plan: Plan, times: Times) -> tuple[dict[int, int], int]:
     """(node -> us, items whose number of kernels is another than recorded).
 
-    The k-th GPU operation of an item gets the median of the k-th measured. If there are more or fewer than recorded, and
-    on a CPU, the recorded ones are scaled to the measured sum. Messages that go on together each get the time of all.
-    Whole us: what rounding leaves goes to the next node, so that sums stay.
+    The k-th GPU operation of an item gets the median of the k-th measured. If there are more or fewer than recorded,
+    and on a CPU, the recorded ones are scaled to the measured sum. Messages that go on together each get the time of
+    all. Whole us: what rounding leaves goes to the next node, so that sums stay.
     """
     out, other, left = dict[int, int](), 0, 0.0
     for place, item in enumerate(plan.items):
