@@ -29,12 +29,14 @@ Progress = Callable[[str], None]
 
 class Times(Struct, frozen=True):
     """`makespan`: [runs] seconds, of the rank that took longest; `taken`: item -> [runs][its GPU operations] us, on a
-    CPU of one number each. `device`: what it ran on; `gpu`: whether that is a GPU."""
+    CPU of one number each. `device`: what it ran on; `gpu`: whether that is a GPU, where
+    PyTorch had `allocated` so many bytes at most."""
 
     makespan: list[float]
     taken: dict[int, list[list[float]]]
     device: str
     gpu: bool
+    allocated: int = 0
 
 
 def replay_operators(plan: Plan, group: Group, *, repeat: int, skip: bool, progress: Progress) -> Times:
@@ -70,7 +72,9 @@ def replay_operators(plan: Plan, group: Group, *, repeat: int, skip: bool, progr
         for _, each in found:
             for place, seconds in each.items():
                 taken[place].append([seconds * 1e6])
-    return Times([seconds for seconds, _ in found], dict(taken), _name(group.device), group.device == "cuda")
+    gpu = group.device == "cuda"
+    return Times([seconds for seconds, _ in found], dict(taken), _name(group.device), gpu,
+                 torch_module().cuda.max_memory_allocated() if gpu else 0)
 
 
 def _profiled(runs: Callable[[], Any], where: str) -> dict[int, list[list[float]]]:
