@@ -15,8 +15,7 @@ from astrarium.errors import InputError
 from astrarium.profile.collector import collect
 from astrarium.trace import read_traces, traces_of_bytes
 
-from .recordings import ADD, MM, Recorded, tensor
-from .test_gloo_replay import astrarium
+from .recordings import ADD, MM, Recorded, astrarium, tensor
 
 torch = pytest.importorskip("torch", reason='replaying operators needs PyTorch: pip install "astrarium[torch]"')
 
