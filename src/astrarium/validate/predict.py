@@ -12,6 +12,7 @@ from astrarium.lower.kept import Kept
 from astrarium.simulate import simulate
 from astrarium.validate.collectives import busbw_of, collective_ns, design_of
 from astrarium.validate.designs import Candidate, candidates
+from astrarium.validate.kernel_times import KernelTime, Meant, kernel_times
 from astrarium.validate.memory import stated_bytes
 from astrarium.validate.passes import pass_of
 from astrarium.validate.rows import Row
@@ -50,7 +51,7 @@ class Prediction(Struct, frozen=True):
     """A row, the design that was simulated for it, and its metrics; the first one is what the row is scored by."""
 
     row: Row
-    meant: Candidate
+    meant: Candidate | Meant
     seconds: float
     values: tuple[Value, ...]
 
@@ -68,11 +69,12 @@ Found = Prediction | NotPredictable
 
 def predictions(rows: Iterable[Row], note: Callable[[int], None] | None = None) -> Iterator[Found]:
     """A prediction, or why there is none, of every row; `note` is told how many are done."""
-    kept, engines = Kept(), Predictor()
+    kept, engines, rows = Kept(), Predictor(), list(rows)
+    timed = iter(kernel_times([row for row in rows if row.kind == "kernel"]))
     for number, row in enumerate(rows):
         if note is not None:
             note(number)
-        yield predict(row, kept, engines)
+        yield _kernel(row, next(timed)) if row.kind == "kernel" else predict(row, kept, engines)
 
 
 NO_LAYOUT = "it states no layout, and the load at which its objective just holds is not searched for"
@@ -88,6 +90,8 @@ def predict(row: Row, kept: Kept | None = None, engines: Predictor | None = None
         return _collective(row)
     if row.kind == "pass":
         return _pass(row, kept)
+    if row.kind == "kernel":
+        return _kernel(row, kernel_times([row])[0])
     if not any(row.number(metric) for metric in ("step_s", *RATES, "mem_GiB")):
         return NotPredictable(row, "it states no measured figure (step_s, tok_s_gpu, model_tflops_gpu or mem_GiB)")
     try:
@@ -125,6 +129,16 @@ def _collective(row: Row) -> Found:
         return NotPredictable(row, str(error))
     value = Value("time_us", time, ns / 1e3) if time else Value("busbw_GBs", busbw or 0.0, busbw_of(row, ns))
     return Prediction(row, meant, ns / 1e9, (value,))
+
+
+def _kernel(row: Row, made: KernelTime | InputError) -> Found:
+    """A kernel's time, in us, and in a long run its clock."""
+    if isinstance(made, InputError):
+        return NotPredictable(row, str(made))
+    values = [Value("kernel_us", row.number("us") or 0.0, made.ns / 1e3)]
+    if made.clock and row.number("clock"):
+        values.append(Value("clock_MHz", row.number("clock") or 0.0, made.clock * 1e3))
+    return Prediction(row, made.meant, made.ns / 1e9, tuple(values))
 
 
 def _pass(row: Row, kept: Kept | None) -> Found:

@@ -69,6 +69,8 @@ def test_a_pass_takes_at_least_what_its_host_launches() -> None:
     assert apart.makespan_ps / 1e6 > 4 * 40 * launches
     with pytest.raises(InputError, match="means nothing where operators is eager"):
         inference(phase="decode", context=100, fusion="engine", **eager)
+    with pytest.raises(InputError, match="means nothing where operators is fused"):
+        inference(phase="decode", context=100, fused_weights=True)
 
 
 def test_mixed_contexts_are_their_sum() -> None:

@@ -59,6 +59,8 @@ def _formats(work: Inference) -> Iterator[Problem]:
 def _operators(work: Inference) -> Iterator[Problem]:
     if work.operators != "fused" and work.fusion is not True:
         yield Problem("fusion", f"means nothing where operators is {work.operators}", "operators: fused, or no fusion")
+    if work.fused_weights and work.operators == "fused":
+        yield Problem("fused_weights", "means nothing where operators is fused", "operators: eager or compiled")
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -282,6 +284,8 @@ class Inference(Workload, frozen=True):
     operators: Annotated[Operators, Knob(
         "What runs the operators of a layer: kernels as `fusion` says; eager: what PyTorch launches one by one; "
         "compiled: what it launches for layers that torch.compile compiled, each alone.")] = "fused"
+    fused_weights: Annotated[bool, Knob("Where PyTorch runs them: queries, keys and values have one weight, gate and "
+                                        "up another.")] = False
     host_launch: Annotated[Time, Knob("Host time of a kernel (Python, dispatch, launch): a pass takes at least that of "
                                       "all kernels of its stage. None in a CUDA graph.", lt=2**42)] = default("0 ns")
 

@@ -94,6 +94,8 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
         "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
         "experts in one; engine_norms: norms behind an all_reduce are part of its kernel, too.")] = True
     operators: Annotated[Operators, Knob("What runs the operators of a layer: see Inference.")] = "fused"
+    fused_weights: Annotated[bool, Knob("One weight of queries, keys and values, one of gate and up: see Inference.")
+                             ] = False
     host_launch: Annotated[Time, Knob("Host time of a kernel: see Inference.", lt=2**42)] = default("0 ns")
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
@@ -116,6 +118,6 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
             chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.workers * pool.dp, pp=pool.pp, ep=pool.ep,
             moe_tp=parts, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
             micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
-            fusion=self.fusion, operators=self.operators,
+            fusion=self.fusion, operators=self.operators, fused_weights=self.fused_weights,
             host_launch=self.host_launch, formats=self.formats, compression=self.compression,
             speculation=None if prefills else self.speculation)

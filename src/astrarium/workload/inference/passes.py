@@ -45,7 +45,8 @@ def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     found = Replica(workload.model, workload.mesh, resolved(workload.formats, workload.model.checkpoint),
                     workload.compression, workload.attention, workload.mask, workload.fusion, workload.uneven,
                     tuple(workload.stage_layers or ()), workload.exchange, workload.routing, workload.redundant_experts,
-                    operators=workload.operators, launch=float(workload.host_launch))
+                    operators=workload.operators, fused_weights=workload.fused_weights,
+                    launch=float(workload.host_launch))
     return found.drafting(workload.speculation.draft) if draft and workload.speculation else found
 
 

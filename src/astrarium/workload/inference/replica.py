@@ -50,7 +50,7 @@ class Replica(Struct, frozen=True, dict=True):
     compression: Compression
     attention: str = "flash"
     mask: str = "skip"
-    fusion: bool | Literal["engine", "engine_norms"] = True
+    fusion: bool | str = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
     exchange: str = "all_to_all"
@@ -58,6 +58,7 @@ class Replica(Struct, frozen=True, dict=True):
     redundant: int = 0
     module: bool = False
     operators: str = "fused"
+    fused_weights: bool = False
     launch: float = 0.0         # ns of the host for each kernel
 
     def drafting(self, draft: Model | Literal["mtp"]) -> Replica:
@@ -144,7 +145,7 @@ class Replica(Struct, frozen=True, dict=True):
                        engine=isinstance(self.fusion, str), reduced=self.fusion == "engine_norms",
                        widths=self.widths, numbers=numbers_of(self.formats),
                        exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module,
-                       operators=self.operators)
+                       operators=self.operators, fused_qkv=self.fused_weights, fused_gate=self.fused_weights)
 
     def launches(self, stage: int, pieces: ModelPieces) -> int:
         """Kernels and collectives that the host of a stage launches in one pass."""
