@@ -52,7 +52,8 @@ def test_a_stack_has_settings_of_models(model: str, fusion: str) -> None:
 
 
 @pytest.mark.parametrize(("stack", "operators", "launch"), [
-    ("pytorch", "eager", 40_200), ("pytorch-compile", "compiled", 0)])
+    ("pytorch", "eager", 40_200), ("pytorch-compile", "compiled", 0), ("fsdp2", "eager", 40_200),
+    ("torchtitan", "compiled", 0)])
 def test_a_stack_of_training_runs_inference_alike(stack: str, operators: str, launch: float) -> None:
     """What PyTorch launches, and what its host takes."""
     work = {"source": "inference", "model": "llama3-8b", "tp": 8, "phase": "decode", "context": 8}

@@ -106,6 +106,16 @@ def test_what_does_nothing_is_said(serving: Path, capsys: pytest.CaptureFixture[
     assert "launch (host time to launch a kernel outside CUDA graphs)" in said
 
 
+def test_a_field_of_the_design_is_changed_as_one_of_the_file(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, times = write(serving, {}, "prompt: 5, output: 8", ""), []
+    for bandwidth in ("3 TB/s", "6 TB/s"):
+        assert dispatch(["serve", name, "--set", f"memory.bandwidth={bandwidth}", "--json"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["tpot_mean_ms"])
+    assert times[0] == pytest.approx(2 * times[1], rel=0.01)
+    assert dispatch(["serve", name, "--set", "memory.bandwith=1 GB/s"]) == 1
+    assert "did you mean 'bandwidth'" in capsys.readouterr().err
+
+
 def test_a_stack_with_another_compute_model_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["serve", write(serving, {"stack": "vllm"}, "prompt: 5, output: 2", "")]) == 0
     assert "compute: model roofline has no framework" in capsys.readouterr().err
