@@ -57,7 +57,7 @@ def refusal(base: str | Machine) -> Callable[[Kernel], str]:
 
 def _correction(plain: DeviceModel, name: str, shape: F64, ns: F64) -> Correction:
     family, precision = name.split("/")
-    return corrected_by(*plain.residual(family, precision, shape, ns))
+    return corrected_by(*plain.residual(family, precision, shape, ns, alone=True))
 
 
 def calibrated(base: str | Machine, timings: Sequence[Timing]) -> Calibration:
@@ -85,13 +85,14 @@ def unseen_errors(given: Calibration) -> dict[str, tuple[tuple[float, float], tu
         if len(ns) < FOLDS:
             continue
         family, precision = name.split("/")
-        before = np.abs(plain.latency_ns(family, precision, shape) / ns - 1) * 100
+        before = np.abs(plain.latency_ns(family, precision, shape, alone=True) / ns - 1) * 100
         after, fold = np.empty(len(ns)), np.random.default_rng(0).permutation(len(ns)) % FOLDS
         for each in range(FOLDS):
             seen, rest = fold != each, fold == each
             fixed = {name: _correction(plain, name, shape[:, seen], ns[seen])}
             model = replace(plain, corrections=MappingProxyType(fixed))
-            after[rest] = np.abs(model.latency_ns(family, precision, shape[:, rest]) / ns[rest] - 1) * 100
+            found = model.latency_ns(family, precision, shape[:, rest], alone=True)
+            after[rest] = np.abs(found / ns[rest] - 1) * 100
         out[name] = (_two(before), _two(after))
     return out
 

@@ -11,8 +11,8 @@ from astrarium.compute.kernels.asked import KINDS, SCANS, STREAMS, asked_of
 from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, Machine
-from astrarium.compute.kernels.model import FAMILIES, Curve, DeviceModel
-from astrarium.compute.kernels.table import F64
+from astrarium.compute.kernels.model import FAMILIES, DeviceModel
+from astrarium.compute.kernels.table import F64, Curve, along
 from astrarium.compute.kernels.uncached import CACHED, uncached_ns
 from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError
@@ -29,10 +29,7 @@ def stream_ns(machine: Machine, moved: F64, curve: Curve = ()) -> F64:
     bandwidth."""
     if not (curve or machine.stream):
         return machine.launch + moved / machine.bandwidth
-    size, ns = np.array(curve or machine.stream).T
-    inside = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(ns)))
-    beyond: F64 = np.where(moved > size[-1], ns[-1] * moved / size[-1], inside)
-    return beyond
+    return along(curve or machine.stream, moved)
 
 
 def _streams(model: DeviceModel, part: Columns) -> bool:
@@ -86,7 +83,8 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     for asked in asked_of(model, rest, framework):
         family, precision, held, place, shape, times, site, _ = asked
         variants = model.candidates(family, precision, held, framework, site)
-        predict = _rising_ns if family == "experts" else _uncached_ns if family in CACHED else DeviceModel.fastest_ns
+        predict = (_rising_ns if family == "experts" else _uncached_ns if family in CACHED else
+                   functools.partial(DeviceModel.fastest_ns, alone=not held))
         out[place] = predict(model, family, precision, shape, variants, clock) * times
         if family == "experts":
             out[place] *= at_random(shape, precision, model.machine)

@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["F64", "Described", "log2", "part"]
+__all__ = ["F64", "Curve", "Described", "along", "log2", "part"]
 
 F64 = npt.NDArray[np.float64]
+Curve = tuple[tuple[float, float], ...]
+"""Rising (size, ns)."""
 
 
 class Described(Struct, frozen=True, eq=False):
@@ -26,3 +28,11 @@ def log2(values: F64) -> F64:
 def part(values: F64) -> F64:
     """The fractional part."""
     return np.asarray(values - np.floor(values))
+
+
+def along(curve: Curve, sizes: F64) -> F64:
+    """Times [n] of sizes [n] on a curve: between its points a power of the size, beyond them in proportion."""
+    size, ns = np.array(curve).T
+    inside = np.exp2(np.interp(np.log2(np.maximum(sizes, 1.0)), np.log2(size), np.log2(ns)))
+    found: F64 = np.where(sizes > size[-1], ns[-1] * sizes / size[-1], inside)
+    return found
