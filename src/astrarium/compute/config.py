@@ -103,6 +103,11 @@ class Compute(Config, frozen=True, kw_only=True):
         return False
 
     @property
+    def on_products(self) -> float:
+        """The factor on products in a long run of a software stack."""
+        return 1.0
+
+    @property
     def fastest(self) -> Compute:
         """This model at its highest clock: nothing takes less time."""
         return self

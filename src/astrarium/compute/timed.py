@@ -59,6 +59,11 @@ class Predicted(Compute, frozen=True, kw_only=True):
         return self.clock == "sustained"
 
     @property
+    def on_products(self) -> float:
+        """The factor on products in a long run of a software stack."""
+        return self.in_situ.gemm
+
+    @property
     def fastest(self) -> Predicted:
         """This model at its highest clock: nothing takes less time."""
         return replace(self, clock=1.0) if self.sustained else self
