@@ -120,6 +120,9 @@ def _lines(device: Device) -> Iterator[str]:
 
     found = device.calibration
     yield f"base: {device.base.why}"
+    fast, wide = device.rates
+    yield (f"{device.found.memory / 2**30:.1f} GiB of memory; products in bf16 reach {fast / 1e3:.4g} TFLOP/s"
+           + (f", streams beyond the cache {wide:.4g} GB/s" if wide else ""))
     if device.dropped:
         yield f"{device.dropped} rows are of formats that the base has no peak of, and are not used"
     errors = unseen_errors(found)

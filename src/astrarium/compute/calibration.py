@@ -17,9 +17,11 @@ from astrarium.compute.kernels.asked import SIXTEEN, STREAMS, in_torch, normalis
 from astrarium.compute.kernels.choice import TORCH
 from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import I16
-from astrarium.compute.kernels.model import Curve, Part
+from astrarium.compute.kernels.model import Part
 from astrarium.compute.kernels.power import Chip
-from astrarium.compute.kernels.predict import between, no_rates
+from astrarium.compute.kernels.predict import no_rates
+from astrarium.compute.kernels.rowwise import FEW
+from astrarium.compute.kernels.table import Curve, between
 from astrarium.compute.timings import Timing
 from astrarium.engine.plugins.kernels import tabled
 from astrarium.vocab import Kernel
@@ -38,7 +40,8 @@ Rows = tuple[F64, F64]
 
 class Calibration(Struct, frozen=True, eq=False):
     """`base`: a measured device, or a data sheet. `rows`: "family/precision", of a stated backend of PyTorch
-    "family/precision/backend" -> (shape [columns, n], ns [n]); "stream/operator" -> (bytes [1, n], ns [n])."""
+    "family/precision/backend" -> (shape [columns, n], ns [n]); "stream/operator" -> ([3, n]: rows, columns (0: unknown)
+    and bytes, ns [n])."""
 
     base: str | Machine
     rows: Mapping[str, Rows]
@@ -60,9 +63,10 @@ class Calibration(Struct, frozen=True, eq=False):
         found = {name: corrected_by(*_residual(plain, name, rows)) for name, rows in _classes(self.rows).items()
                  if name not in self.as_base}
         scaled = _scaled(plain, self.stream)
-        slower = {name.removeprefix(STREAM): _slower(rows[0][0], _exponents(scaled, name, rows))
+        slower = {name.removeprefix(STREAM): _slower(rows[0][-1], _exponents(scaled, name, rows))
                   for name, rows in self.rows.items() if name.startswith(STREAM) and name not in self.as_base}
-        others = {op: ((1.0, self.stream),) for op in plain.streams if f"{STREAM}{op}" not in self.rows}
+        others = {op: ((1.0, self.stream),) for op in {*plain.streams, *plain.rowwise}
+                  if f"{STREAM}{op}" not in self.rows}
         return replace(scaled, corrections=MappingProxyType(found), slower=MappingProxyType({**others, **slower}),
                        chip=self.chip, framework=self.framework)
 
@@ -80,7 +84,7 @@ def _plain(base: str | Machine, rows: Iterable[str] = ()) -> DeviceModel:
     named, backends = set(rows), defaultdict[str, set[str]](set)
     for name in named:
         backends["/".join(name.split("/")[:2])].add("/".join(name.split("/")[2:]))
-    like = with_torch(replace(plain, parts=MappingProxyType({}), streams=MappingProxyType({})), LIKE)
+    like = with_torch(replace(plain, parts={}, streams={}), LIKE)
     parts = dict(plain.parts)
     for name in backends:
         family, _, precision = name.partition("/")
@@ -89,8 +93,11 @@ def _plain(base: str | Machine, rows: Iterable[str] = ()) -> DeviceModel:
             parts[held] = replace(like.parts[held], device="")
         if held in parts and len(backends[name]) == 1:
             parts[held] = replace(parts[held], default=_variant(parts[held], *backends[name]))
-    streams = {op: curve for op, curve in like.streams.items() if op in plain.streams or f"{STREAM}{op}" in named}
-    return replace(plain, parts=MappingProxyType(parts), streams=MappingProxyType({**streams, **plain.streams}))
+    ops = {name.removeprefix(STREAM) for name in named if name.startswith(STREAM)}
+    ops |= {FEW[op][1] for op in ops if op in FEW}
+    return replace(plain, parts=MappingProxyType(parts), seen=frozenset(),
+                   streams={op: curve for op, curve in like.streams.items() if op in ops} | dict(plain.streams),
+                   rowwise={op: each for op, each in like.rowwise.items() if op in ops} | dict(plain.rowwise))
 
 
 def _variant(part: Part, backend: str) -> str:
@@ -117,16 +124,17 @@ def _residual(plain: DeviceModel, name: str, rows: Mapping[str, Rows]) -> tuple[
     """(features, log2(measured / predicted)) of a class's rows by backend."""
     family, precision = name.split("/")
     part = plain.part(family, precision)
-    found = [plain.residual(family, precision, *each, _variant(part, backend)) for backend, each in rows.items()]
+    found = [plain.residual(family, precision, *each, _variant(part, backend), alone=True)
+             for backend, each in rows.items()]
     return np.concatenate([columns for columns, _ in found], axis=1), np.concatenate([rest for _, rest in found])
 
 
 def _exponents(scaled: DeviceModel, name: str, rows: Rows) -> F64:
     """log2(measured / predicted) of an operator's rows."""
-    (moved,), ns = rows
-    kernel = Kernel("pointwise", "bf16", (), 1.0, 0.0, 0, op=name.removeprefix(STREAM))
-    told = latency_ns(scaled, [kernel._replace(bytes=int(each)) for each in moved], TORCH)
-    return np.log2(ns / told)
+    shapes, ns = rows
+    kernels = [Kernel("pointwise", "bf16", (int(m), int(n)) if m and n else (), 1.0, 0.0, int(moved),
+                      op=name.removeprefix(STREAM)) for m, n, moved in shapes.T]
+    return np.asarray(np.log2(ns / latency_ns(scaled, kernels, TORCH)))
 
 
 def _slower(moved: F64, exponents: F64) -> Curve:
@@ -145,7 +153,8 @@ def calibrated(base: str | Machine, timings: Sequence[Timing], framework: str = 
         if kernel.kind in STREAMS:
             streams.append(ns / latency_ns(plain, [kernel])[0])
             if kernel.op:
-                groups[f"{STREAM}{kernel.op}"].append((np.array([float(kernel.bytes)]), ns))
+                sides = kernel.shape if len(kernel.shape) == 2 else (0, 0)
+                groups[f"{STREAM}{kernel.op}"].append((np.array([*sides, kernel.bytes], np.float64), ns))
             continue
         for name, shape, each in _asked(kernel, ns, backend):
             groups[name].append((shape, each))
@@ -203,7 +212,7 @@ def _judged(given: Calibration) -> dict[str, tuple[F64, F64 | None]]:
     for name, each in given.rows.items():
         if name.startswith(STREAM):
             rest = _exponents(scaled, name, each)
-            found[name] = rest, _left_out(len(rest), functools.partial(_interpolated, each[0][0], rest))
+            found[name] = rest, _left_out(len(rest), functools.partial(_interpolated, each[0][-1], rest))
     return found
 
 

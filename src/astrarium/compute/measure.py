@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from astrarium.engine.plugins import ComputeNodes, Plugins
 
-__all__ = ["kernels_of", "measured"]
+__all__ = ["cut", "kernels_of", "measured"]
 
 REPEATS, WARM = 5, 2
 SHARE = 0.8         # of free memory that a stream may take
@@ -57,7 +57,7 @@ def measured(kernels: Sequence[Kernel]) -> tuple[list[Timing], list[str], str]:
     with torch.no_grad():
         for kernel in kernels:
             try:
-                some = _cut(kernel, int(SHARE * free_bytes(torch, device)))
+                some = cut(kernel, int(SHARE * free_bytes(torch, device)))
                 call, one = _call(torch, some, device)
                 timings.append(Timing(one, _time(torch, call, device)))
             except (RuntimeError, NotImplementedError, KeyError) as error:
@@ -72,7 +72,7 @@ def measured(kernels: Sequence[Kernel]) -> tuple[list[Timing], list[str], str]:
     return timings, notes, torch.cuda.get_device_name() if device == "cuda" else "the CPU"
 
 
-def _cut(kernel: Kernel, room: int) -> Kernel:
+def cut(kernel: Kernel, room: int) -> Kernel:
     """A stream with at most so many bytes a launch; other kernels as they are."""
     if kernel.kind not in STREAMS or kernel.bytes <= room * max(1, kernel.launches):
         return kernel

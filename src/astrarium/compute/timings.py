@@ -35,8 +35,10 @@ APART = ("launch", "host")
 """Kinds of rows that are no kernels."""
 SUSTAINED = "sustained"
 """`op` of products at the clock of a long run."""
+SIDES = ("m", "n")
+"""Of a stream: its rows and columns, on which the time of some operators depends."""
 BESIDE = ("elements", "vocab", "clock", "watt")
-"""Columns that are read and not used; of streams so are m and n."""
+"""Columns that are read and not used."""
 WORDS: Mapping[str, tuple[str, ...]] = {"layout": ("NT", "dgrad", "wgrad", "cudnn", "flash"),
                                         "op": ("short", "tensor", "row", "decode")}
 """Columns that say how PyTorch ran a kernel, and their values; `op` of a stream is any operator's name."""
@@ -86,7 +88,7 @@ def _timing(row: Any, where: str) -> Timing:
     times = [name for name in TIMES if name in given]
     if len(times) != 1:
         raise InputError(where, f"has {len(times)} of the columns ns, us and ms", expected="one")
-    legal = (*COLUMNS[kind], *OPTIONAL, *TIMES, *(("m", "n") if kind == "stream" else ()))
+    legal = (*COLUMNS[kind], *OPTIONAL, *TIMES, *(SIDES if kind == "stream" else ()))
     for name in given:
         if name not in legal:
             raise InputError(where, f"column {name[:60]!r} is not known for {kind}",
@@ -136,7 +138,8 @@ def _number(value: Any, where: str, name: str) -> float:
 
 def _kernel(kind: str, precision: str, row: Mapping[str, float]) -> Kernel:
     if kind == "stream":
-        return Kernel("pointwise", precision, (), 1.0, 0.0, int(row["bytes"]))
+        sides = tuple(int(row[name]) for name in SIDES) if set(SIDES) <= set(row) else ()
+        return Kernel("pointwise", precision, sides, 1.0, 0.0, int(row["bytes"]))
     if kind in ("gemm", "grouped_gemm"):
         if row.get("second", 0) > 0:
             whole = tuple(int(row.get(name, float(name == "share"))) for name in WHOLE)
@@ -184,6 +187,7 @@ def _rows(timings: Iterable[Timing]) -> list[dict[str, Any]]:
             row |= dict(zip(ATTENTION, kernel.shape))
             row |= {"causal": int(kernel.work < 1), **({"layout": backend} if backend else {})}
         else:
-            row |= {"kind": "stream", "bytes": kernel.bytes, **({"op": kernel.op} if kernel.op else {})}
+            sides = zip(SIDES, kernel.shape) if len(kernel.shape) == len(SIDES) else ()
+            row |= {"kind": "stream", "bytes": kernel.bytes, **dict(sides), **({"op": kernel.op} if kernel.op else {})}
         rows.append(row)
     return rows

@@ -18,7 +18,7 @@ from astrarium.validate.passes import pass_of
 from astrarium.validate.rows import Row
 from astrarium.validate.serving import designs
 from astrarium.validate.serving.predict import Predictor
-from astrarium.validate.serving.rows import READERS, metrics_of
+from astrarium.validate.serving.rows import READERS, metrics_of, why_no_metric
 from astrarium.workload.footprint import footprint
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.transformer import Transformer
@@ -107,15 +107,14 @@ def _serving(row: Row, engines: Predictor) -> Found:
     try:
         meant = READERS[row.kind](row)
         stated = True
+        if why := why_no_metric(row):
+            return NotPredictable(row, why)
         made = engines.of(meant)
         design = designs.design_of(meant)
     except AstrariumError as error:
         return NotPredictable(row, str(error), stated)
-    values = tuple(Value(*each) for each in metrics_of(row, meant, made))
-    if not values:
-        return NotPredictable(row, f"its metric ({row.text('metric')[:60] or 'none'}) is not one of those predicted")
     return Prediction(row, Candidate(design, meant.stack, meant.system, meant.assumed, meant.stated),
-                      made.latency / 1e3, values)
+                      made.latency / 1e3, tuple(Value(*each) for each in metrics_of(row, meant, made)))
 
 
 def _collective(row: Row) -> Found:

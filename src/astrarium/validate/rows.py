@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
+from astrarium.validate.columns import check_columns
 from astrarium.validate.kernel_rows import COUNTS as KERNEL_COUNTS
 from astrarium.validate.kernel_rows import NEEDED as KERNEL
 from astrarium.validate.kernel_rows import NUMBERS as KERNEL_NUMBERS
@@ -98,6 +99,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     line, head = next(lines, (1, []))
     columns = [each.strip() for each in head]
     kind = _kind(name, line, columns)
+    check_columns(f"{name}:{line}", kind, columns, KINDS[kind])
     if kind == "kernel":
         found = [Row(name, line, kind, stated(_values(name, line, columns, cells, KERNEL_COUNTS, KERNEL_NUMBERS), name))
                  for line, cells in lines if any(cells)]

@@ -14,7 +14,7 @@ from astrarium.compute.calibration_file import load_calibrated
 from astrarium.compute.kernels import latency_ns, load
 from astrarium.compute.kernels.power import GH100, Load, clocked
 from astrarium.compute.kit.cases import Case
-from astrarium.compute.kit.device import Row, base_of, chip_of_rows, device_of, device_text
+from astrarium.compute.kit.device import KNOWN, Row, base_of, chip_of_rows, device_of, device_text
 from astrarium.compute.kit.probe import Driver, Found
 from astrarium.compute.timings import Timing
 from astrarium.vocab import Kernel
@@ -41,6 +41,10 @@ def sustained() -> Row:
 
 def test_a_device_is_like_the_one_of_its_name_or_of_its_times() -> None:
     assert base_of(FOUND, []).machine == "h100_sxm"
+    small = base_of(replace(FOUND, name="NVIDIA A100-SXM4-40GB"), []).machine
+    assert not isinstance(small, str)       # its rows are of the 80 GB, whose memory is faster
+    assert (small.bandwidth, small.peaks["bf16"]) == (1555.0, 312e3)
+    assert all(each in catalog.load("devices") for each in KNOWN.values())
     found = base_of(replace(FOUND, name="another"), timings(1.25)).machine
     assert not isinstance(found, str)
     sheet = load("h100_sxm").machine

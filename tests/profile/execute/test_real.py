@@ -7,14 +7,16 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from astrarium.cli.dispatch import dispatch
 from astrarium.errors import InputError
 from astrarium.profile.execute.program import program
 from astrarium.profile.execute.real.kernels import kernels_of
 from astrarium.profile.execute.real.order import waits_of
+from astrarium.profile.execute.real.plan import Item
 from astrarium.profile.execute.real.rank import Times, new_durations
-from astrarium.profile.execute.real.recorded import Ref, recording
+from astrarium.profile.execute.real.recorded import Ref, recording, refs
 from astrarium.profile.execute.real.resolve import Call, Known
 from astrarium.profile.execute.real.storages import storages
 from astrarium.trace import traces_of_bytes
@@ -31,6 +33,24 @@ def test_a_recorded_tensor_has_its_memory():
     assert first == Ref(1, 5, (2, 3), (1, 10), "float", 4, "cpu")
     assert first.extent == (5 + 1 * 1 + 2 * 10 + 1) * 4
     assert (second.strides, second.extent) == ((4, 1), 48)
+
+
+def test_numbers_that_json_does_not_have():
+    builder = Recorded()
+    builder.call("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+                 [tensor(1, 2), tensor(2, 2, kind="bool", width=1), ("-inf", [], "Double")])
+    assert recording(traces_of_bytes([builder.encode()]).of(0)[0]).operators[0].inputs[2] == float("-inf")
+
+
+@pytest.mark.parametrize("values", ["[1, ", "[inf]", "[[1, 2], nan]", "['\\ud800']", "[" * 9999, "7", "[None, 'a\"b']"])
+def test_texts_that_are_no_lists_are_no_arguments(values):
+    """Whatever a file holds: no argument, or one without a value."""
+    builder = Recorded()
+    builder.call(MM, [tensor(1, 2, 3), tensor(2, 3, 4)])
+    node = builder.nodes[0]
+    builder._nodes[0] = replace(node, inputs=replace(node.inputs, values=values))
+    found = recording(traces_of_bytes([builder.encode()]).of(0)[0]).operators[0].inputs
+    assert not list(refs(found))
 
 
 def test_storages_live_from_the_call_that_makes_them_to_their_last_use():
@@ -93,15 +113,17 @@ def test_kernels_are_of_the_item_whose_launch_they_follow():
 
 
 def test_new_durations_keep_their_sum():
-    """Kernels one by one; 30 us of three recorded as 10, 20, 30; what rounding leaves is carried to the next."""
-    items = [SimpleNamespace(nodes=[0, 1], lane=("stream",)), SimpleNamespace(nodes=[2, 3, 4], lane=("stream",)),
-             *(SimpleNamespace(nodes=[node], lane=("stream",)) for node in range(5, 9))]
-    plan = SimpleNamespace(items=items, durations=[1, 1, 10, 20, 30, 1, 1, 1, 1])
-    taken = {0: [[4.0, 6.0], [5.0, 6.0], [9.0, 6.0]], 1: [[30.0]], **{place: [[1.25]] for place in range(2, 6)}}
+    """Kernels one by one; 30 us of three recorded as 10, 20, 30; what rounding leaves is carried to the next; two
+    messages of one kernel."""
+    items = [Item(0, nodes, lane=("stream",)) for nodes in ([0, 1], [2, 3, 4], [5], [6], [7], [8])]
+    items.append(Item(9, [9, 10], lane=("peer",), more=[None]))
+    plan = SimpleNamespace(items=items, durations=[1, 1, 10, 20, 30, 1, 1, 1, 1, 5, 5])
+    taken = {0: [[4.0, 6.0], [5.0, 6.0], [9.0, 6.0]], 1: [[30.0]], **{place: [[1.25]] for place in range(2, 6)},
+             6: [[8.0]]}
     found, other = new_durations(plan, Times([0.1], taken, "some GPU", gpu=True))
     assert [found[node] for node in range(5)] == [5, 6, 5, 10, 15]
     assert sum(found[node] for node in range(5, 9)) == 5
-    assert other == 1
+    assert (found[9], found[10], other) == (8, 8, 1)
 
 
 # ------------------------------------------------------------ with PyTorch

@@ -15,22 +15,30 @@ from astrarium import catalog
 from astrarium.compute import kernels
 from astrarium.compute.calibration import Calibration, calibrated, refusal
 from astrarium.compute.calibration_file import kernel_lines
+from astrarium.compute.config import near
 from astrarium.compute.kernels import Machine, latency_ns
 from astrarium.compute.kernels.asked import STREAMS
+from astrarium.compute.kernels.machine import BYTES
 from astrarium.compute.kernels.power import CHIPS, GH100, Chip
 from astrarium.compute.kit.cases import Case
 from astrarium.compute.kit.probe import Driver, Found
 from astrarium.compute.timings import Timing
 from astrarium.errors import InputError
+from astrarium.units import Bandwidth
 
-__all__ = ["KNOWN", "Base", "Device", "base_of", "chip_of_rows", "constants_of", "device_of", "device_text"]
+__all__ = ["KNOWN", "Base", "Device", "base_of", "chip_of_rows", "constants_of", "device_of", "device_text",
+           "reached"]
 
 KNOWN: Mapping[str, str] = MappingProxyType({
-    "NVIDIA A100-SXM4-40GB": "a100_sxm_40gb", "NVIDIA A100-SXM4-80GB": "a100_sxm_80gb", "NVIDIA L40S": "l40s",
-    "NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm", "NVIDIA B200": "b200_sxm"})
+    "Tesla V100-SXM2-32GB": "v100_sxm2_32gb", "NVIDIA A100-SXM4-40GB": "a100_sxm_40gb",
+    "NVIDIA A100-SXM4-80GB": "a100_sxm_80gb", "NVIDIA L40S": "l40s", "NVIDIA H100 80GB HBM3": "h100_sxm",
+    "NVIDIA H200": "h200_sxm", "NVIDIA H20": "h20", "NVIDIA B200": "b200", "NVIDIA GB200": "gb200",
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx_pro_6000", "AMD Instinct MI300X": "mi300x",
+    "AMD Instinct MI325X": "mi325x"})
 """Names that drivers have of devices of the catalog."""
 LIMITED = 0.97      # of the highest clock, below which the power limit holds a product
 STACK = "pytorch"
+LARGE = 3           # caches from which on a stream is out of them
 PLAIN = ("add", "mul", "to_bf16")       # operators that take the time of their bytes
 Row = tuple[Case, float, float, float]
 
@@ -46,7 +54,7 @@ class Base(Struct, frozen=True):
 
 class Device(Struct, frozen=True):
     """A measured device. `operator`, `gap`: ns of the host for an operator, and between kernels; 0: not measured.
-    `dropped`: rows of formats without a peak."""
+    `dropped`: rows of formats without a peak; `rates`: see `reached`."""
 
     found: Found
     driver: Driver
@@ -55,6 +63,7 @@ class Device(Struct, frozen=True):
     operator: float
     gap: float
     dropped: int
+    rates: tuple[float, float]
 
 
 def device_of(found: Found, driver: Driver, rows: Sequence[Row], timings: Sequence[Timing], base: Base, idle: float,
@@ -64,15 +73,14 @@ def device_of(found: Found, driver: Driver, rows: Sequence[Row], timings: Sequen
     used = [timing for timing in timings if not refused(timing.kernel)]
     operator, gap = constants_of(rows, operators)
     return Device(found, driver, base, calibrated(base.machine, used, "torch", chip_of_rows(found, driver, rows, idle)),
-                  operator, gap, len(timings) - len(used))
+                  operator, gap, len(timings) - len(used), reached(rows, found.l2))
 
 
 def base_of(found: Found, timings: Sequence[Timing]) -> Base:
     """The device of the catalog that the driver's name says; else that whose kernels take times most like those
     measured, with its data sheet in proportion. Raises InputError for too few rows."""
-    like = KNOWN.get(found.name, "")
-    if named := kernels.named(like) if like else None:
-        return Base(named, f"{named}, which the driver calls {found.name}", like)
+    if found.name in KNOWN:
+        return _of_name(found.name, KNOWN[found.name])
     products = [each for each in timings if each.kernel.kind == "gemm" and each.kernel.precision == "bf16"
                 and not each.kernel.op]
     streams = [each for each in timings if each.kernel.kind in STREAMS and each.kernel.op in PLAIN]
@@ -80,12 +88,23 @@ def base_of(found: Found, timings: Sequence[Timing]) -> Base:
         raise InputError("calibrate --measure", f"{len(products)} products and {len(streams)} streams were measured, "
                          "which tells no device", expected="a longer --limit, or --base DEVICE")
     rates = {name: (_rate(name, products), _rate(name, streams)) for name in kernels.names()}
-    near = min(rates, key=lambda name: sum(abs(np.log(each)) for each in rates[name]))
-    sheet, (fast, wide) = kernels.load(near).machine, rates[near]
+    nearest = min(rates, key=lambda name: sum(abs(np.log(each)) for each in rates[name]))
+    sheet, (fast, wide) = kernels.load(nearest).machine, rates[nearest]
     machine = Machine("the data sheet", {name: peak * fast for name, peak in sheet.peaks.items()},
                       sheet.bandwidth * wide, found.units)
-    return Base(machine, f"{near}, the nearest of the catalog, with {fast:.3g} of its peaks and {wide:.3g} of its "
+    return Base(machine, f"{nearest}, the nearest of the catalog, with {fast:.3g} of its peaks and {wide:.3g} of its "
                          "bandwidth (no data sheet was given: --peak, --bandwidth, --units)")
+
+
+def _of_name(driver: str, like: str) -> Base:
+    """A device of the catalog: its kernels, if they are of its memory, else its data sheet."""
+    row, named = catalog.device(like), kernels.named(like)
+    bandwidth = Bandwidth(row.row["bandwidth"])
+    if named is not None and near(bandwidth, kernels.load(named).machine.bandwidth):
+        return Base(named, f"{named}, which the driver calls {driver}", like)
+    peaks = {name: float(row.peak(name)) for name in dict.fromkeys(("bf16", *row.precisions)) if name in BYTES}
+    return Base(Machine("the data sheet", peaks, float(bandwidth), int(row.row["units"])),
+                f"the data sheet of {like}, which the driver calls {driver}", like)
 
 
 def _rate(name: str, timings: Sequence[Timing]) -> float:
@@ -93,6 +112,14 @@ def _rate(name: str, timings: Sequence[Timing]) -> float:
     largest = sorted(timings, key=lambda each: max(each.kernel.flops, each.kernel.bytes))[-(len(timings) // 3 + 1):]
     told = latency_ns(kernels.load(name), [each.kernel for each in largest])
     return float(np.median(told / [each.ns for each in largest]))
+
+
+def reached(rows: Sequence[Row], cache: int) -> tuple[float, float]:
+    """Highest rates measured: flop/ns of a bf16 product, byte/ns of a stream far beyond the `cache`; 0: of none."""
+    products = [2.0 * case.m * case.n * case.k / ns for case, ns, _, _ in rows
+                if case.kind == "gemm" and case.precision == "bf16" and case.op != "sustained"]
+    streams = [case.bytes / ns for case, ns, _, _ in rows if case.op in PLAIN and case.bytes >= LARGE * cache]
+    return max(products, default=0.0), max(streams, default=0.0)
 
 
 def constants_of(rows: Sequence[Row], operators: int) -> tuple[float, float]:

@@ -25,14 +25,18 @@ NO_ARGUMENTS = "its schema and arguments are not recorded (in no host trace, or 
 
 
 class Item(Struct):
-    """One thing that a replay starts. `call` or `message`, neither for time that is only waited for; `nodes` have the
-    time of it. `head`: the node at whose place it starts. `waits`: items that must have ended (those of one stream
-    follow each other anyway). `fault`: why it cannot run."""
+    """One thing that a replay starts: a `call`, or a `message` with `more` that go on together; neither where only time
+    passes. `fault`: why it cannot run.
+
+    `head`: the node at whose place it starts; `nodes`: those that have its time. `waits`: items that must have ended
+    (those of one lane follow each other anyway).
+    """
 
     head: int
     nodes: list[int] = field(default_factory=list)
     call: Call | None = None
     message: Message | None = None
+    more: list[Message] = field(default_factory=list)
     lane: tuple[object, ...] = ()
     waits: tuple[int, ...] = ()
     fault: str = ""
@@ -56,7 +60,9 @@ class Plan(Struct, frozen=True):
         return f"{self.source}: node {self.node_ids[item.head]}: {item.name}"
 
     def recorded_us(self, item: Item) -> int:
-        return sum(self.durations[node] for node in item.nodes)
+        """us as recorded; messages that go on together take the time of each."""
+        times = [self.durations[node] for node in item.nodes]
+        return max(times) if item.more else sum(times)
 
 
 def device_for(traces: Traces) -> str:
@@ -103,20 +109,27 @@ def _items(found: Recording, calls: dict[int, Call], owner: list[int], steps: Pr
            gpu: bool, checker: Checker) -> list[Item]:
     """In the order in which the host starts them."""
     items: dict[tuple[int, int], Item] = {}
+    wires: dict[int, Item] = {}
     parts = defaultdict[int, list[int]](list)
     for node, mine in enumerate(owner):
         if node in steps.messages:
             above = found.above[node]
             head = above if found.lane[node] is not None and above >= 0 else node
             message = steps.messages[node]
-            items[head, node] = Item(head, [node], None, message, _wire_lane(message),
-                                     name="send or receive" if message.op is None else message.op.name.lower())
+            first = wires.get(above)
+            if first is not None:      # a further message of one kernel
+                first.more.append(message)
+                first.nodes.append(node)
+                continue
+            wires[node] = items[head, node] = Item(
+                head, [node], message=message, lane=_wire_lane(message),
+                name="send or receive" if message.op is None else message.op.name.lower())
         elif node in comms or (found.lane[node] is not None and mine < 0):
             above = found.above[node]
             head = above if above >= 0 else node
             lane = ("stream", *_lane(found, node)) if gpu else ()
             name = found.name(node if node in comms else head)
-            items[head, node] = Item(head, [node], None, None, lane, name=name,
+            items[head, node] = Item(head, [node], lane=lane, name=name,
                                      fault=ALONE if node in comms else _reason(found, above, name, checker))
         elif mine >= 0 and (found.lane[node] is not None or not gpu):
             parts[mine].append(node)
@@ -124,7 +137,7 @@ def _items(found: Recording, calls: dict[int, Call], owner: list[int], steps: Pr
         call = calls[head]
         if gpu or not call.known.views:
             lane = ("stream", *_lane(found, nodes[0])) if gpu else ()
-            items[head, -1] = Item(head, nodes, call, None, lane, fault=call.fault, name=call.known.name)
+            items[head, -1] = Item(head, nodes, call, lane=lane, fault=call.fault, name=call.known.name)
     return [items[key] for key in sorted(items)]
 
 

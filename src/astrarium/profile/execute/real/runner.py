@@ -105,7 +105,8 @@ class Runner:
     def _run(self, place: int, item: Item, taken: dict[int, float], mark: Mark) -> None:
         if item.message is not None:
             with mark(f"{MARK}{place}"):
-                work, held = self._wire.issue(item.message)
+                work, held = (self._wire.batch([item.message, *item.more]) if item.more else
+                              self._wire.issue(item.message))
             timed = work if self._gpu or work is None or isinstance(work, Awaited) else Awaited(work)
             self._works[place] = timed, held
         elif item.fault:

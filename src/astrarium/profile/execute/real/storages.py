@@ -25,15 +25,17 @@ INDEXED: Mapping[str, tuple[str, int]] = {
 """Operator -> the argument, and its dimension, whose size bounds the operator's indices."""
 BY_DIM = ("index_select", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_add_", "index_add",
           "index_copy_", "gather_backward")      # `self` at their argument `dim` bounds them
+WRITERS = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"})
 ENDS = "offs"       # of groups: the first is not 0
-OFFSETS = (ENDS, "cum_seq_q", "cum_seq_k", "cu_seqlens_q", "cu_seqlens_k")
+OFFSETS = (ENDS, "offsets", "cum_seq_q", "cum_seq_k", "cu_seqlens_q", "cu_seqlens_k")
 ANY = 1 << 62
 
 
 class Storage(Struct):
     """One lifetime of a piece of memory. `given`: it was there before the first call, and stays; else the call that
     makes it is `born`, and it ends after `uses` uses. `bound`: of indices in it (they are below); `total`: it holds
-    offsets up to that, from 0 on unless they are `ends`; `positive`: no value below 0."""
+    offsets up to that, from 0 on unless they are `ends`; `positive`: no value below 0; `blank`: the first call that
+    takes it writes all of it (None: no call takes it); `written`: some call does."""
 
     device: str
     dtype: str
@@ -45,6 +47,8 @@ class Storage(Struct):
     total: int = 0
     ends: bool = False
     positive: bool = False
+    blank: bool | None = None
+    written: bool = False
 
     @property
     def given(self) -> bool:
@@ -89,7 +93,7 @@ def storages(found: Recording, calls: Mapping[int, Call], run: Collection[int]) 
         mine = {ref.storage for ref in inputs}
         for ref in inputs:
             number = current.get(ref.storage)
-            if number is None or out.all[number].device != _device(ref):
+            if number is None or not _same(out.all[number], ref):
                 number = current[ref.storage] = _new(out, ref, -1)
             _use(out, number, ref, node, runs)
         results = []
@@ -99,11 +103,18 @@ def storages(found: Recording, calls: Mapping[int, Call], run: Collection[int]) 
                 mine.add(ref.storage)
             number = current[ref.storage]
             _use(out, number, ref, node, runs)
+            out.all[number].written = out.all[number].written or runs
             results.append((ref, number))
         if runs:
             out.outputs[node] = results
             _contents(out, node, calls[node])
     return out
+
+
+def _same(storage: Storage, ref: Ref) -> bool:
+    """Whether a tensor can be in the memory that was last seen at its address. Numbers that PyTorch wraps as tensors of
+    no dimension come and go without a call."""
+    return storage.device == _device(ref) and (bool(ref.shape) or storage.dtype == ref.dtype)
 
 
 def _device(ref: Ref) -> str:
@@ -136,6 +147,8 @@ def _contents(out: Storages, node: int, call: Call) -> None:
         for ref in refs(value):
             storage = out.all[out.of[node, ref.storage]]
             storage.positive = storage.positive or positive
+            if storage.blank is None:
+                storage.blank = name == "out" or base in WRITERS
             if name in OFFSETS:
                 storage.total, storage.ends = max(storage.total, _rows(arguments)), name == ENDS
             elif ref.dtype not in FLOATS:
@@ -143,8 +156,9 @@ def _contents(out: Storages, node: int, call: Call) -> None:
 
 
 def _rows(arguments: Mapping[str, Any]) -> int:
-    """Rows that offsets divide: those of the first tensor."""
-    first = next((ref for value in arguments.values() for ref in refs(value)), None)
+    """Rows that offsets divide: those of the indices, else of the first tensor."""
+    divided = refs(arguments["indices"]) if "indices" in arguments else refs(list(arguments.values()))
+    first = next(divided, None)
     return first.shape[0] if first is not None and first.shape else 0
 
 

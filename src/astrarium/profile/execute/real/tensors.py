@@ -10,7 +10,7 @@ from astrarium.profile.execute.real.recorded import Ref
 from astrarium.profile.execute.real.storages import ANY, FLOATS, Storage, Storages
 from astrarium.trace._torch import torch_module
 
-__all__ = ["DTYPES", "Memory", "torch_dtype"]
+__all__ = ["Memory", "torch_dtype"]
 
 DTYPES: Mapping[str, str] = MappingProxyType({
     "float": "float32", "double": "float64", "Half": "float16", "BFloat16": "bfloat16",
@@ -48,11 +48,11 @@ class Memory:
         self._torch.manual_seed(0)
 
     def begin(self) -> None:
-        """Before each execution: storages that are there from the start, indices afresh."""
+        """Before each execution: storages that are there from the start, as they were then."""
         self._left = {number: each.uses for number, each in enumerate(self._plan.all) if not each.given}
         self._held = {number: held for number, held in self._held.items() if number not in self._left}
         for number, each in enumerate(self._plan.all):
-            if each.given and each.uses and (number not in self._held or each.dtype not in FLOATS):
+            if each.given and each.uses and (number not in self._held or each.written):
                 self._fill(number, each)
 
     def tensor(self, node: int, ref: Ref) -> Any:
@@ -106,15 +106,15 @@ class Memory:
         count = storage.bytes // dtype.itemsize
         if not count:
             return
+        if storage.blank and not storage.given and storage.dtype in FLOATS:
+            return
         flat = torch.empty(0, dtype=dtype, device=where).set_(self._held[number], 0, (count,), (1,))
-        if not storage.given and storage.dtype in FLOATS:
-            return      # written before it is read; indices must be good even if they are not
         if storage.dtype == "bool":
             flat.fill_(True)
         elif storage.dtype.startswith("Float8"):
             flat.view(torch.uint8).random_(0, SMALL_FLOAT)
         elif storage.dtype in FLOATS:
-            flat.normal_(0.0, SPREAD)
+            flat.normal_(0.0, SPREAD) if count > 1 else flat.fill_(1.0)      # factors, steps, scales
             if storage.positive:
                 flat.abs_()
         elif storage.total:
