@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,11 @@ def run(options: argparse.Namespace) -> int:
     place("--rows", options.rows)
     for flag, path in (("--out", options.out), ("--rows", options.rows)):
         apart(flag, path, (*options.file, options.serving, options.measure))
+    if options.rows and options.out and os.path.realpath(options.rows) == os.path.realpath(options.out):
+        raise InputError(f"--rows {options.rows}", "is the file of --out, too", expected="another name")
     if options.measure is not None:
         return _measure(options)
-    idle("--limit", options.limit, "--measure beside it")
+    idle("--limit", options.limit, "--measure without DESIGN")
     if not options.file:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure")
     if options.serving is not None:
@@ -212,8 +215,10 @@ def _measure(options: argparse.Namespace) -> int:
     """The kit, or the kernels of a design."""
     idle("FILE", options.file, "one of FILE and --measure")
     device, others = ("base", "rows", "peak", "bandwidth", "units"), ("fabric", "link", "host", "serving", "json")
-    for name in (*others, *(("limit", *device) if options.measure else ())):
+    for name in others:
         idle(f"--{name}", getattr(options, name), "no --measure beside it")
+    for name in ("limit", *device) if options.measure else ():
+        idle(f"--{name}", getattr(options, name), "--measure without DESIGN")
     if not options.measure:
         from astrarium.cli.calibrate_kit import run_kit
 

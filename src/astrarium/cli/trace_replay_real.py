@@ -78,12 +78,17 @@ def _replay(options: argparse.Namespace, traces: Traces, device: str) -> int:
 
 
 def _report(options: argparse.Namespace, plan: Plan, times: Times, other: int, path: str | None) -> None:
+    from astrarium.profile.execute.real import most_bytes
+
     rows = _rows(plan, times)
     makespan = [each * 1e3 for each in times.makespan]
     skipped = sum(1 for item in plan.items if item.fault)
     if options.json:
-        print(json.dumps({"device": times.device, "makespan_ms": makespan, "median_ms": statistics.median(makespan),
-                          "operators": rows, "skipped": skipped, "other_kernels": other, "path": path}, indent=1))
+        said = {"device": times.device, "makespan_ms": makespan, "median_ms": statistics.median(makespan),
+                "operators": rows, "skipped": skipped, "other_kernels": other,
+                "bytes": most_bytes(plan, "cuda" if times.gpu else "cpu"), "allocated_bytes": times.allocated or None,
+                "path": path}
+        print(json.dumps(said, indent=1))
         return
     before, after = (sum(row[key] for row in rows) / 1e3 for key in ("recorded_us", "replayed_us"))
     print(f"replay on {times.device}: median {statistics.median(makespan):.3f} ms of "

@@ -102,6 +102,21 @@ class Compute(Config, frozen=True, kw_only=True):
         return None
 
     @property
+    def sustained(self) -> bool:
+        """Whether its clock follows from what a rank runs."""
+        return False
+
+    @property
+    def on_products(self) -> float:
+        """The factor on products in a long run of a software stack."""
+        return 1.0
+
+    @property
+    def fastest(self) -> Compute:
+        """This model at its highest clock: nothing takes less time."""
+        return self
+
+    @property
     def active_power(self) -> float | None:
         """W of one NPU while it computes, at the clock that it runs at; None where the section does not say."""
         scaling = getattr(self, "scaling", None)

@@ -278,12 +278,13 @@ class Reduced:
 
     def _add(self, blocks: Sequence[tuple[int, int, list[int]]]) -> None:
         """(kind, first node, nodes that make gradients) of blocks whose gradients are one group."""
-        recipe, copies = self.recipe, self.recipe.flat.reduce != "in_place"
-        elements = [self._elements(kind) for kind, _, _ in blocks]
-        if copies and sum(elements):
-            self._copy(sum(elements), [node for _, _, nodes in blocks for node in nodes])
+        recipe, elements = self.recipe, [self._elements(kind) for kind, _, _ in blocks]
+        every = sum(elements)
+        copies = recipe.flat.reduce != "in_place" and every > 0
+        if copies:
+            self._copy(every, [node for _, _, nodes in blocks for node in nodes])
         for (kind, base, ready), many in zip(blocks, elements, strict=True):
-            self.pending.add(kind, [self.copy] if copies and sum(elements) else ready)
+            self.pending.add(kind, [self.copy] if copies else ready)
             if copies and self.each:
                 self._hold([(many * recipe.sizes.weights, base)], [self.copy])
             if (recipe.flat.reduce == "group" and recipe.zero >= 2) or (self.each and not copies):
