@@ -10,6 +10,7 @@ import pytest
 
 import astrarium as ar
 from astrarium import config
+from astrarium.errors import InputError
 from astrarium.stack import settings_of
 from astrarium.workload.footprint import Footprint, footprint
 from astrarium.workload.generate import generate
@@ -46,6 +47,14 @@ def test_eager_forms_hold_what_pytorch_does(software: dict[str, Any], precision:
     """RMSNorm of operators, Hugging Face's and Meta's rotary positions, autocast over weights in fp32. With one kernel
     a norm: 2,892 MiB."""
     assert peak(software=software, precision=precision).total / MIB == pytest.approx(tracked, rel=0.004)
+
+
+@pytest.mark.parametrize(("software", "precision", "message"), [
+    ({"autocast": True}, BF16, "precision.weights: bf16, under software.autocast.*expected fp32, or"),
+    ({"autocast": True, "operators": "fused"}, FP32, "software.autocast: means nothing under software")])
+def test_autocast_needs_weights_in_fp32(software: dict[str, Any], precision: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        step(software=software, precision=precision)
 
 
 def test_fsdp2_holds_shards_the_root_and_a_layer() -> None:
