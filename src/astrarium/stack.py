@@ -18,7 +18,7 @@ from astrarium.config.base import Config, is_default
 from astrarium.config.named import LIKE, merged
 from astrarium.config.spec import specs
 
-__all__ = ["SECTIONS", "Stacks", "settings_of", "settled", "with_settings"]
+__all__ = ["SECTIONS", "Stacks", "settings_of", "settled", "short_factor", "with_settings"]
 
 MEASURED = "measured"
 SECTIONS = ("workload", "compute", "collective", "system")
@@ -95,6 +95,14 @@ def settled(name: str, sections: Mapping[str, Config]) -> bool:
     said = [(sections[section], spec) for section, settings in own.items() for spec in specs(type(sections[section]))
             if spec.name in settings]
     return not said or any(not is_default(getattr(config, spec.name), spec) for config, spec in said)
+
+
+def short_factor(name: str) -> float:
+    """The factor on products of a stack that was fitted at the clock of short runs; 1: it has none, or sets clocks."""
+    row = catalog.load("stacks")[name]
+    if any("clock" in each.get("compute", {}) for each in (row, *row.get("devices", ()))):
+        return 1.0
+    return float(row.get("compute", {}).get("in_situ", {}).get("gemm", 1.0))
 
 
 def _several(network: Any) -> bool:

@@ -37,7 +37,7 @@ def test_today_says_by_how_much_it_is_faster_and_which_rule_hides_it() -> None:
         "recompute": ["none"]}, reserve=0)
     assert found.today is not None
     assert found.today.layout == NVIDIA
-    assert found.today.lost == "nothing: its step is 12.2 % shorter"
+    assert found.today.lost == "nothing: its step is 12.8 % shorter"
     assert reason(found.best, found.best) == "nothing: as fast"
 
 

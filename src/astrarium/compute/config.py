@@ -27,11 +27,14 @@ __all__ = ["Compute", "Replay", "Roofline", "near", "replays_all", "usual_model"
 
 
 def usual_model(device: str) -> str:
-    """The best compute model of a catalog device: `measured` kernels, if they are of its memory, else `analytic` (its
-    data sheet, with what measured devices share), else `roofline`. Raises InputError for an unknown device."""
+    """The best compute model of a catalog device: `calibrated` if its file has kernels, `measured` kernels, if they are
+    of its memory, else `analytic` (its data sheet, with what measured devices share), else `roofline`. Raises
+    InputError for an unknown device."""
     from astrarium.compute import kernels
 
     row = catalog.device(device).row
+    if "kernels" in row:
+        return "calibrated"
     if kernels.named(device) is not None and near(Bandwidth(row["bandwidth"]), kernels.load(device).machine.bandwidth):
         return "measured"
     return "analytic" if "units" in row else "roofline"
@@ -47,7 +50,8 @@ def _device(name: str) -> dict[str, Any]:
     row = catalog.device(name)
     peaks = {f"{precision}_peak": rate for precision, rate in row.row.get("peaks", {}).items()}
     units = {"units": row.row["units"]} if "units" in row.row else {}
-    return {"model": usual_model(name), **peaks, **units, **row.compute, "device": name}
+    file = {"file": row.row["kernels"]} if "kernels" in row.row else {}
+    return {"model": usual_model(name), **peaks, **units, **file, **row.compute, "device": name}
 
 
 def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,6 +100,21 @@ class Compute(Config, frozen=True, kw_only=True):
     def measured_bandwidth(self) -> float | None:
         """Memory bandwidth of the device that its kernels were measured on, byte/ns; None: of none in particular."""
         return None
+
+    @property
+    def sustained(self) -> bool:
+        """Whether its clock follows from what a rank runs."""
+        return False
+
+    @property
+    def on_products(self) -> float:
+        """The factor on products in a long run of a software stack."""
+        return 1.0
+
+    @property
+    def fastest(self) -> Compute:
+        """This model at its highest clock: nothing takes less time."""
+        return self
 
     @property
     def active_power(self) -> float | None:

@@ -53,6 +53,21 @@ class Predicted(Compute, frozen=True, kw_only=True):
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)
 
+    @property
+    def sustained(self) -> bool:
+        """Whether its clock follows from what a rank runs."""
+        return self.clock == "sustained"
+
+    @property
+    def on_products(self) -> float:
+        """The factor on products in a long run of a software stack."""
+        return self.in_situ.gemm
+
+    @property
+    def fastest(self) -> Predicted:
+        """This model at its highest clock: nothing takes less time."""
+        return replace(self, clock=1.0) if self.sustained else self
+
     def timed_by(self, nodes: ComputeNodes) -> tuple[DeviceModel, Predict]:
         """The device's model, and the times of kernels alone at a clock, ns."""
         raise InternalError(f"{type(self).__name__} predicts no kernels of {len(nodes)} nodes")
@@ -63,7 +78,7 @@ class Predicted(Compute, frozen=True, kw_only=True):
 
     def clocked(self, nodes: ComputeNodes) -> Clocked | None:
         """The clock of a rank that runs these nodes, and what it draws; None: its clock is given."""
-        if self.clock != "sustained":
+        if not self.sustained:
             return None
         model, predict = self.timed_by(nodes)
         return _clocked(self, model, _timing(self, nodes, model, predict))
@@ -138,7 +153,7 @@ def _load(setting: Predicted, model: DeviceModel, timing: Timing) -> Load:
 def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
     from astrarium.compute.kernels.power import chip_of, clocked
 
-    chip = chip_of(model.machine.name)
+    chip = model.chip or chip_of(model.machine.name)
     limit = chip.limit if setting.power is None else float(setting.power)
     return clocked(chip, model.machine.units, limit, _load(setting, model, timing))
 

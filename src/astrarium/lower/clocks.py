@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["clocks_of"]
 
 I32 = npt.NDArray[np.int32]
-SUSTAINED = "sustained"
 
 
 def clocks_of(design: Design, source: Traces | Generated | None) -> Iterator[tuple[I32, Clocked]]:
     """(ranks, their clock) of the classes of a generated workload whose clock follows from their kernels."""
     kinds, types = npu_types(design)
-    wanted = {number for number, (compute, _) in enumerate(types) if getattr(compute, "clock", None) == SUSTAINED}
+    wanted = {number for number, (compute, _) in enumerate(types) if compute.sustained}
     if not wanted or source is None or isinstance(source, Traces):
         return
     kind_of = kinds[placement_of(design)]

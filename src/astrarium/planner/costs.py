@@ -118,7 +118,7 @@ def _took(wires: Wires, mesh: Mesh, ns: F64, number: int, step: Step) -> float:
 
 
 def durations(machine: Machine, mesh: Mesh, steps: Sequence[Step]) -> F64:
-    """ns that each step takes by the machine's compute model; 0 for those that do not compute."""
+    """ns that each step takes at least by the machine's compute model; 0 for those that do not compute."""
     found, compute = np.zeros(len(steps)), [place for place, step in enumerate(steps) if step.kind == NodeKind.COMP]
     size, pool = len(compute), Pool(mesh)
     if not size:
@@ -132,5 +132,5 @@ def durations(machine: Machine, mesh: Mesh, steps: Sequence[Step]) -> F64:
         involved=np.full(size, -1, np.int32), priority=columns["priority"], parent_ptr=np.zeros(size + 1, np.int64),
         parent=np.zeros(0, np.int32), slot_a=np.zeros((1, 0), np.int32), slot_b=np.zeros((1, 0), np.int32),
         kernel=columns["kernel"], kernels=tuple(pool.kernels))
-    found[compute] = program_of(trace, machine.compute, machine.memory).duration / 1000.0
+    found[compute] = program_of(trace, machine.compute.fastest, machine.memory).duration / 1000.0
     return found

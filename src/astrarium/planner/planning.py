@@ -118,8 +118,11 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of the workload: the stack's, but for what a layout says, under `settings`."""
-    row = stack_settings(machine.stack, len(machine.network.flat) > 1)["workload"]
+    """Fields of the workload: the stack's, but for what a layout says, under `settings`. Layers that `settings` compile
+    (fusion) are not a stack's eager ones."""
+    row = stack_settings(machine.stack, len(machine.network.flat) > 1, machine.device, machine.compute.tag)["workload"]
+    if settings.get("fusion") is True and row.get("software", {}).get("operators") == "eager":
+        row = merged(row, {"software": {"operators": "compiled"}})
     return merged({name: value for name, value in row.items() if name not in Layout.__struct_fields__}, settings)
 
 

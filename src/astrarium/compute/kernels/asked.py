@@ -76,7 +76,7 @@ def _site(numbers: F64) -> Site | None:
 def _product(part: Columns) -> Asked:
     """What products with weights ask."""
     shape, precision = part.shape.astype(np.float64), _weight_only(part)
-    if part.kind == "gemm":
+    if part.kind == "gemm" or (len(shape) == 4 and (shape[0] == 1).all()):     # one expert's rows are a product
         return Asked("gemm", precision, part.held, part.place, shape, part.flops / (2.0 * np.prod(shape, axis=0)),
                      op=part.op)
     if len(shape) == 4:

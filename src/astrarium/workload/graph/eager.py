@@ -7,11 +7,12 @@ that runs each (`Op.stream`); `launched` gives the kernels of an operator that i
 | operator | forward | backward | kept |
 |---|---|---|---|
 | linear | product (a bias in its epilogue) | two products; a bias: sum over rows | input |
-| q, k, v of one weight (`fused_qkv`) | one product; its parts are views | cat | input |
+| q, k, v of one weight (`fused_qkv`), gate and up (`fused_gate`) | one product; its parts are views | cat | input |
 | rms_norm, layer_norm | one (or see `torch_norm`) | grad_input, gamma and beta: one step here, as measured | input |
 | rotary position | see `torch_rotary` | | - |
 | scaled_dot_product_attention | one; behind rotary positions a copy | one | q, k, v, result, statistics; the copy |
 | silu(gate) * up | silu, mul | mul, mul, silu_backward | gate, silu(gate), up |
+| a row of the cache (inference) | copy | - | - |
 | gelu | one | gelu_backward | input |
 | residual add | add | - | - |
 | a tensor that several operators read | - | an add for every one but the first | - |
@@ -35,12 +36,13 @@ from astrarium.workload.graph import torch_loss, torch_norm, torch_rotary
 from astrarium.workload.graph.autocast import autocast
 from astrarium.workload.graph.ir import Block, Op, Use, base
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.graph.torch_rotary import HALF, kernel
+from astrarium.workload.graph.torch_rotary import HALF, STRIDED, kernel
 from astrarium.workload.pieces import Torch
 
 __all__ = ["halves", "in_torch", "joined_axes", "joined_sizes", "launched"]
 
 QKV = "heads.qkv"       # heads of queries, keys and values together
+GATED = "ffn.gate_up"   # columns of gate and up together
 TIED = "tied"           # marks a look-up whose table has another gradient
 BACK: Mapping[str, str] = MappingProxyType({
     "rms_norm": "rms_norm_backward", "layer_norm": "layer_norm_backward", "silu": "silu_backward",
@@ -48,12 +50,16 @@ BACK: Mapping[str, str] = MappingProxyType({
 """Operator -> that of its gradient, which is one kernel, or one step."""
 
 
-def in_torch(block: Block, form: Torch, *, compiled: bool, fused_qkv: bool, whole_loss: bool,
+def in_torch(block: Block, form: Torch, *, compiled: bool, fused_qkv: bool, whole_loss: bool, fused_gate: bool = False,
              tied: Collection[str] = ()) -> Block:
     """The block in operators of PyTorch, of the forms that the program has. `whole_loss`: the vocabulary is on one
     rank; `tied`: its tables that a later block uses, too, and makes a gradient of."""
     if fused_qkv:
-        block = _with_one_weight(block)
+        block = _with_one_weight(block, ("q", "k", "v"), QKV)
+    apart = block
+    if fused_gate:
+        block = _with_one_weight(block, ("up", "gate"), GATED)
+    views = block is not apart
     if form.autocast:
         block = autocast(block)
     ops: list[Op] = []
@@ -64,7 +70,7 @@ def in_torch(block: Block, form: Torch, *, compiled: bool, fused_qkv: bool, whol
             ops += _with_copy(op)
             tokens[op.outputs[0].tensor] = ops[-1].outputs[0].tensor
         elif op.name.endswith("activation") and len(op.inputs) == 2 and not compiled:
-            ops += _with_gate(op)
+            ops += _with_gate(op, views=views)
         elif op.name == "widen" and whole_loss:
             return block.with_ops([*ops, op._replace(stream="logits_to_fp32"), _entropy(op, block.ops[-1])])
         elif form.rms_norm == "operators" and not compiled and _stream(op, form) == "rms_norm":
@@ -85,7 +91,7 @@ def _stream(op: Op, form: Torch) -> str:
         return "gelu"
     if op.name == torch_loss.SHARDED:
         return op.name
-    return {"add": "add", "gather": "embedding", "views": "cat"}.get(op.kind, "")
+    return {"add": "add", "gather": "embedding", "views": "cat", "append": STRIDED}.get(op.kind, "")
 
 
 def _renamed(op: Op, names: Mapping[str, str]) -> Op:
@@ -101,12 +107,12 @@ def _with_copy(op: Op) -> list[Op]:
                    stream="transpose_copy")]
 
 
-def _with_gate(op: Op) -> list[Op]:
-    """silu(gate), and its product with the other half."""
+def _with_gate(op: Op, *, views: bool) -> list[Op]:
+    """silu(gate), and its product with the other half; of `views` of one product neither has rows without gaps."""
     gate, up = op.inputs
     turned = Use(f"{gate.tensor}_active", gate.dims)
-    return [op._replace(inputs=(gate,), outputs=(turned,), factor=op.factor - 1, stream="silu"),
-            op._replace(name=f"{op.name}_mul", inputs=(turned, up), factor=1.0, stream="mul")]
+    return [op._replace(inputs=(gate,), outputs=(turned,), factor=op.factor - 1, stream=STRIDED if views else "silu"),
+            op._replace(name=f"{op.name}_mul", inputs=(turned, up), factor=1.0, stream=STRIDED if views else "mul")]
 
 
 def _entropy(widen: Op, last: Op) -> Op:
@@ -116,25 +122,28 @@ def _entropy(widen: Op, last: Op) -> Op:
               stream="cross_entropy")
 
 
-def _with_one_weight(block: Block) -> Block:
-    """Queries, keys and values made by one product, of which they are views; as before where their heads differ."""
-    made = {op.name: op for op in block.ops if op.name in ("q", "k", "v") and op.kind == "gemm"}
-    if len(made) != 3 or len({(op.inputs[0], len(op.inputs), op.outputs[0].dims[-1]) for op in made.values()}) > 1:
+def _with_one_weight(block: Block, names: Sequence[str], joined: str) -> Block:
+    """The block with one product, of which those of some names are views along its third dim, `joined`; as before
+    where they differ otherwise."""
+    made = {op.name: op for op in block.ops if op.name in names and op.kind == "gemm"}
+    if len(made) != len(names) or len({(op.inputs[0], len(op.inputs), *op.outputs[0].dims[3:])
+                                       for op in made.values()}) > 1:
         return block
-    first = made["q"]
-    size = first.outputs[0].dims[-1]
-    uses = [Use("wqkv", (first.inputs[1].dims[0], QKV, size))]
-    uses += [Use("bqkv", (QKV, size))] if len(first.inputs) > 2 else []
-    out = Use("qkv", (*first.outputs[0].dims[:2], QKV, size))
-    product = first._replace(name="qkv", inputs=(first.inputs[0], *uses), outputs=(out,))
-    parts = Op("qkv_parts", "views", (out,), tuple(made[name].outputs[0] for name in made), saves="nothing")
+    first, *_ = made.values()
+    name, size = "qkv" if joined == QKV else "gate_up", first.outputs[0].dims[3:]
+    uses = [Use(f"w{name}", (first.inputs[1].dims[0], joined, *size))]
+    uses += [Use(f"b{name}", (joined, *size))] if len(first.inputs) > 2 else []
+    out = Use(name, (*first.outputs[0].dims[:2], joined, *size))
+    product = first._replace(name=name, inputs=(first.inputs[0], *uses), outputs=(out,))
+    parts = Op(f"{name}_parts", "views", (out,), tuple(made[each].outputs[0] for each in names), saves="nothing")
     ops = [each for op in block.ops for each in (
-        [product, parts] if op.name == "q" else [] if op.name in made else [op])]
+        [product, parts] if op is first else [] if op.name in made else [op])]
     gone = {use.tensor for op in made.values() for use in op.inputs[1:]}
     weights = {**{use.tensor: use.dims for use in uses},
                **{name: dims for name, dims in block.weights.items() if name not in gone}}
+    new = {use.tensor for use in uses} if joined == QKV else set[str]()
     return replace(block, ops=tuple(ops), weights=MappingProxyType(weights),
-                   attention=block.attention - gone | {use.tensor for use in uses} if block.attention else frozenset())
+                   attention=block.attention - gone | new if block.attention else frozenset())
 
 
 def halves(blocks: Sequence[Block], sizes: Mapping[str, Size]) -> dict[str, Size]:
@@ -148,14 +157,14 @@ def halves(blocks: Sequence[Block], sizes: Mapping[str, Size]) -> dict[str, Size
 
 
 def joined_sizes(blocks: Sequence[Block], sizes: Mapping[str, Size]) -> dict[str, Size]:
-    """The size of `QKV` in blocks that have it."""
-    parts = next((op for block in blocks for op in block.ops if op.kind == "views"), None)
-    return {} if parts is None else {QKV: sum(sizes[use.dims[2]] for use in parts.outputs)}
+    """Sizes of `QKV` and `GATED` in blocks that have them."""
+    return {op.inputs[0].dims[2]: sum(sizes[use.dims[2]] for use in op.outputs)
+            for block in blocks for op in block.ops if op.kind == "views"}
 
 
 def joined_axes(axes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Axes of `QKV`: as of heads."""
-    return {QKV: axes.get("heads", ())}
+    """Axes of `QKV`: as of heads; of `GATED`: as of an FFN."""
+    return {QKV: axes.get("heads", ()), GATED: axes.get("ffn", ())}
 
 
 def _turns(op: Op) -> bool:

@@ -35,8 +35,7 @@ class Options(Struct, frozen=True):
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
     the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
     Inference. `module`: the model's module for multi-token prediction, as a draft. `engine`: kernels as in serving
-    engines; `reduced`: see Fusion; `operators` and their
-    `form`: see Software.
+    engines; `reduced`: see Fusion; `operators` and their `form`: see Software; `fused_gate`: one weight of gate and up.
     """
 
     degrees: Mapping[str, int]
@@ -58,6 +57,7 @@ class Options(Struct, frozen=True):
     numbers: Numbers = BF16
     fused_norms: bool = True
     fused_qkv: bool = False
+    fused_gate: bool = False
     cross_entropy: str = "plain"
     weight_gradients: str = "in_place"
     padded: bool = True
