@@ -9,8 +9,8 @@ decode point of a fresh design; and of a stream of 19,366 requests with the leng
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -85,9 +85,17 @@ def stream(model: str, tp: int) -> None:
     print(f"{model}, tp {tp}: 19,366 requests in {spent:.1f} s")
 
 
+def _model(text: str) -> tuple[str, int]:
+    """A model of the catalog and its ranks of tp."""
+    name, _, tp = text.partition(":")
+    return name, int(tp)
+
+
 def main() -> None:
     """Every model, and one stream."""
-    models = [(name, int(tp)) for name, _, tp in (each.partition(":") for each in sys.argv[1:] or MODELS)]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=_model, metavar="MODEL:TP", default=[_model(each) for each in MODELS])
+    models: list[tuple[str, int]] = parser.parse_args().models
     for model, tp in models:
         case(model, tp)
     stream(*models[min(1, len(models) - 1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +47,16 @@ def test_a_slower_device_makes_a_slower_run(run: Run, tmp_path: Path) -> None:
     assert spans[1] > 1.2 * spans[0]
 
 
-def test_what_is_missing_is_named(run: Run, tmp_path: Path) -> None:
+def test_what_is_missing_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timings(tmp_path / "t.csv", 1.0)
     assert "--peak: is missing" in run("calibrate", tmp_path / "t.csv").err
     assert "did you mean 'h100_sxm'" in run("calibrate", tmp_path / "t.csv", "--base", "h100_sxn").err
     assert "there are no timings" in run("calibrate").err
     assert run("calibrate", tmp_path / "t.csv", "--base", "h100_sxm", "--units", "3").code == 1
+    assert "--limit: would do nothing" in run("calibrate", tmp_path / "t.csv", "--limit", "9").err
+    assert "--out: is missing" in run("calibrate", "--measure").err
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert "PyTorch is not installed" in run("calibrate", "--measure", "-o", tmp_path / "mine.toml").err
 
 
 TWO_HOSTS = """

@@ -56,6 +56,12 @@ def test_attention() -> None:
                               None), [])
     assert not isinstance(backward, str)
     assert (backward.kind, backward.flops) == ("attention_backward", 2.5 * forward.flops)
+    absent = ("nullptr (uninitialized)",) * 3
+    seen = arguments([[2, 8, 128, 64]] * 5 + [[]] * 10, ["c10::BFloat16"] * 5 + ["long"] * 3 + [*absent, "Int", "Int",
+                     "Double", "Bool"], [[0]] * 11 + [128, 128, 0.0, True])
+    cudnn = kernel_of(Operator("aten::_cudnn_attention_backward", seen, None), [])
+    assert not isinstance(cudnn, str)
+    assert (cudnn.kind, cudnn.shape) == ("attention_backward", (2, 8, 8, 128, 128, 64, 64))
     heads_first = kernel_of(call("_scaled_dot_product_cudnn_attention", t(2, 8, 128, 64), t(2, 4, 256, 64),
                                  t(2, 4, 256, 32), None, True, 0.0, False), [])
     assert not isinstance(heads_first, str)

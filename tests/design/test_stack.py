@@ -51,6 +51,18 @@ def test_a_stack_has_settings_of_models(model: str, fusion: str) -> None:
     assert design.workload.fusion == fusion
 
 
+@pytest.mark.parametrize(("stack", "operators", "launch"), [
+    ("pytorch", "eager", 40_200), ("pytorch-compile", "compiled", 0), ("fsdp2", "eager", 40_200),
+    ("torchtitan", "compiled", 0)])
+def test_a_stack_of_training_runs_inference_alike(stack: str, operators: str, launch: float) -> None:
+    """What PyTorch launches, and what its host takes."""
+    work = {"source": "inference", "model": "llama3-8b", "tp": 8, "phase": "decode", "context": 8}
+    found = config.decode(Design, {**PLAIN, "stack": stack, "workload": work}).workload
+    assert (found.operators, float(found.host_launch)) == (operators, launch)
+    trained = config.decode(Design, {**PLAIN, "stack": stack}).workload.software
+    assert (trained.operators, float(trained.host_launch)) == (operators, launch)
+
+
 def test_a_design_with_a_stack_reads_back_equal() -> None:
     design = changed(attention="flash")
     assert config.loads(Design, config.dumps(design)) == design

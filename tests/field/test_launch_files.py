@@ -11,6 +11,7 @@ import pytest
 
 from astrarium.errors import InputError
 from astrarium.planner import Shortlist, plan_from
+from astrarium.report.shortlist import row_of
 
 FILES = Path(__file__).parent / "launch"
 ONE = {name: [1] for name in ("tp", "cp", "pp")}
@@ -67,6 +68,17 @@ def test_the_stack_is_the_framework_s(tmp_path: Path) -> None:
         "tp": [1], "cp": [1], "pp": [2], "ep": [8], "zero": [1], "micro_batch": [1], "recompute": ["full"]})
     assert found.lines[0].design.stack == "nemo"
     assert any("stack nemo, as the file is megatron-lm's: Megatron core" in text for text in found.assumed)
+
+
+def test_the_table_says_which_layers_compute_again(tmp_path: Path) -> None:
+    """`selective_ac_option = "2"` was "recompute full" in the table."""
+    path = tmp_path / "every_second.toml"
+    path.write_text(TITAN.format(converters="", batch="local_batch_size").replace('"op"', '"2"'))
+    fixed = {**ONE, "zero": [3], "recompute": ["full"], "micro_batch": [2]}
+    found = planned(path, "h100_sxm", gpus=8, fixed=fixed)
+    assert found.today is not None
+    assert found.today.label == "dp 8, mb 2, zero 3, recompute full (1 of 2 layers)"
+    assert found.today.label in row_of("", found.today, several=False)
 
 
 def test_older_names_count() -> None:

@@ -83,6 +83,8 @@ SHORT = "prompt: 500, output: 20"
      "most 1,024"),
     ({"stack": "megatron-lm"}, SHORT, "", "stack: megatron-lm trains, and does not serve"),
     ({"stack": "vllm"}, SHORT, "graphs: []", "policy.graphs: are none, where stack vllm has some"),
+    ({}, SHORT, "graphs: [8, 4]", "policy.graphs: [8, 4] are not in ascending order; expected [4, 8]"),
+    ({}, SHORT, "graphs: [1000000000000]", "policy.graphs[0]: 1000000000000 is impossible; expected 1 or more, below"),
     ({}, SHORT, "tiers: [{capacity: 1 kB, bandwidth: 1 GB/s}]", "policy.tiers[0].capacity: 1 kB is less than a block"),
     ({}, SHORT, "tiers: [{capacity: 1 TB, bandwidth: 1 GB/s}], prefix_cache: false", "policy.tiers: mean nothing")])
 def test_what_cannot_be_meant_is_refused(serving: Path, capsys: pytest.CaptureFixture[str], sections: dict[str, str],
@@ -104,6 +106,16 @@ def test_what_does_nothing_is_said(serving: Path, capsys: pytest.CaptureFixture[
     assert "launch (host time to launch a kernel outside CUDA graphs)" in said
 
 
+def test_a_field_of_the_design_is_changed_as_one_of_the_file(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, times = write(serving, {}, "prompt: 5, output: 8", ""), []
+    for bandwidth in ("3 TB/s", "6 TB/s"):
+        assert dispatch(["serve", name, "--set", f"memory.bandwidth={bandwidth}", "--json"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["tpot_mean_ms"])
+    assert times[0] == pytest.approx(2 * times[1], rel=0.01)
+    assert dispatch(["serve", name, "--set", "memory.bandwith=1 GB/s"]) == 1
+    assert "did you mean 'bandwidth'" in capsys.readouterr().err
+
+
 def test_a_stack_with_another_compute_model_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["serve", write(serving, {"stack": "vllm"}, "prompt: 5, output: 2", "")]) == 0
     assert "compute: model roofline has no framework" in capsys.readouterr().err
@@ -121,6 +133,13 @@ def test_without_graphs_the_host_launches_every_kernel(serving: Path, capsys: py
     assert graphs == covered == none == hidden
     assert slow > 2 * none
     assert slower == pytest.approx(2 * slow, rel=1e-3)
+    first = []
+    for schedule, launch in (("chunked", "0"), ("chunked", "900"), ("prefill_first", "0"), ("prefill_first", "900")):
+        policy = f"schedule: {schedule}, graphs: [512], launch: {launch} us"
+        assert dispatch(["serve", write(serving, {}, SHORT, policy), "--json"]) == 0
+        first.append(json.loads(capsys.readouterr().out)["ttft_mean_ms"])
+    assert first[0] == first[1]                     # vLLM's graphs hold prompts, too
+    assert first[3] > 10 * first[2]                 # SGLang's are of decode steps alone
 
 
 def test_a_log_in_other_units_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,8 @@ def test_that_of_megatron_core_is_the_median_of_its_rows() -> None:
 
 def test_a_stack_with_a_reserve_says_where_it_is_from() -> None:
     rows = {name: row for name, row in catalog.load("stacks").items() if "reserve" in row}
-    assert set(rows) == {"megatron-core", "fsdp", "fsdp-1", "pytorch", "pytorch-compile"}
+    assert set(rows) == {"megatron-core", "fsdp", "fsdp-1", "pytorch", "pytorch-compile", "ddp", "fsdp2", "torchtitan",
+                         "hf-trainer", "hf-fsdp2", "deepspeed", "deepspeed-3"}
     assert all(row["reserve_source"] for row in rows.values())
 
 

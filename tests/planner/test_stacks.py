@@ -8,7 +8,7 @@ import astrarium as ar
 from astrarium import catalog
 from astrarium.cost.support import Support
 from astrarium.planner.job import job_of
-from astrarium.planner.stacks import needs_of, usual_stack
+from astrarium.planner.stacks import limited, needs_of, usual_stack
 from astrarium.stack import Stacks
 
 CURRENT = {"nemo", "nanotron", "fsdp", "megatron-core"}
@@ -24,7 +24,7 @@ def test_stacks_that_others_came_after_are_no_default() -> None:
     assert {name for name, row in rows.items() if "not_default" not in row} == CURRENT
     for name, row in rows.items():
         assert set(row.get("runs", {})) <= {"model", "precision", "zero"}
-        if "zero" in row.get("workload", {}) and name != "megatron-core":       # which only prefers it
+        if "zero" in row.get("workload", {}) and name not in ("megatron-core", "deepspeed"):    # which prefer it
             assert row["runs"]["zero"] == (row["workload"]["zero"],)
     assert set(rows) == set(Stacks().names())
 
@@ -60,3 +60,13 @@ def test_a_plan_prints_the_choice() -> None:
     named = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1, stack="nemo")
     assert not any(text.startswith("stack: ") for text in named.assumed)
     assert named.best.time == found.best.time
+
+
+def test_a_stack_that_is_named_has_only_its_layouts() -> None:
+    """`--stack hf-trainer` proposed tp, pp and ZeRO 1."""
+    assert limited("fsdp", None) == ({"zero": (3,)}, "stack fsdp has zero 3 (to change: --fix)")
+    parts, why = limited("hf-trainer", {"recompute": ["full"]})
+    assert parts == {"zero": (0,), "tp": (1,), "pp": (1,), "cp": (1,), "recompute": ["full"]}
+    assert why == "stack hf-trainer has zero 0, tp 1, pp 1, cp 1 (to change: --fix)"
+    assert limited("nemo", {"zero": [1]}) == ({"zero": [1]}, "")
+    assert limited(None, None) == ({}, "")

@@ -273,5 +273,7 @@ def test_lengths_are_given_once() -> None:
         Poisson(rate=1, count=1, seed=0, use_case="chat", prompt=5)
     with pytest.raises(ConfigError, match="is missing"):
         ClosedLoop(concurrency=1, count=1, prompt=5)
+    with pytest.raises(ConfigError, match=r"high: 100 is below the mean, 500: .*at least 500"):
+        Lognormal(mean=500, cv=1, high=100)
     with pytest.raises(ConfigError, match=r"seed: is missing.*lengths"):
         ClosedLoop(concurrency=1, count=1, prompt=Uniform(low=1, high=2), output=5)

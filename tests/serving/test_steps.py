@@ -17,8 +17,10 @@ from astrarium.serving import Buckets, ClosedLoop, serve
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.steps.choose import Summed, times_of
 from astrarium.serving.steps.exact import Times, step_times
+from astrarium.serving.steps.formulas import kernels_of, numbers_of
 from astrarium.serving.steps.nodes import nodes_of
 from astrarium.serving.steps.simulated import Simulated, packed_of
+from astrarium.workload.assemble.pool import whole_kernel
 from astrarium.workload.graph import Forms
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import replica_of
@@ -179,3 +181,13 @@ def test_equal_replicas_share_tables() -> None:
     served = serve(design(SMALL, dp=2, batch=2), ClosedLoop(concurrency=2, count=2, prompt=100, output=4), known=known)
     assert served.how == "steps from tables"
     assert [key[0] for key in known] == ["tables"]
+
+
+def test_a_kernel_of_tables_keeps_its_operator() -> None:
+    """A norm of eager PyTorch takes the time of its rows, which the operator names."""
+    replica = replica_of(Inference(model=SMALL, phase="decode", context=1, operators="eager"))
+    norm = replica.pieces(packed_of(Shape(8, 800))).blocks[1].forward.steps[0]
+    assert norm.kernel is not None
+    assert norm.kernel.op == "rms_norm"
+    found = kernels_of(norm, np.array([numbers_of(norm)]), 0)
+    assert found.kernel(0) == whole_kernel(norm.kernel, norm.flops, norm.bytes)

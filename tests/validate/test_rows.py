@@ -37,6 +37,8 @@ def test_cells_are_typed_and_empty_ones_absent(tmp_path: Path) -> None:
     (HEAD + "a,b\0,H100,8,GPT,1,1\n", ":2", "not"),
     ("source,source,case\n", ":1: source", "twice"),
     ("source,case,gpu,n_gpu,model\n", ":1: n_gpus", "not among the columns"),
+    ("source,model,gpu,isl,osl,concurency,metric,value,notes\n", ":1: concurency", "did you mean 'concurrency'?"),
+    ("source,case,gpu,n_gpus,model,mem,tok_s\n", ":1: mem", "did you mean 'mem_GiB'?"),
     (b"\xff\xfe\x00", "rows.csv", "not UTF-8"),
 ])
 def test_faults_name_file_line_and_column(tmp_path: Path, text: str | bytes, where: str, what: str) -> None:

@@ -24,7 +24,7 @@ from astrarium.errors import InputError, nearest
 from astrarium.units import FlopRate
 
 __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay",
-           "row_of"]
+           "row_of", "rows_in"]
 
 ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
@@ -168,6 +168,14 @@ def overlay(*files: str | os.PathLike[str]) -> Iterator[None]:
             os.environ.pop(VARIABLE, None)
         else:
             os.environ[VARIABLE] = before
+
+
+def rows_in(kind: str, file: str) -> tuple[str, ...]:
+    """Names of the rows of a kind in a file of your own. Raises InputError for none."""
+    found = tuple(rows_of(kind, os.path.abspath(file), {}))
+    if not found:
+        raise InputError(file, f"has no rows of {kind}", expected=f"tables such as [{kind}.my_name]")
+    return found
 
 
 def row_of(kind: str, name: str) -> Mapping[str, Any]:

@@ -148,7 +148,7 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         "capacity": Column(_positive(Bytes), needed=True), "bandwidth": Column(_positive(Bandwidth), needed=True),
         "memory": TEXT, "units": Column(_count), "clock": Column(_positive(Frequency)), "l2": Column(_positive(Bytes)),
         "power": Column(_positive(Power)), "idle_power": Column(_positive(Power)),
-        "scale_up": Column(_positive(Bandwidth)), "systolic": Column(_systolic)},
+        "scale_up": Column(_positive(Bandwidth)), "systolic": Column(_systolic), "kernels": Column(_table)},
     "networks": {
         **_ROW, "shape": NEEDED, "npus": Column(_count), "bandwidth": Column(_positive(Bandwidth)),
         "bandwidth_per_npu": Column(_positive(Bandwidth)), "latency": Column(Time), "switch_ports": Column(_count)},
@@ -175,7 +175,8 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "models": {**_ROW, "model": Column(_table, needed=True)},
     "stacks": {**_ROW, **dict.fromkeys(("based_on", "version", "memory", "not_default", "reserve", "reserve_source"),
                                        TEXT),
-               "measured": Column(lambda value: value), "runs": Column(_table), "devices": Column(lambda value: value),
+               "measured": Column(lambda value: value), "runs": Column(_table), "layout": Column(_table),
+               "devices": Column(lambda value: value),
                "models": Column(lambda value: value),
                **dict.fromkeys(("workload", "compute", "collective", "system", "policy", "several_hosts"),
                                Column(_table))},

@@ -13,6 +13,7 @@ worker processes learn of them.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
@@ -26,6 +27,7 @@ __all__ = ["VARIABLE", "parse", "rows_of"]
 
 VARIABLE = "ASTRARIUM_CATALOG"
 LONGEST = 1 << 24        # bytes of a file
+KERNELS = "kernels"      # column of devices: what `astrarium calibrate --measure` measured; of a loaded row its file
 
 
 def parse(text: str) -> Mapping[str, Any]:
@@ -44,7 +46,7 @@ def rows_of(kind: str, files: str, ours: Mapping[str, Any]) -> dict[str, Any]:
                 whose = "the catalog has a row of this name" if name in ours else "another file has a row of this name"
                 raise InputError(f"{_shown(path)}: {kind}.{name}", whose, expected="a name of its own")
             check_row(kind, f"{_shown(path)}: {kind}.{name}", row)
-            found[name] = row
+            found[name] = {**row, KERNELS: path} if KERNELS in row else row     # a compute model reads them
     return found
 
 
@@ -52,10 +54,10 @@ def _read(path: str) -> Mapping[str, Mapping[str, Any]]:
     """Kind -> rows of a file."""
     where = _shown(path)
     try:
-        if os.path.getsize(path) > LONGEST:
+        about = os.stat(path)
+        if about.st_size > LONGEST:
             raise InputError(where, "is too large for a catalog", expected=f"at most {LONGEST} bytes")
-        with open(path, encoding="utf-8") as file:
-            found = parse(file.read())
+        found = _parsed(path, (about.st_mtime_ns, about.st_size, about.st_ino))
     except OSError as error:
         raise InputError(where, f"cannot be read ({error.strerror or error})") from None
     except ValueError as error:
@@ -67,6 +69,13 @@ def _read(path: str) -> Mapping[str, Mapping[str, Any]]:
         if not isinstance(rows, Mapping):
             raise InputError(f"{where}: {kind}", "holds no rows", expected=f"tables such as [{kind}.my_name]")
     return found
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(path: str, _: tuple[int, ...]) -> Mapping[str, Any]:
+    """A file, which is read again only after it has changed."""
+    with open(path, encoding="utf-8") as file:
+        return parse(file.read())
 
 
 def _shown(path: str) -> str:

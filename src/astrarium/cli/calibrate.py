@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ def arguments(parser: Parser) -> None:
                         "Kineto, execution traces of the same runs beside them")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write the device (standard output)")
     parser.add_argument("--base", metavar="DEVICE", help="a device with measured kernels that the timings correct")
-    parser.add_argument("--rows", metavar="FILE.csv", help="also write the timings that were found in recordings")
+    parser.add_argument("--rows", metavar="FILE.csv", help="also write the timings that were found in recordings; of "
+                        "--measure the file of rows, which a second run goes on with (OUT.rows.csv)")
     parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
     parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
     parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
@@ -36,8 +38,12 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--host", metavar="FABRIC", help="with logs of several hosts: the fabric inside them")
     parser.add_argument("--serving", metavar="FILE.yaml", help="FILE is a log of one engine, a request a line: print "
                         "the policy's overhead and stream_offset with which this serving file gives its mean times")
-    parser.add_argument("--measure", metavar="DESIGN", help="run the distinct kernels of a design's workload here, "
-                        "with PyTorch (on a GPU with CUDA events), and write their timings to -o instead")
+    parser.add_argument("--measure", metavar="DESIGN", nargs="?", const="",
+                        help="without DESIGN: measure a stated kit of kernels on this GPU with PyTorch, and write the "
+                             "device to -o; with it: the distinct kernels of the design's workload, and write their "
+                             "timings to -o")
+    parser.add_argument("--limit", metavar="SECONDS", type=float,
+                        help="of --measure without DESIGN: how long it measures at most; default 600")
     json_flag(parser)
 
 
@@ -47,13 +53,13 @@ def run(options: argparse.Namespace) -> int:
     place("--rows", options.rows)
     for flag, path in (("--out", options.out), ("--rows", options.rows)):
         apart(flag, path, (*options.file, options.serving, options.measure))
+    if options.rows and options.out and os.path.realpath(options.rows) == os.path.realpath(options.out):
+        raise InputError(f"--rows {options.rows}", "is the file of --out, too", expected="another name")
     if options.measure is not None:
-        idle("FILE", options.file, "one of FILE and --measure")
-        for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host", "serving", "json"):
-            idle(f"--{name}", getattr(options, name), "no --measure beside it")
         return _measure(options)
+    idle("--limit", options.limit, "--measure without DESIGN")
     if not options.file:
-        raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure DESIGN")
+        raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure")
     if options.serving is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host"):
             idle(f"--{name}", getattr(options, name), "no --serving beside it")
@@ -64,7 +70,9 @@ def run(options: argparse.Namespace) -> int:
         return _fabric(options)
     idle("--link", options.link, "with --fabric")
     idle("--host", options.host, "with --fabric")
-    from astrarium.compute.calibration import calibrated, dumps, unseen_errors
+    from astrarium.cli.calibrate_kit import sentence
+    from astrarium.compute.calibration import calibrated, unseen_errors
+    from astrarium.compute.calibration_file import dumps
     from astrarium.compute.timings import read_timings
 
     base = _base(options)
@@ -72,12 +80,12 @@ def run(options: argparse.Namespace) -> int:
     timings += [timing for path in tables for timing in read_timings(path)]
     found = calibrated(base, timings)
     errors = unseen_errors(found)
-    rows += [_sentence(name, ns.size, errors.get(name)) for name, (_, ns) in found.rows.items()]
+    rows += [sentence(name, count, errors.get(name)) for name, count in found.counts.items()]
     if found.stream != 1:
         rows.append(f"streams take {found.stream:.3g} of the predicted time")
     text = dumps(found, "\n".join(rows))
     if options.json:
-        figures = {name: {"rows": int(found.rows[name][1].size), "before": before, "after": after}
+        figures = {name: {"rows": found.counts[name], "before": before, "after": after}
                    for name, (before, after) in errors.items()}
         said = json.dumps(figures | recorded, indent=1) + "\n"
         if options.out is None:
@@ -112,14 +120,6 @@ def _recorded(options: argparse.Namespace, base: str | Machine
     if options.rows is not None:
         _write(options.rows, written_csv(found.timings, (len(ns) for ns in found.times.values())))
     return tables, found.timings, list(sentences(found)), {"recorded": plain(found)}
-
-
-def _sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[float, float]] | None) -> str:
-    if errors is None:
-        return f"{name}: {rows} rows, too few to state an error"
-    (median, p90), (median_after, p90_after) = errors
-    return (f"{name}: {rows} rows; error median {median:g} %, p90 {p90:g} % before, {median_after:g} %, "
-            f"{p90_after:g} % after (on rows left out)")
 
 
 def _fabric(options: argparse.Namespace) -> int:
@@ -212,15 +212,27 @@ def _base(options: argparse.Namespace) -> str | Machine:
 
 
 def _measure(options: argparse.Namespace) -> int:
+    """The kit, or the kernels of a design."""
+    idle("FILE", options.file, "one of FILE and --measure")
+    device, others = ("base", "rows", "peak", "bandwidth", "units"), ("fabric", "link", "host", "serving", "json")
+    for name in others:
+        idle(f"--{name}", getattr(options, name), "no --measure beside it")
+    for name in ("limit", *device) if options.measure else ():
+        idle(f"--{name}", getattr(options, name), "--measure without DESIGN")
+    if not options.measure:
+        from astrarium.cli.calibrate_kit import run_kit
+
+        known = any(getattr(options, name) is not None for name in device if name != "rows")
+        return run_kit(options, _base(options) if known else None)
     from astrarium.compute.measure import kernels_of, measured
     from astrarium.compute.timings import written
     from astrarium.design import load_design
     from astrarium.simulate import simulate
 
     design = load_design(options.measure)
-    timings, skipped, where = measured(kernels_of(lambda plugins: simulate(design, plugins=plugins)))
-    for text in skipped:
-        note(f"not measured: {text}")
+    timings, notes, where = measured(kernels_of(lambda plugins: simulate(design, plugins=plugins)))
+    for text in notes:
+        note(text)
     note(f"{len(timings)} kernels on {where}")
     _write(options.out, written(timings))
     return 0

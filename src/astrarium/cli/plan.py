@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
@@ -29,7 +30,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?",
                         help="a model of the catalog, or a Hugging Face config.json; left out: that of --from")
     parser.add_argument("--device", metavar="D[,D...]", required=True,
-                        help="devices of the catalog (astrarium list device); several are compared")
+                        help="devices of the catalog (astrarium list device), or files of such (calibrate --measure); "
+                             "several are compared")
     parser.add_argument("--gpus", metavar="N", type=whole,
                         help="how many of them; default: as many as --from says, or as --budget and --power allow")
     parser.add_argument("--objective", choices=("time", "cost", "energy", "carbon"), default="time",
@@ -99,6 +101,15 @@ def _space(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan, print, write."""
+    from astrarium.catalog import overlay, rows_in
+
+    names = [name.strip() for name in options.device.split(",")]
+    with overlay(*(name for name in names if name.endswith(".toml"))):
+        return _run(options, [each for name in names for each in (
+            rows_in("devices", name) if name.endswith(".toml") else (name,))])
+
+
+def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     place("-o", options.output)
     place("--html", options.html)
     idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch beside it")
@@ -107,7 +118,6 @@ def run(options: argparse.Namespace) -> int:
 
     if not options.limit > 0:
         raise InputError("--limit", f"{options.limit}", expected="seconds, more than 0")
-    devices = [name.strip() for name in options.device.split(",")]
     common: dict[str, Any] = {
         "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
         "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,

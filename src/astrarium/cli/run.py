@@ -80,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
     for ranks, found in clocks.items():
         note(f"compute.clock: {found['clock_mhz']:,} MHz ({found['share']:.2f} of the highest) on {ranks}, whose "
              f"kernels draw {found['watts']} W")
+    if getattr(design.workload, "operators", "fused") != "fused" and not getattr(design.workload, "host_launch", 1):
+        note("workload.host_launch is 0 ns: the host takes no time, as in CUDA graphs")
     if options.verbose:
         for attempt in result.outcome.how:
             note(attempt)

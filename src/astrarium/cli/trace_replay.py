@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, json_flag, note, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, whole
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,10 +24,18 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """The traces, and how to execute them."""
     parser.add_argument("traces", metavar="PREFIX", help="traces PREFIX.RANK.et, or a pattern PREFIX.*.et")
-    parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo", help="of torch.distributed (gloo)")
-    parser.add_argument("--compute", choices=("sleep", "matmul"), default="sleep",
-                        help="compute nodes: sleep for their duration, or matrix products of their FLOPs where they "
-                             "say them (sleep)")
+    parser.add_argument("--backend", choices=("gloo", "nccl"),
+                        help="of torch.distributed (gloo; with --compute real on a GPU nccl)")
+    parser.add_argument("--compute", choices=("sleep", "matmul", "real"), default="sleep",
+                        help="compute nodes: sleep for their duration, matrix products of their FLOPs where they say "
+                             "them, or the recorded operators themselves, run with PyTorch on a GPU if there is one "
+                             "(sleep)")
+    parser.add_argument("--dry-run", action="store_true",
+                        help="with --compute real: say what can be replayed here, and how much memory it takes")
+    parser.add_argument("--import", metavar="PACKAGE", dest="packages", action="append", default=[],
+                        help="with --compute real: a package of Python that registers operators (repeatable)")
+    parser.add_argument("--skip", action="store_true",
+                        help="with --compute real: operators that cannot be run take their recorded time")
     parser.add_argument("--scale", metavar="X", type=float, default=1.0, help="sleeps are X times as long (1)")
     parser.add_argument("--repeat", metavar="N", type=whole, default=3, help="executions, after one to warm up (3)")
     parser.add_argument("-o", "--out", metavar="PREFIX", help="writes the traces with measured durations")
@@ -42,6 +50,14 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.scale < 1e6:
         raise InputError("--scale", f"{options.scale}", expected="0 or more")
     traces = read_traces(options.traces)
+    if options.compute == "real":
+        from astrarium.cli.trace_replay_real import replay_real
+
+        return replay_real(options, traces, lambda ranks: _start(options, ranks))
+    idle("--dry-run", options.dry_run, "--compute real")
+    idle("--skip", options.skip, "--compute real")
+    idle("--import", options.packages, "--compute real")
+    options.backend = options.backend or "gloo"
     if not {"RANK", "WORLD_SIZE"} <= set(os.environ):
         for rank in range(traces.ranks):
             program(traces, rank)      # faults are said once, before anything starts
@@ -59,15 +75,18 @@ def _start(options: argparse.Namespace, ranks: int) -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    words = [sys.executable, "-m", "astrarium", "trace", "replay", options.traces, "--backend", options.backend,
-             "--compute", options.compute, "--scale", str(options.scale), "--repeat", str(options.repeat)]
+    words = [sys.executable, "-m", "astrarium", "trace", "replay", options.traces, "--compute", options.compute,
+             "--scale", str(options.scale), "--repeat", str(options.repeat)]
+    words += ["--backend", options.backend] if options.backend else []
+    words += [word for name in options.packages for word in ("--import", name)]
+    words += ["--skip"] if options.skip else []
     words += ["-o", options.out] if options.out else []
     words += ["--json"] if options.json else []
     started = []
     try:
         for rank in range(ranks):
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
-                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+                   "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             env.setdefault("OMP_NUM_THREADS", "1")
             started.append(subprocess.Popen(words, env=env, stdout=None if rank == 0 else subprocess.DEVNULL))
         left = list(started)

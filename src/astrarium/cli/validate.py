@@ -20,7 +20,7 @@ def arguments(parser: Parser) -> None:
     """The files of rows."""
     parser.add_argument("files", nargs="+", metavar="FILE",
                         help="measured rows: training steps (source, case, gpu, n_gpus, model, tp, pp, dp, gbs, "
-                             "step_s...), collectives or serving figures (CSV); steps of one GPU (JSON)")
+                             "step_s...), collectives, serving figures or kernels (CSV); steps of one GPU (JSON)")
     parser.add_argument("--stack", metavar="NAME", help="the software stack of "
                         "training steps (`astrarium list stack`), in place of the one that a row or its source names; "
                         "none: without one")

@@ -19,12 +19,16 @@ class Calibrated(Predicted, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "calibrated"
     file: Annotated[str, Knob("What `astrarium calibrate` wrote.", file=True)]
+    framework: Annotated[str | None, Knob("Whose kernels, as `measured` has them; left out: torch of a device that "
+                                          "`calibrate --measure` measured, else the base's default.")] = None
 
     def fitted(self) -> DeviceModel:
-        """The file's model. Raises InputError where it is none."""
-        from astrarium.compute.calibration import load_calibrated
+        """The file's model. Raises InputError where it is none, and for an unknown framework."""
+        from astrarium.compute.calibration_file import load_calibrated
 
-        return load_calibrated(self.file)
+        model = load_calibrated(self.file)
+        model.check_framework(self.framework)
+        return model
 
     @property
     def peak(self) -> float:
@@ -41,4 +45,5 @@ class Calibrated(Predicted, frozen=True, kw_only=True):
 
         del nodes       # one model, whatever the memory
         model = self.fitted()
-        return model, lambda some, clock: latencies(model, some, None, clock)
+        framework = self.framework or model.framework or None
+        return model, lambda some, clock: latencies(model, some, framework, clock)

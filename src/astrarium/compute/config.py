@@ -27,11 +27,14 @@ __all__ = ["Compute", "Replay", "Roofline", "near", "replays_all", "usual_model"
 
 
 def usual_model(device: str) -> str:
-    """The best compute model of a catalog device: `measured` kernels, if they are of its memory, else `analytic` (its
-    data sheet, with what measured devices share), else `roofline`. Raises InputError for an unknown device."""
+    """The best compute model of a catalog device: `calibrated` if its file has kernels, `measured` kernels, if they are
+    of its memory, else `analytic` (its data sheet, with what measured devices share), else `roofline`. Raises
+    InputError for an unknown device."""
     from astrarium.compute import kernels
 
     row = catalog.device(device).row
+    if "kernels" in row:
+        return "calibrated"
     if kernels.named(device) is not None and near(Bandwidth(row["bandwidth"]), kernels.load(device).machine.bandwidth):
         return "measured"
     return "analytic" if "units" in row else "roofline"
@@ -47,7 +50,8 @@ def _device(name: str) -> dict[str, Any]:
     row = catalog.device(name)
     peaks = {f"{precision}_peak": rate for precision, rate in row.row.get("peaks", {}).items()}
     units = {"units": row.row["units"]} if "units" in row.row else {}
-    return {"model": usual_model(name), **peaks, **units, **row.compute, "device": name}
+    file = {"file": row.row["kernels"]} if "kernels" in row.row else {}
+    return {"model": usual_model(name), **peaks, **units, **file, **row.compute, "device": name}
 
 
 def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from astrarium.compute.kernels.predict import STREAMS
+from astrarium.compute.kit.probe import free_bytes, torch_here
 from astrarium.compute.timings import Timing
-from astrarium.errors import InputError, install_line
+from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from astrarium.engine.plugins import ComputeNodes, Plugins
 
-__all__ = ["kernels_of", "measured"]
+__all__ = ["cut", "kernels_of", "measured"]
 
 REPEATS, WARM = 5, 2
+SHARE = 0.8         # of free memory that a stream may take
 LONGEST_S = 2.0     # of one repeat; a kernel that takes longer is measured once
 
 
@@ -48,22 +49,34 @@ def kernels_of(run: Callable[[Plugins], object]) -> list[Kernel]:
 
 
 def measured(kernels: Sequence[Kernel]) -> tuple[list[Timing], list[str], str]:
-    """(timings of one launch each, what was not measured and why, where). Raises InputError without PyTorch."""
-    try:
-        torch: Any = importlib.import_module("torch")
-    except ImportError:
-        raise InputError("calibrate --measure", "PyTorch is not installed",
-                         expected=install_line("torch")) from None
+    """(timings of one launch each, sentences about what was not measured or smaller, and why, where). A stream that the
+    memory does not hold is cut to what it holds. Raises InputError without PyTorch."""
+    torch = torch_here("calibrate --measure")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    timings, skipped = [], []
+    timings, notes = [], []
     with torch.no_grad():
         for kernel in kernels:
             try:
-                call, one = _call(torch, kernel, device)
+                some = cut(kernel, int(SHARE * free_bytes(torch, device)))
+                call, one = _call(torch, some, device)
                 timings.append(Timing(one, _time(torch, call, device)))
             except (RuntimeError, NotImplementedError, KeyError) as error:
-                skipped.append(f"{kernel.kind} {kernel.precision} {kernel.shape}: {str(error).splitlines()[0][:120]}")
-    return timings, skipped, torch.cuda.get_device_name() if device == "cuda" else "the CPU"
+                if device == "cuda":
+                    torch.cuda.empty_cache()
+                why = str(error).splitlines()[0][:120]
+                notes.append(f"not measured: {kernel.kind} {kernel.precision} {kernel.shape}: {why}")
+                continue
+            if some != kernel:
+                notes.append(f"{kernel.kind} {kernel.precision}: {one.bytes / 1e9:.4g} of "
+                             f"{kernel.bytes / max(1, kernel.launches) / 1e9:.4g} GB, as the memory holds no more")
+    return timings, notes, torch.cuda.get_device_name() if device == "cuda" else "the CPU"
+
+
+def cut(kernel: Kernel, room: int) -> Kernel:
+    """A stream with at most so many bytes a launch; other kernels as they are."""
+    if kernel.kind not in STREAMS or kernel.bytes <= room * max(1, kernel.launches):
+        return kernel
+    return kernel._replace(bytes=room * max(1, kernel.launches))
 
 
 def _call(torch: Any, kernel: Kernel, device: str) -> tuple[Callable[[], object], Kernel]:
@@ -75,7 +88,7 @@ def _call(torch: Any, kernel: Kernel, device: str) -> tuple[Callable[[], object]
 
     if kernel.kind in STREAMS:
         moved = kernel.bytes // max(1, kernel.launches)
-        one = torch.zeros(max(1, moved // 4), device=device, dtype=torch.bfloat16)
+        one = torch.randn(max(1, moved // 4), device=device, dtype=torch.bfloat16)
         two = torch.empty_like(one)
         return lambda: two.copy_(one), kernel._replace(bytes=moved, launches=1)
     if kernel.kind in ("gemm", "grouped_gemm") and len(kernel.shape) == 4:

@@ -43,6 +43,7 @@ ATTENTION = {
     "aten::_efficient_attention_forward": Attention(0, 1, (3, 4, 5, 12, 13), 9),
     "aten::_efficient_attention_backward": Attention(1, 1, (4, 6, 7, 18), 14, kind="attention_backward"),
     "aten::_cudnn_attention_forward": Attention(0, 2, (3, 4, 5, 13, 14), 10),
+    "aten::_cudnn_attention_backward": Attention(1, 2, (8, 9, 10), 14, kind="attention_backward"),
     "aten::_scaled_dot_product_cudnn_attention": Attention(0, 2, (3,), 6),
     "aten::_scaled_dot_product_cudnn_attention_backward": Attention(1, 2, (8, 9, 10), 14, kind="attention_backward"),
 }

@@ -153,7 +153,7 @@ def _load(setting: Predicted, model: DeviceModel, timing: Timing) -> Load:
 def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
     from astrarium.compute.kernels.power import chip_of, clocked
 
-    chip = chip_of(model.machine.name)
+    chip = model.chip or chip_of(model.machine.name)
     limit = chip.limit if setting.power is None else float(setting.power)
     return clocked(chip, model.machine.units, limit, _load(setting, model, timing))
 

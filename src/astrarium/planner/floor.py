@@ -186,8 +186,8 @@ def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
     for axes, count in costs.elements.items():
         shard, ranks = _shards(axes, mesh)
         real = mesh.real(axes)
-        held += count * (sizes.weights / (ranks if zero >= 3 else 1) + sizes.gradients / (ranks if zero >= 2 else 1)
-                         + sizes.states / (ranks if zero >= 1 else 1))
+        held += count * ((sizes.shards / ranks if zero >= 3 else sizes.weights)
+                         + sizes.gradients / (ranks if zero >= 2 else 1) + sizes.states / (ranks if zero >= 1 else 1))
         if real and zero and shard:
             reduce += wires.rate(CommOp.REDUCE_SCATTER, shard, mesh) * sizes.sent * count
             gather += wires.rate(CommOp.ALL_GATHER, shard, mesh) * sizes.weights * count / ranks

@@ -33,7 +33,7 @@ from astrarium.planner.machine import Machine, machine_of, stack_settings
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
-from astrarium.planner.stacks import Chosen, needs_of, usual_stack
+from astrarium.planner.stacks import Chosen, limited, needs_of, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
@@ -77,8 +77,9 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     Raises InputError.
     """
     terms = terms_of(objective, cost, budget, power)
+    fixed, why = limited(stack, fixed)
     needs = needs_of(job_of(model, seq=seq, global_batch=global_batch, **settings), fixed)
-    makers = _makers(device, network, compute, collectives, stack, terms, reserve, needs)
+    makers = _makers(device, network, compute, collectives, stack, terms, reserve, needs, why)
 
     def job_on(machine: Machine) -> Job:
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
@@ -127,13 +128,13 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
 
 def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,
             collectives: str | None, stack: str | None, terms: Terms, reserve: str | float | None,
-            needs: Support | None = None) -> list[Maker]:
+            needs: Support | None = None, why: str = "") -> list[Maker]:
     """What makes machines of every device, all with one stack, which runs what `needs` says where it is left out, and
-    how many NPUs a host of it has."""
+    how many NPUs a host of it has. `why`: a sentence about a stack that is named."""
     names = [device] if isinstance(device, str) else list(device)
     if not names:
         raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
-    taken = Chosen(None if stack == "none" else stack)
+    taken = Chosen(None if stack == "none" else stack, why)
     if stack is None:
         taken = usual_stack(names, compute, collectives, needs)
     kept_free = reserve_of(reserve, taken.stack)

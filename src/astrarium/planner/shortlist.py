@@ -53,6 +53,16 @@ class Line(Struct, frozen=True, dict=True):
         """NPUs that it takes."""
         return self.layout.ranks
 
+    @property
+    def label(self) -> str:
+        """The layout, and which of the layers compute again where not all of them do."""
+        work = self.design.workload
+        every, first = getattr(work, "recompute_every", 1), getattr(work, "recompute_first", None)
+        if self.layout.recompute == "none":
+            return str(self.layout)
+        some = f" (1 of {every} layers)" if every > 1 else ""
+        return str(self.layout) + some + ("" if first is None else f" (first {first} of a part)")
+
     @cached_property
     def within(self) -> Interval:
         """The interval of its step time."""

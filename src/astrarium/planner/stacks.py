@@ -13,7 +13,7 @@ from astrarium.cost.interval import ANYWHERE, FEWEST
 from astrarium.cost.support import Support, format_of, kind_of
 from astrarium.planner.job import Job
 
-__all__ = ["Chosen", "needs_of", "usual_stack"]
+__all__ = ["Chosen", "limited", "needs_of", "usual_stack"]
 
 STAGES = (0, 1, 2, 3)
 RUNS = ("model", "precision", "zero")      # axes that a stack may not run every value of
@@ -31,6 +31,19 @@ def needs_of(job: Job, fixed: Mapping[str, Sequence[Any]] | None = None) -> Supp
     part of a layout -> its only values)."""
     zero = tuple((fixed or {}).get("zero", STAGES))
     return Support(model=(kind_of(job.base.model),), precision=(format_of(job.base),), zero=zero)
+
+
+def limited(stack: str | None, fixed: Mapping[str, Sequence[Any]] | None
+            ) -> tuple[dict[str, Sequence[Any]], str]:
+    """(the only values of parts of a layout, a sentence about those that are the stack's): what the caller says, else
+    what a stack that the caller names has: stages of ZeRO that it runs, and other parts (column `layout`)."""
+    row = catalog.load("stacks").get(stack or "", {})
+    runs = {"zero": row["runs"]["zero"]} if "zero" in row.get("runs", {}) else {}
+    theirs = {part: tuple(values) for part, values in {**runs, **row.get("layout", {})}.items()
+              if part not in (fixed or {})}
+    said = ", ".join(f"{part} {' or '.join(map(str, values))}" for part, values in theirs.items())
+    why = f"stack {stack} has {said} (to change: --fix)" if theirs else ""
+    return {**theirs, **(fixed or {})}, why
 
 
 def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None,

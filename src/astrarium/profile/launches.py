@@ -83,7 +83,8 @@ def _argument(shape: Any, kind: Any, value: Any) -> Argument:
         return Tensor(tuple(shape), kind)
     if isinstance(value, str):      # Kineto prints scalars as texts
         return {"True": True, "False": False, "": None, "<None>": None}.get(value, _number(value))
-    return value if isinstance(value, (bool, int, float)) else None if kind in ("", "None") else kind
+    absent = kind in ("", "None") or kind.startswith("nullptr")      # of a tensor that was left out
+    return value if isinstance(value, (bool, int, float)) else None if absent else kind
 
 
 def _number(text: str) -> float | str:

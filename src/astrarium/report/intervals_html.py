@@ -29,7 +29,7 @@ def interval_rows(lines: Sequence[tuple[str, Line]]) -> Iterator[str]:
     yield signs({words: mark for kind, (words, mark) in SHAPES.items() if kind in kinds})
     several = len({line.device for _, line in lines}) > 1
     for (place, line), kind in zip(lines, kinds, strict=True):
-        name = f"{place}: {line.device + ': ' if several else ''}{line.layout}"
+        name = f"{place}: {line.device + ': ' if several else ''}{line.label}"
         yield row(name, _words(line), _strip(ruler, name, line, kind, best), beside=True)
     yield row("", "", ruler_line(ruler, format_time), beside=True)
     if best.within.known:

@@ -63,7 +63,7 @@ def _times(found: Shortlist) -> Iterator[str]:
     used = {part: WORDS[part] for part in PARTS if any(line.breakdown.mean[part] > 0 for _, line in every)}
     yield "<h2>Where a step goes (mean over all NPUs)</h2>" + key(used, COLOUR)
     for place, line in every:
-        yield bar(f"{place}: {line.layout}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS)
+        yield bar(f"{place}: {line.label}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS)
         if line.lost:
             yield f'<p class="note">slower than 1: {escape(line.lost)}</p>'
 
@@ -74,12 +74,12 @@ def _stages(name: str, line: Line) -> Iterator[str]:
     assert isinstance(workload, Transformer)
     stages = line.breakdown.stages
     if len(stages) > 1:
-        yield f"<h2>Stages of {escape(name)}: {escape(line.layout)}</h2>"
+        yield f"<h2>Stages of {escape(name)}: {escape(line.label)}</h2>"
         for place, parts in list(enumerate(stages))[:SHOWN]:
             idle = f"bubble {100 * parts['bubble'] / line.time:.1f} %"
             yield bar(f"stage {place}", idle, parts, line.time, COLOUR, WORDS)
     result = simulate(line.design, kept=Kept())
-    yield from pipeline(name, result, workload, str(line.layout))
+    yield from pipeline(name, result, workload, line.label)
     yield from memory_bars(name, workload, line.capacity)
     yield from memory_over_time(name, result, line.capacity)
     yield from roofline_part(line.design, result)

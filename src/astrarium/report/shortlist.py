@@ -100,7 +100,7 @@ def row_of(place: str, line: Line, several: bool) -> tuple[str, ...]:
     """Cells of a line under HEAD; `several`: with count and name of the device."""
     parts = line.breakdown.mean
     exposed = sum(parts[axis] for axis in AXES)
-    name = f"{line.npus:,} x {line.device}: {line.layout}" if several else str(line.layout)
+    name = f"{line.npus:,} x {line.device}: {line.label}" if several else line.label
     tie = " =" if line.tie else ""
     return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}", format_time(line.time),
             _percent(line.mfu), f"{line.tokens:,.0f}", _percent(parts["recompute"] / line.time),

@@ -32,8 +32,9 @@ def _rules(policy: Policy) -> Iterator[Problem]:
     if policy.tiers and not policy.prefix_cache and policy.preemption != "swap":
         yield Problem("tiers", "mean nothing without a prefix cache: nothing is read back from them",
                       "prefix_cache: true, preemption: swap, or no tiers")
-    if list(policy.graphs) != sorted(set(policy.graphs)) or any(size < 1 for size in policy.graphs):
-        yield Problem("graphs", "are not sizes in ascending order", "numbers of at least 1, each once")
+    if list(policy.graphs) != sorted(set(policy.graphs)):
+        yield Problem("graphs", f"{list(policy.graphs)[:8]} are not in ascending order",
+                      f"{sorted(set(policy.graphs))[:8]}")
 
 
 class Policy(Config, frozen=True, kw_only=True):
@@ -105,7 +106,8 @@ class Policy(Config, frozen=True, kw_only=True):
                               lt=1_000_001)] = 1
     graphs: Annotated[Sequence[int], Knob("Sizes in tokens of captured CUDA graphs: a smaller step is padded to the "
                                           "next one; a larger one is not, and its kernels are launched one by one. "
-                                          "None: no padding (and no graphs, with `launch`).")] = ()
+                                          "Steps with prompts have them only with schedule chunked (vLLM). None: no "
+                                          "padding (and no graphs, with `launch`).", ge=1, lt=10_000_001)] = ()
 
     @property
     def whole(self) -> bool:

@@ -20,32 +20,36 @@ DRAWN = 32      # steps in a row with speculation
 
 
 class Costs(Struct, frozen=True):
-    """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded. Sequences are
-    on `ranks` ranks of dp, each with a host and graphs of its own. `launches`: ps in which the host launches the
-    kernels of a decode step, and of a step with prompts, outside graphs."""
+    """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded, those with
+    prompts only if `mixed`. Sequences are on `ranks` ranks of dp, each with a host and graphs of its own. `launches`:
+    ps in which the host launches the kernels of a decode step, and of a step with prompts, outside graphs."""
 
     step: int = 0
     sequence: int = 0
     graphs: I64 | None = None
     ranks: int = 1
     launches: tuple[int, int] = (0, 0)
+    mixed: bool = True
 
     def launching(self, tokens: int, prompts: bool) -> int:
         """Least time of a step of `tokens` tokens, in which its kernels are launched, ps; 0 in a graph."""
-        if self.graphs is not None and -(-tokens // self.ranks) <= self.graphs[-1]:
-            return 0
-        return self.launches[prompts]
+        return 0 if self._graph(tokens, prompts) is not None else self.launches[prompts]
 
     def of(self, sequences: int) -> int:
         """Host time of a step."""
         return self.step + self.sequence * -(-sequences // self.ranks)
 
-    def padding(self, tokens: int) -> int:
+    def padding(self, tokens: int, prompts: bool) -> int:
         """Tokens that pad a step of `tokens` tokens."""
-        if self.graphs is None:
-            return 0
+        size = self._graph(tokens, prompts)
+        return 0 if size is None else size * self.ranks - tokens
+
+    def _graph(self, tokens: int, prompts: bool) -> int | None:
+        """The graph that a step runs in; None: its kernels are launched one by one."""
+        if self.graphs is None or (prompts and not self.mixed):
+            return None
         place = int(np.searchsorted(self.graphs, -(-tokens // self.ranks)))
-        return int(self.graphs[place]) * self.ranks - tokens if place < len(self.graphs) else 0
+        return int(self.graphs[place]) if place < len(self.graphs) else None
 
 
 def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) -> Costs:
@@ -54,7 +58,7 @@ def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) 
     graphs, launch = np.array(policy.graphs, np.int64) if policy.graphs else None, float(policy.launch or 0) * 1000
     decode, prompts = (round(launch * each) for each in kernels)
     return Costs(round(float(policy.overhead) * 1000), round(float(policy.sequence_overhead) * 1000), graphs, ranks,
-                 (decode, prompts))
+                 (decode, prompts), policy.schedule == "chunked")
 
 
 class Server(Struct):
@@ -81,11 +85,11 @@ class Server(Struct):
         if step.prompts:
             parts = tuple((tokens, job.done, int(job.done + tokens == job.todo)) for job, tokens in step.prompts)
             tokens = count * each + sum(part[0] for part in parts)
-            shape = Shape(count, batch.context if count else 0, parts, costs.padding(tokens))
+            shape = Shape(count, batch.context if count else 0, parts, costs.padding(tokens, True))
             time = max(self.times.of(shape), costs.launching(tokens, True)) + costs.of(count + len(parts))
             self.ends = None
             return now + time + step.moving
-        steps, pad = min(self.scheduler.steps(), most), costs.padding(count * each)
+        steps, pad = min(self.scheduler.steps(), most), costs.padding(count * each, False)
         if batch.draw is None:
             times = self.times.decoding(count, batch.context, steps, pad)
         else:

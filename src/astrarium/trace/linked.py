@@ -11,8 +11,8 @@ from astrarium.trace.columns import Columns
 from astrarium.trace.node import decode_metadata, decode_node
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["GAP_NAME", "LOGICAL", "QUIET", "RECORDED", "STEPS", "TOTAL", "UNEXPLAINED", "UNRECORDED", "headline",
-           "labelled", "logical_ops", "says_gaps", "unexplained_parts", "unrecorded_line"]
+__all__ = ["GAP_NAME", "LOGICAL", "QUIET", "RECORDED", "STEPS", "STRIDES", "TOTAL", "UNEXPLAINED", "UNRECORDED",
+           "headline", "labelled", "logical_ops", "says_gaps", "unexplained_parts", "unrecorded_line"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -27,6 +27,9 @@ the share of its replay's critical path."""
 UNRECORDED, RECORDED, STEPS, QUIET, TOTAL = "unrecorded_ns", "recorded_ns", "steps", "without_profilers", "nodes_us"
 """Attributes of a trace: what the run takes without the profilers and with them (ns), the steps in it, whether its
 nodes have the times without, and the sum of their durations (us), by which a trace that was changed since is known."""
+
+STRIDES = "input_strides"
+"""Attribute of an operator with inputs that are not contiguous: the strides of all its inputs, as lists like shapes."""
 
 GAP_NAME = "unexplained idle time of a stream"
 """Name of the nodes that stand for such time of a stream."""

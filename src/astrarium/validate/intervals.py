@@ -52,12 +52,14 @@ class _Judge(Struct, frozen=True):
 def _judges(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[_Judge]:
     """Rows of training steps that state enough, on devices with measured kernels, on which nothing was fitted (the
     second of each pair says whether something was)."""
+    from astrarium.validate.designs import Candidate
     from astrarium.validate.predict import Prediction
 
     return [_Judge(each.row.source, (each.meant.stack, device_of(each.meant.design)), is_wide(each.meant.design),
                    1.0 / (1.0 + each.values[0].time_error), support_of(each.meant.design))
             for each, fitted in found
-            if isinstance(each, Prediction) and each.row.kind == "training" and each.meant.stated and not fitted
+            if isinstance(each, Prediction) and isinstance(each.meant, Candidate) and each.row.kind == "training"
+            and each.meant.stated and not fitted
             and each.values[0].metric != "mem_GiB" and device_of(each.meant.design)]
 
 

@@ -20,8 +20,9 @@ BACKENDS = {"cudnn": "torch", "flash": "torch/2.11/flash"}
 
 
 def pass_of(row: Row) -> Candidate:
-    """The design of a pass in a CUDA graph, with logits of the last position alone. Raises InputError for a phase or a
-    length that is missing, and for a model or a device that the catalog lacks."""
+    """The design of a pass of eager PyTorch in a CUDA graph, with one product for queries, keys and values and one for
+    gate and up, and logits of the last position alone. Raises InputError for a phase or a length that is missing, and
+    for a model or a device that the catalog lacks."""
     assumed, phase = list[str](), row.text("phase")
     length = {"decode": "context", "prefill": "tokens"}.get(phase)
     if length is None:
@@ -30,8 +31,12 @@ def pass_of(row: Row) -> Candidate:
     if tokens is None:
         raise InputError(length, "is not stated", expected=f"tokens of a sequence of {phase}")
     system = system_of(row)
-    work: dict[str, Any] = {"source": "inference", "model": model_of(row, assumed), "phase": phase,
-                            "batch": row.count("batch_size") or 1,
+    model = model_of(row, assumed)
+    if row.text("positions"):
+        model["positions"] = row.text("positions")
+        assumed.append(f"positions: {model['positions']}, as in the program of {row.source}")
+    work: dict[str, Any] = {"source": "inference", "model": model, "phase": phase, "operators": "eager",
+                            "fused_weights": True, "batch": row.count("batch_size") or 1,
                             **({"context": tokens} if phase == "decode" else {"prompt": tokens})}
     device = catalog.device(system.device)
     compute = device_compute(system, device)

@@ -12,12 +12,13 @@ from astrarium.lower.kept import Kept
 from astrarium.simulate import simulate
 from astrarium.validate.collectives import busbw_of, collective_ns, design_of
 from astrarium.validate.designs import Candidate, candidates
+from astrarium.validate.kernel_times import KernelTime, Meant, kernel_times
 from astrarium.validate.memory import stated_bytes
 from astrarium.validate.passes import pass_of
 from astrarium.validate.rows import Row
 from astrarium.validate.serving import designs
 from astrarium.validate.serving.predict import Predictor
-from astrarium.validate.serving.rows import READERS, metrics_of
+from astrarium.validate.serving.rows import READERS, metrics_of, why_no_metric
 from astrarium.workload.footprint import footprint
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.transformer import Transformer
@@ -50,7 +51,7 @@ class Prediction(Struct, frozen=True):
     """A row, the design that was simulated for it, and its metrics; the first one is what the row is scored by."""
 
     row: Row
-    meant: Candidate
+    meant: Candidate | Meant
     seconds: float
     values: tuple[Value, ...]
 
@@ -68,11 +69,12 @@ Found = Prediction | NotPredictable
 
 def predictions(rows: Iterable[Row], note: Callable[[int], None] | None = None) -> Iterator[Found]:
     """A prediction, or why there is none, of every row; `note` is told how many are done."""
-    kept, engines = Kept(), Predictor()
+    kept, engines, rows = Kept(), Predictor(), list(rows)
+    timed = iter(kernel_times([row for row in rows if row.kind == "kernel"]))
     for number, row in enumerate(rows):
         if note is not None:
             note(number)
-        yield predict(row, kept, engines)
+        yield _kernel(row, next(timed)) if row.kind == "kernel" else predict(row, kept, engines)
 
 
 NO_LAYOUT = "it states no layout, and the load at which its objective just holds is not searched for"
@@ -88,6 +90,8 @@ def predict(row: Row, kept: Kept | None = None, engines: Predictor | None = None
         return _collective(row)
     if row.kind == "pass":
         return _pass(row, kept)
+    if row.kind == "kernel":
+        return _kernel(row, kernel_times([row])[0])
     if not any(row.number(metric) for metric in ("step_s", *RATES, "mem_GiB")):
         return NotPredictable(row, "it states no measured figure (step_s, tok_s_gpu, model_tflops_gpu or mem_GiB)")
     try:
@@ -103,15 +107,14 @@ def _serving(row: Row, engines: Predictor) -> Found:
     try:
         meant = READERS[row.kind](row)
         stated = True
+        if why := why_no_metric(row):
+            return NotPredictable(row, why)
         made = engines.of(meant)
         design = designs.design_of(meant)
     except AstrariumError as error:
         return NotPredictable(row, str(error), stated)
-    values = tuple(Value(*each) for each in metrics_of(row, meant, made))
-    if not values:
-        return NotPredictable(row, f"its metric ({row.text('metric')[:60] or 'none'}) is not one of those predicted")
     return Prediction(row, Candidate(design, meant.stack, meant.system, meant.assumed, meant.stated),
-                      made.latency / 1e3, values)
+                      made.latency / 1e3, tuple(Value(*each) for each in metrics_of(row, meant, made)))
 
 
 def _collective(row: Row) -> Found:
@@ -126,6 +129,16 @@ def _collective(row: Row) -> Found:
         return NotPredictable(row, str(error))
     value = Value("time_us", time, ns / 1e3) if time else Value("busbw_GBs", busbw or 0.0, busbw_of(row, ns))
     return Prediction(row, meant, ns / 1e9, (value,))
+
+
+def _kernel(row: Row, made: KernelTime | InputError) -> Found:
+    """A kernel's time, in us, and in a long run its clock."""
+    if isinstance(made, InputError):
+        return NotPredictable(row, str(made))
+    values = [Value("kernel_us", row.number("us") or 0.0, made.ns / 1e3)]
+    if made.clock and row.number("clock"):
+        values.append(Value("clock_MHz", row.number("clock") or 0.0, made.clock * 1e3))
+    return Prediction(row, made.meant, made.ns / 1e9, tuple(values))
 
 
 def _pass(row: Row, kept: Kept | None) -> Found:

@@ -1,12 +1,12 @@
-"""Read files of measured rows: training steps, collectives, serving figures (CSV), steps of one GPU (JSON); faults with
-file, line, column."""
+"""Read files of measured rows: training steps, collectives, serving figures, kernels (CSV), steps of one GPU (JSON);
+faults with file, line, column."""
 
 from __future__ import annotations
 
 import csv
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,6 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
+from astrarium.validate.columns import check_columns
+from astrarium.validate.kernel_rows import COUNTS as KERNEL_COUNTS
+from astrarium.validate.kernel_rows import NEEDED as KERNEL
+from astrarium.validate.kernel_rows import NUMBERS as KERNEL_NUMBERS
+from astrarium.validate.kernel_rows import stated
 from astrarium.validate.measured_steps import read_steps
 
 __all__ = ["KINDS", "Row", "read_rows", "with_stack"]
@@ -28,6 +33,7 @@ NUMBERS = frozenset({"params_B", "step_s", "model_tflops_gpu", "tok_s_gpu", "mem
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "collective": ("source", "hw", "n_gpus", "op", "size_B"),
     "inference": ("source", "model", "gpu", "isl", "osl", "metric", "value"),
+    "kernel": KERNEL,
     "mlperf": ("div", "org", "system", "acc", "n", "model", "scen", "tps"),
     "silicon": ("id", "silicon_data_source", "backend", "model_path", "system", "isl", "osl", "silicon_tpot_ms"),
     "training": ("source", "case", "gpu", "n_gpus", "model"),
@@ -85,7 +91,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     except OSError as error:
         raise InputError(name, f"cannot be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:
-        raise InputError(name, f"byte {error.start} is not UTF-8", expected="a CSV file in UTF-8") from None
+        raise InputError(name, f"byte {error.start} is not UTF-8", expected="a file in UTF-8") from None
     if name.endswith(".json"):
         return [Row(name, number, kind, MappingProxyType(values))
                 for number, (kind, values) in enumerate(read_steps(name, text), start=1)]
@@ -93,7 +99,15 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     line, head = next(lines, (1, []))
     columns = [each.strip() for each in head]
     kind = _kind(name, line, columns)
-    return [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
+    check_columns(f"{name}:{line}", kind, columns, KINDS[kind])
+    if kind == "kernel":
+        found = [Row(name, line, kind, stated(_values(name, line, columns, cells, KERNEL_COUNTS, KERNEL_NUMBERS), name))
+                 for line, cells in lines if any(cells)]
+    else:
+        found = [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
+    if not found:
+        raise InputError(name, "has no rows", expected="measured rows under the headings")
+    return found
 
 
 def with_stack(rows: Iterable[Row], stack: str | None) -> list[Row]:
@@ -140,7 +154,8 @@ def _expected() -> str:
         "; or, with --serving, a log of requests")
 
 
-def _values(name: str, line: int, columns: list[str], cells: list[str]) -> Mapping[str, Value]:
+def _values(name: str, line: int, columns: list[str], cells: list[str], counts: Collection[str] = COUNTS,
+            numbers: Collection[str] = NUMBERS) -> Mapping[str, Value]:
     if len(cells) != len(columns):
         raise InputError(f"{name}:{line}", f"{len(cells)} cells", expected=f"{len(columns)}, one for every column")
     found: dict[str, Value] = {}
@@ -150,9 +165,9 @@ def _values(name: str, line: int, columns: list[str], cells: list[str]) -> Mappi
             raise InputError(f"{name}:{line}: {column}", "is not readable text", expected="printable characters")
         if (column, text.lower()) == MOST:
             found[column] = "max"
-        elif column in COUNTS or column in NUMBERS:
+        elif column in counts or column in numbers:
             if text.lower() not in NOTHING:
-                found[column] = _number(f"{name}:{line}: {column}", text, column in COUNTS)
+                found[column] = _number(f"{name}:{line}: {column}", text, column in counts)
         elif text:
             found[column] = text
     return MappingProxyType(found)

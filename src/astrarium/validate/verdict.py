@@ -10,6 +10,7 @@ from msgspec import Struct
 from astrarium import catalog
 from astrarium.validate.baseline import fit, table_of
 from astrarium.validate.intervals import Held, held
+from astrarium.validate.kernel_times import Meant
 from astrarium.validate.predict import NotPredictable, Prediction, predictions
 from astrarium.validate.record import fitted_on, halves
 from astrarium.validate.rows import Row
@@ -21,6 +22,7 @@ __all__ = ["Validation", "verdict"]
 
 Found = Prediction | NotPredictable
 FEWEST = 4      # rows of a source, below which no rival is fitted
+OPTIONAL = ("kernel", "kernel, of fitted rows")
 
 
 class Validation(Struct, frozen=True):
@@ -46,10 +48,12 @@ def verdict(rows: Sequence[Row], note: Callable[[int], None] | None = None) -> V
     fitted = fitted_on(rows)
     judges = [each for each, known in zip(found, fitted, strict=True) if not known]
     groups = {"source": _both(judges, lambda each: each.row.source),
-              "device": _both(judges, _device), "stack": _both(judges, _stack)}
+              "device": _both(judges, _device), "stack": _both(judges, _stack), "kernel": _kernels(judges)}
     if any(fitted):
         seen = [each for each, known in zip(found, fitted, strict=True) if known]
         groups["source, of fitted rows"] = _both(seen, lambda each: each.row.source)
+        groups["kernel, of fitted rows"] = _kernels(seen)
+    groups = {name: each for name, each in groups.items() if each or name not in OPTIONAL}
     return Validation(found, fitted, groups, rivals(rows, fitted), left_out(rows),
                       held(zip(found, fitted, strict=True)))
 
@@ -70,11 +74,18 @@ def _both(found: Sequence[Found], key: Callable[[Found], str]) -> list[Score]:
     return [*scores(found, key), *more]
 
 
+def _kernels(found: Sequence[Found]) -> list[Score]:
+    """Scores of kernels by their groups, in alphabetical order."""
+    return sorted(_both([each for each in found if isinstance(each, Prediction) and isinstance(each.meant, Meant)],
+                        lambda each: each.meant.group if isinstance(each, Prediction) and isinstance(
+                            each.meant, Meant) else ""), key=lambda each: each.name)
+
+
 def _metrics(found: Sequence[Found]) -> list[str]:
-    """Memory, and where rows have several metrics or different ones, each of them."""
+    """Memory, the clock, and where rows of serving have several metrics or different ones, each of them."""
     named = dict.fromkeys(value.metric for each in found if isinstance(each, Prediction) and each.row.kind in READERS
                           for value in each.values)
-    return ["mem_GiB", *named]
+    return ["mem_GiB", "clock_MHz", *named]
 
 
 def _device(each: Found) -> str:

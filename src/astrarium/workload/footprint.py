@@ -84,9 +84,10 @@ def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -
     peak = np.array(peaks)[which]
     peak += before
     owned = holdings(recipe, parts)
-    fixed = {"weights": owned.weights, "gradients": 0.0 if recipe.fresh else owned.gradients, "states": owned.states}
+    fresh = owned.gradients if recipe.fresh else 0.0
+    fixed = {"weights": owned.weights, "gradients": owned.buckets + owned.gradients - fresh, "states": owned.states}
     step = _load(owned)
-    step[:, KINDS.index("gradients")] += owned.gradients - fixed["gradients"]
+    step[:, KINDS.index("gradients")] += fresh
     return _with(owned, fixed, np.vstack([peak, step]), recipe.overhead)
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["BF16", "FUSED", "BlockPieces", "Fusion", "Numbers", "Piece", "Sketch", "Step", "Weight"]
+__all__ = ["BF16", "FUSED", "BlockPieces", "Fusion", "Numbers", "Piece", "Sketch", "Step", "Torch", "Weight"]
 
 
 class Numbers(NamedTuple):
@@ -34,7 +34,7 @@ class Fusion(NamedTuple):
     """Which operators share a kernel: elementwise neighbours (`neighbours`), norms and softmax with these (`norms`),
     the gradients of products of one operand (`qkv`), and what serving engines have in one (`engine`: see Op.fused;
     `reduced`: norms of the residual stream too, in the all_reduce in front of them; `carried`: a block begins behind
-    one). `operators`: see Software."""
+    one). `operators`, and `casts` of weights (autocast): see Software."""
 
     neighbours: bool = True
     norms: bool = True
@@ -43,9 +43,18 @@ class Fusion(NamedTuple):
     reduced: bool = False
     carried: bool = False
     operators: str = "fused"
+    casts: bool = False
 
 
 FUSED = Fusion()
+
+
+class Torch(NamedTuple):
+    """How programs in PyTorch write what has several forms there: see Software."""
+
+    rms_norm: str = "kernel"
+    rotary: str = "halves"
+    autocast: bool = False
 
 
 class Sketch(NamedTuple):

@@ -29,9 +29,13 @@ class Precision(Config, frozen=True, kw_only=True):
 
     weights: Annotated[Format, Knob("Weights as they are used and gathered.")] = "bf16"
     activations: Annotated[Format, Knob("Activations, and their gradients, in memory and in messages.")] = "bf16"
+    shards: Annotated[Literal["copied", "master"],
+                      Knob("What ZeRO 3 gathers weights from: shards of a copy in their format, or the optimizer's own "
+                           "copy, which is cast (FSDP).")] = "copied"
     gradients: Annotated[Format, Knob("Gradients of weights as they are accumulated.")] = "bf16"
     reduction: Annotated[Format | None, Knob("Gradients of weights in collectives; left out: as they are kept.")] = None
-    master: Annotated[Format | None, Knob("The optimizer's own copy of the weights; null: none.")] = "fp32"
+    master: Annotated[Literal["fp32", "fp16", "bf16", "fp8", "fp4", "none"] | None,
+                      Knob("The optimizer's own copy of the weights; none or null: none.")] = "fp32"
     moments: Annotated[Format, Knob("Each of the optimizer's moments.")] = "fp32"
     products: Annotated[Format | None, Knob("Format in which products with weights are computed, forward and backward, "
                                             "but for logits (fp8 training: fp8); left out: the wider of weights and "
@@ -59,14 +63,23 @@ def numbers_of(precision: Precision) -> Numbers:
     return Numbers(product, product, activations, activations, held, held)
 
 
-def sizes_of(precision: Precision, optimizer: str) -> Sizes:
-    """Bytes per parameter. A step reads the gradient, reads and writes the states, and writes the weights."""
-    kind, master = OPTIMIZERS[optimizer], BYTES[precision.master] if precision.master else 0.0
+FOREACH = 20 / 7
+"""Tensors that torch.optim.AdamW(foreach=True) reads and writes for the 7 of the fused step: mul_ 2, lerp_ 3, mul_ 2,
+addcmul_ 3, sqrt 2, div_ 2, add_ 2, addcdiv_ 4 (torch/optim/adam.py, _multi_tensor_adam)."""
+
+
+def sizes_of(precision: Precision, optimizer: str, step: str = "fused") -> Sizes:
+    """Bytes per parameter. A step reads the gradient, reads and writes the states, and writes the weights; `step`: see
+    Software."""
+    kind, master = OPTIMIZERS[optimizer], BYTES.get(precision.master or "none", 0.0)
+    apart = not (master and precision.shards == "master")
     weights, gradients = BYTES[precision.weights], BYTES[precision.gradients]
     states = master + kind.moments * BYTES[precision.moments]
-    moved = gradients + 2 * states + weights * (1 if precision.master else 2)
-    return Sizes(weights=weights, gradients=gradients, sent=BYTES[precision.reduction or precision.gradients],
-                 states=states, step_flops=kind.flops, step_bytes=moved)
+    moved = gradients + 2 * states + weights * (1 if master else 2) * apart
+    held = {"foreach": BYTES[precision.moments], "cast": BYTES["fp32"]}.get(step, 0.0)
+    moved = moved * FOREACH if step == "foreach" else moved + 3 * held + gradients if step == "cast" else moved
+    return Sizes(weights=weights, shards=weights * apart, gradients=gradients, states=states, step_flops=kind.flops,
+                 step_bytes=moved, step_held=held, sent=BYTES[precision.reduction or precision.gradients])
 
 
 def widths_of(precision: Precision) -> Mapping[str, float]:

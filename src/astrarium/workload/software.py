@@ -18,6 +18,23 @@ class Software(Config, frozen=True, kw_only=True):
                               "eager: what PyTorch launches one by one, and keeps for backward; compiled: what it "
                               "launches for layers that torch.compile compiled, each alone. Embedding and head are "
                               "eager in both.")] = "fused"
+    rms_norm: Annotated[Literal["kernel", "operators"],
+                        Knob("RMSNorm of eager operators: one kernel (torch.nn.functional.rms_norm), or operators in "
+                             "fp32, whose input in fp32 is kept (Hugging Face, torchtitan of 2024).")] = "kernel"
+    rotary: Annotated[Literal["halves", "whole", "complex"],
+                      Knob("Rotary positions of eager operators: of the halves of a head; of whole heads and their "
+                           "rotated halves (Hugging Face); or complex, in fp32 (Meta's Llama, torchtitan).")
+                      ] = "halves"
+    autocast: Annotated[bool, Knob("torch.autocast over weights in fp32 (precision.weights; products: bf16): each "
+                                   "weight is cast in each pass, and the copy kept for backward unless the block runs "
+                                   "again; gradients are cast back; the residual stream stays in fp32.")] = False
+    step: Annotated[Literal["fused", "foreach", "cast"],
+                    Knob("The optimizer's step. fused: one pass over gradients, weights and moments; foreach: a pass "
+                         "for every operation, with a tensor as large as a moment (PyTorch's default); cast: gradients "
+                         "in 16 bits are cast to fp32 and unscaled first (DeepSpeed).")] = "fused"
+    clip: Annotated[Literal["norm", "scaled"],
+                    Knob("Gradient clipping, beside the norm: none that counts, or all gradients are multiplied in "
+                         "each step (PyTorch's clip_grad_norm_).")] = "norm"
     fused_norms: Annotated[bool, Knob("Normalisation and softmax share kernels with their elementwise neighbours "
                                       "(fusion).")] = True
     fused_qkv: Annotated[bool, Knob("Queries, keys and values have one weight: their gradients are one product, too.")

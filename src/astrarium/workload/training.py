@@ -13,13 +13,14 @@ from astrarium.errors import InputError
 from astrarium.trace.work import Generated
 from astrarium.vocab import Placed
 from astrarium.workload.assemble import Recipe, assemble
+from astrarium.workload.assemble.recipe import Flat
 from astrarium.workload.balance import balanced
 from astrarium.workload.graph import Forms, ModelPieces, Options
 from astrarium.workload.graph.options import AXES
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import model_pieces
-from astrarium.workload.pieces import BlockPieces
+from astrarium.workload.pieces import BlockPieces, Torch
 from astrarium.workload.precision import numbers_of, sizes_of, widths_of
 from astrarium.workload.realised import realised
 from astrarium.workload.schedule import SCHEDULES
@@ -39,8 +40,7 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
     """What assembly needs: the model's pieces, where they go, and in which order they run."""
     mesh = workload.mesh
     pieces = model_pieces(_padded(workload), _options(workload, mesh), forms)
-    sizes = sizes_of(workload.precision, workload.optimizer)
-    bucket = workload.bucket if workload.bucket is not None else sizes.sent * max(40e6, 1e6 * workload.dp)
+    sizes = sizes_of(workload.precision, workload.optimizer, workload.software.step)
     pieces = _realised(workload, pieces, sizes.gradients)
     tied, parts = pieces.tied if workload.pp > 1 else frozenset[str](), _parts(workload, pieces)
     if workload.recompute != "none" and (workload.recompute_every > 1 or workload.recompute_first is not None):
@@ -50,12 +50,26 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
         mesh=mesh, kinds=_once(pieces) if workload.pp == 1 else pieces.blocks, parts=parts,
         schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages,
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
-        prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
-        placed=_offloaded(workload) if placed is None else placed, gathers=workload.gather == "remote", tied=tied,
+        prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=_bucket(workload, sizes.sent),
+        flat=_flat(workload), overlap=workload.overlap, tied=tied,
+        placed=_offloaded(workload) if placed is None else placed, gathers=workload.gather == "remote",
         clip=workload.clip, sample=_sample(workload), checkpoint=workload.checkpoint, scattered=_scattered(workload),
-        inner=frozenset(pieces.layers), shared=_shared(workload, pieces),
+        inner=frozenset(pieces.layers), shared=_shared(workload, pieces), scales=workload.software.clip == "scaled",
         weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0),
         launch=float(workload.software.host_launch))
+
+
+def _bucket(workload: Transformer, sent: float) -> float:
+    """Bytes of gradients that a collective reduces at least; 0: those of a block."""
+    if workload.bucket is not None:
+        return float(workload.bucket)
+    return 0.0 if workload.buffers.reduce == "group" else sent * max(40e6, 1e6 * workload.dp)
+
+
+def _flat(workload: Transformer) -> Flat:
+    buffers = workload.buffers
+    return Flat(buffers.gather == "copied", buffers.reduce, buffers.count, buffers.ends == "together",
+                buffers.pools, buffers.between == "whole" and workload.micro_batches > 1)
 
 
 OFFLOADED: Mapping[str, Placed] = MappingProxyType(
@@ -114,15 +128,20 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         recompute=workload.recompute, modules=tuple(workload.recompute_modules), fuse=workload.fusion,
         dropout=workload.dropout, uneven=workload.uneven,
         fused_norms=workload.software.fused_norms, fused_qkv=workload.software.fused_qkv,
-        operators=workload.software.operators, widths=widths_of(workload.precision),
+        operators=workload.software.operators, form=_form(workload), widths=widths_of(workload.precision),
         numbers=numbers_of(workload.precision),
         cross_entropy=workload.cross_entropy, weight_gradients=_gradients(workload))
+
+
+def _form(workload: Transformer) -> Torch:
+    software = workload.software
+    return Torch(software.rms_norm, software.rotary, software.autocast)
 
 
 def _gradients(workload: Transformer) -> str:
     """How gradients are held: fresh ones are those of a step of one micro-batch, and those that each micro-batch makes
     to be sharded; else the step's are there when a later micro-batch holds most."""
-    at_once = workload.micro_batches == 1 or workload.zero >= 2
+    at_once = workload.micro_batches == 1 or (workload.zero >= 2 and workload.buffers.between == "reduced")
     if workload.weight_gradients != "fresh" or (at_once and not SCHEDULES[workload.schedule].split):
         return workload.weight_gradients
     return "temporary"

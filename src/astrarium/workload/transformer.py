@@ -14,6 +14,7 @@ from astrarium.config import Knob, Problem, default
 from astrarium.config.named import Named
 from astrarium.errors import InputError
 from astrarium.units import OptionalBytes
+from astrarium.workload.buffers import Buffers
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides, divisors
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
@@ -310,7 +311,8 @@ class Transformer(Workload, frozen=True):
     clip: Annotated[bool, Knob("Gradients are clipped by their global norm, which all ranks agree on.")] = True
     bucket: Annotated[OptionalBytes, Knob("Bytes of gradients that one collective reduces at least; left out: 40 "
                                           "million gradients, or 1 million per data-parallel rank (Megatron-LM's "
-                                          "default).", ge=1e6)] = default(None)
+                                          "default); under buffers.reduce: group a block.", ge=1e6)] = default(None)
+    buffers: Annotated[Buffers, Knob("Buffers of data parallelism's collectives.")] = Buffers()
     overlap: Annotated[bool, Knob("Gradients are reduced as soon as a bucket is full, not after all of backward.")
                        ] = True
     offload: Annotated[Literal["none", "optimizer", "activations", "model"],

@@ -42,11 +42,18 @@ def test_the_oldest_schema_has_flat_nodes() -> None:
     assert (bytes(inputs.shapes), bytes(outputs.values)) == (b"[[2, 3]]", b"[]")
 
 
-def test_strides_are_read_over() -> None:
-    new = node(2, "aten::mm", 1, 1, ([1, 2, 0, 6, 4, "cuda:0"],))
-    new["inputs"]["strides"] = [[1, 2]]
-    host = read_host(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": [new]}).encode(), "h")
-    assert bytes(host.tensors(0)[0].values) == b'[[1, 2, 0, 6, 4, "cuda:0"]]'
+@pytest.mark.parametrize(("shapes", "strides", "kept"), [
+    ([[2, 3], [3, 4]], [[3, 1], [1, 3]], "[[3, 1], [1, 3]]"),      # the second is transposed
+    ([[2, 3], [1, 4]], [[3, 1], [9, 1]], None),                    # a dimension of 1 may have any stride
+    ([[2, 3], []], [[3, 1], []], None),
+    ([[[2, 3], [2, 3]]], [[[3, 1], [1, 2]]], "[[[3, 1], [1, 2]]]"),
+    ([[2, 0]], [[7, 7]], None), ([[2]], ["x"], None), ([[2]], [], None)])
+def test_strides_are_kept_of_what_is_not_contiguous(tmp_path: Path, shapes: Any, strides: Any, kept: Any) -> None:
+    new = node(2, "aten::mm", 1, 5, ([1, 2, 0, 6, 4, "cuda:0"],) * len(shapes))
+    new["inputs"] |= {"shapes": shapes, "strides": strides}
+    of_events(tmp_path, [event("cpu_op", "aten::mm", 0, 5, Record_function_id=5)], [new])
+    found = next(each for each in nodes_of(tmp_path) if each.name == "aten::mm").attr("input_strides")
+    assert (None if found is None else found.value) == kept
 
 
 @pytest.mark.parametrize("schema", ["2.0.0", "1.2.0", "", "x"])

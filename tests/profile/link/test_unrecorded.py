@@ -69,6 +69,22 @@ class Program:
             self.operator("aten::slice", 0.3, (("aten::as_strided", 0.3),))
             self.operator("aten::mm", 8, kernels=length)
             self.operator("aten::add", 5, kernels=length / 4)
+        self.wait(number, begin)
+
+    def compiled(self, number: int, length: float) -> None:
+        """A step of compiled layers: no views, but gradients that are kept (`detach`), which profilers slow less."""
+        begin = self.at
+        for layer in range(40):
+            self.operator("Torch-Compiled Region: 0/0", 1, (("CompiledFunction", 1.0),), shape=(1, 2, 3) * (layer % 4))
+            for name in ("aten::mm", "triton_poi_fused_mul_0", "aten::mm"):
+                self.operator(name, 3, kernels=length)
+            self.into, self.out, usual = self.into / 2, self.out / 2, (self.into, self.out)
+            self.operator("torch::autograd::AccumulateGrad", 0.5, (("aten::detach", 0.2), ("detach", 0.2)))
+            self.into, self.out = usual
+        self.wait(number, begin)
+
+    def wait(self, number: int, begin: float) -> None:
+        """The end of a step: the host waits for the GPU."""
         wait = max(self.free, self.at) - self.at + 2
         self.events.append(event("cuda_runtime", "cudaDeviceSynchronize", self.at, wait, correlation=10**6 + number))
         self.at += wait
@@ -95,9 +111,20 @@ def test_the_run_without_profilers(tmp_path: Path, length: float, text: float) -
                for line in report.lines())
 
 
+def test_a_compiled_run_without_profilers(tmp_path: Path) -> None:
+    """Few operators are views there: the cost is that of the shortest stretches."""
+    truth, seen = Program(0, 0, 0), Program(4.0, 7.0, 0.6)
+    for program in (truth, seen):
+        for number in range(3):
+            program.compiled(number, 12.0)
+    report = of_events(tmp_path, seen.events, seen.nodes).report
+    assert report.measured_us > 1.5 * truth.at
+    assert report.unrecorded_us == pytest.approx(truth.at, rel=0.1)
+
+
 def test_the_trace_without_profilers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its replay takes as long as the report says."""
-    seen = Program(2.0, 4.0, 1.0).steps(60.0)
+    seen = Program(2.0, 4.0, 1.0).steps(30.0)
     of_events(tmp_path, seen.events, seen.nodes)
     assert main(["run", "--trace", f"{tmp_path / 'w'}.*.et"]) == 0
     assert "`astrarium trace link --unrecorded` writes the trace without them" in capsys.readouterr().err
@@ -107,12 +134,13 @@ compute: {{model: replay, missing: 0 ns}}
 network: {{dims: [{{shape: switch, npus: 1, bandwidth: 1 GB/s, latency: 1 us}}]}}
 """)
     assert main(["explain", str(tmp_path / "d.yaml"), "--trace", f"{tmp_path / 'w'}.*.et"]) == 0
-    assert "unrecorded: 3.1 ms a step (recorded 3.8 ms" in capsys.readouterr().err
+    assert "unrecorded: 1.6 ms a step (recorded 3.7 ms" in capsys.readouterr().err
     quiet = link(tmp_path / "host.json", tmp_path / "device.json", quiet=True)
     write_linked(tmp_path / "q", quiet)
     run = ar.simulate(replay_design(f"{tmp_path / 'q'}.*.et"))
     assert quiet.report.unrecorded_us is not None
     assert run.makespan / 1000 == pytest.approx(quiet.report.unrecorded_us, rel=0.01)
+    assert quiet.report.gap_share == pytest.approx(2 * GAP / (30 + 7.5 + 2 * GAP), abs=0.005)     # of its own path
     for name, found in (("q", "these nodes have the times without profilers"), ("w", "`astrarium trace link --unrec")):
         assert found in (unrecorded_line(read_traces([tmp_path / f"{name}.0.et"]).classes) or "")
     write_job(transform([load_job(str(tmp_path / "w"))], ["scale_durations:by=0.5"]), str(tmp_path / "c"))
@@ -175,9 +203,9 @@ def test_too_few_operators_assume_what_profilers_take(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("name", "low", "high"), [("llama1b_mbs1", 84, 88), ("decode_eager", 8, 20)])
+@pytest.mark.parametrize(("name", "low", "high"), [("llama1b_mbs1", 84, 90), ("decode_eager", 8, 20)])
 def test_recordings(shared: Path, name: str, low: float, high: float) -> None:
-    """The training step takes 86.1 ms unrecorded."""
+    """The training step takes 87.1 ms unrecorded, with the host waiting for each."""
     folder = shared / "traces" / "h100"
     report = link(folder / f"{name}_host.json.gz", folder / f"{name}_device.json.gz", clock=slower).report
     assert report.unrecorded_us is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astrarium.validate.predict import Prediction, predict
+from astrarium.validate.predict import NotPredictable, Prediction, predict
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.runs import run_of
 
@@ -37,3 +37,8 @@ def test_a_published_figure_under_a_concurrency() -> None:
     found = predict(Row("inference.csv", 2, "inference", values))
     assert isinstance(found, Prediction)
     assert found.values[0].measured == 2000
+    for more, why in (({"metric": "goodput"}, "its metric (goodput) is not one of ttft, itl, tpot, "),
+                      ({"value": ""}, "has no value")):
+        unknown = predict(Row("inference.csv", 2, "inference", {**values, **more}))
+        assert isinstance(unknown, NotPredictable)
+        assert unknown.reason.startswith(why)

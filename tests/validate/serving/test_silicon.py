@@ -9,6 +9,7 @@ import pytest
 from astrarium.errors import InputError
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.deployment import Layout, Lengths
+from astrarium.validate.serving.designs import design_of, policy_of
 from astrarium.validate.serving.silicon import deployment_of, distinct, judges
 
 DUMP = "source_file=2026-04-06.csv; silicon_concurrency=64; image=x"
@@ -78,6 +79,17 @@ def test_prompts_of_a_pool_come_from_the_cache() -> None:
                     for each in ("vllm", "sglang"))
     assert (found.prefix, found.groups, found.prompt) == (1008, 100, Lengths(16, 16))
     assert (plain.prefix, plain.prompt) == (0, Lengths(1024, 1024))
+
+
+def test_engines_of_generated_benchmarks() -> None:
+    """Rules of aiconfigurator's generator: a step has the batch, a prompt and 1,500 tokens; SGLang mixes prompts in."""
+    path = "source_file=/x/aic-auto-gap-analysis/data/Qwen.csv; silicon_concurrency=64"
+    stated = {"model_path": "Qwen/Qwen3-32B", "system": "h100_sxm", "precision": "", "silicon_data_source": path}
+    assert deployment_of(row(backend="vllm", backend_version="0.12.0", **stated)).tokens == 64 + 1024 + 1500
+    assert deployment_of(row(backend="trtllm", backend_version="1.0.0rc3", **stated)).tokens == 2592    # 81 pages of 32
+    mixed, apart = (deployment_of(row(backend_version=each, **stated)) for each in ("0.5.6.post2", "0.5.1.post1"))
+    assert (mixed.mixed, apart.mixed) == (True, False)
+    assert policy_of(mixed, design_of(mixed)).schedule == "chunked"
 
 
 def test_missing_batches_are_refused_by_name() -> None:

@@ -56,8 +56,10 @@ def test_a_layer_launches_what_a_recorded_step_did() -> None:
 def test_the_ends_of_a_model_are_eager_operators() -> None:
     """Cross entropy is measured as one forward and one backward; the bytes are those that its rows count."""
     first, _, last = recipe_of(step(LLAMA_1B, 4096, 1)).kinds
-    moved = {each.kernel.op: each.bytes for piece in (first.forward, first.backward, last.forward, last.backward)
-             for each in piece.steps if each.kernel}
+    steps = [each for piece in (first.forward, first.backward, last.forward, last.backward) for each in piece.steps]
+    moved = {each.kernel.op: each.bytes for each in steps if each.kernel}
+    shapes = {each.kernel.op: each.kernel.shape for each in steps if each.kernel}
+    assert shapes["rms_norm"] == shapes["rms_norm_backward"] == shapes["embedding_backward"] == (4096, 2048)
     logits, stream = 4096 * 128256, 4096 * 2048
     assert moved["cross_entropy"] == pytest.approx(8 * logits, rel=1e-4)
     assert moved["cross_entropy_backward"] == pytest.approx(8 * logits, rel=1e-4)
@@ -92,6 +94,7 @@ def test_one_weight_of_queries_keys_and_values_is_one_product_and_its_gradient_a
     assert sum("layer.qkv" in name for name in names) == 5     # product; cat, two products, sum of the bias
     shape = next(each.kernel.shape for each in layer.forward.steps if each.name == "layer.qkv" and each.kernel)
     assert shape == (1, 4096, 3072, 1024)
+    assert next(each.kernel.shape for each in layer.backward.steps if each.name.endswith("d_wqkv.sum")) == (4096, 3072)
     assert not any("tokens" in name for name in names)          # attention's result lies as its queries do
 
 

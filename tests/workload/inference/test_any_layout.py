@@ -40,7 +40,8 @@ def workloads(draw: st.DrawFn) -> dict[str, Any]:
         "batch": draw(st.sampled_from([4, 8, 16, 32])),
         "phase": phase, "prompt": draw(st.sampled_from([8, 16, 33])), "generated": draw(st.sampled_from([1, 5])),
         "attention": draw(st.sampled_from(["flash", "unfused"])), "mask": draw(st.sampled_from(["skip", "full"])),
-        "fusion": draw(st.sampled_from([False, True, "engine"])),
+        **draw(st.sampled_from([{"fusion": False}, {"fusion": True}, {"fusion": "engine"}, {"operators": "eager"},
+                                {"operators": "eager", "fused_weights": True}])),
         "uneven": draw(st.sampled_from(["refuse", "pad", "fractional"])),
         "order": draw(st.sampled_from(["megatron", "stage", "pp-dp-ep-sp-cp-tp"])),
         "compression": {"keep": draw(st.sampled_from([1, 0.5])), "share": draw(st.sampled_from([1, 1, 2]))}}

@@ -55,6 +55,25 @@ def test_a_layer_launches_what_engines_launch(model: str, tp: int, name: str, ex
     assert all(step.kernel.launches == 1 for step in found.forward.steps if step.kernel)
 
 
+def test_eager_pytorch_launches_what_a_recorded_step_did() -> None:
+    """A layer of Llama-3-8B, one weight of q, k and v and one of gate and up, without rotary positions: the kernels of
+    a recorded decode step (16 sequences), where products with a divided inner length have one more."""
+    layer = {"family": "decoder", "layers": 1, "d_model": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 1000}
+    step = Packed((Sequences(16, 1, 1024),))
+    joined = block(engine({**layer, "positions": "none"}, fusion=True, operators="eager",
+                          fused_weights=True), "layer", step).forward.steps
+    kernels = [each.kernel for each in joined if each.kernel]
+    assert [each.op or each.kind for each in kernels] == [
+        "rms_norm", "gemm", "transpose_copy", "transpose_copy", "attention", "gemm", "add",
+        "rms_norm", "gemm", "transpose_copy", "transpose_copy", "gemm", "add"]
+    assert [each.shape for each in kernels if each.kind == "gemm"] == [
+        (1, 16, 6144, 4096), (1, 16, 4096, 4096), (1, 16, 28672, 4096), (1, 16, 4096, 14336)]
+    apart = block(engine(layer, fusion=True, operators="eager"), "layer", step).forward.steps
+    assert sum(each.kernel is not None and each.kernel.kind == "gemm" for each in apart) == 7
+    assert len(apart) == len(joined) + 3 + 2 * 7 + 1       # seven kernels a rotary position, a copy behind attention
+    assert sum(each.gemm for each in apart) == sum(each.gemm for each in joined)
+
+
 @pytest.mark.parametrize("model", ["qwen3-32b", "gpt-oss-120b", "deepseek-v3", "minimax-m2", "qwen3-next-80b-a3b"])
 def test_fusing_changes_no_product_and_moves_less(model: str) -> None:
     step = Packed((Sequences(8, 1, 500), Sequences(1, 64), Sequences(2, 32, 128, 0)))

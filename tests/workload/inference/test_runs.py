@@ -11,7 +11,10 @@ from tests.workload.checks import check
 from tests.workload.inference.systems import design, inference
 
 import astrarium as ar
+from astrarium import config
+from astrarium.errors import InputError
 from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import footprint, max_batch
 from astrarium.workload.inference.passes import inference as generated
 from astrarium.workload.inference.passes import replica_of
@@ -48,6 +51,26 @@ def test_a_request_is_its_prefill_and_its_decode_steps() -> None:
     each = sum(makespan(inference(phase="decode", context=100 + number, **shape)) for number in range(20))
     assert makespan(inference(prompt=100, generated=20, contexts="each", **shape)) == prefill + each
     assert abs(each / 20 - mean) < 1e-3 * mean
+
+
+def test_a_pass_takes_at_least_what_its_host_launches() -> None:
+    """Eager PyTorch, a layer: 11 products, norms, sums and activations, 7 kernels for each rotary position, appends to
+    the cache, attention and its copy. The GPU needs 4.8 ms of a step (16 GB at 3.35 TB/s), but 89 ms of the prompt."""
+    eager = {"operators": "eager", "host_launch": "40 us"}
+    steps = makespan(inference(phase="decode", context=100, steps=3, **eager))
+    launches = 32 * (13 + 2 * 7 + 2 + 2) + 6
+    assert steps / 1e6 == pytest.approx(3 * (40 * launches + 1), abs=3)       # and 1 us to see that the GPU is done
+    prompt = {"phase": "prefill", "prompt": 4096, "batch": 2}
+    alone = makespan(inference(operators="eager", **prompt))
+    assert makespan(inference(**eager, **prompt)) == alone + 10**6
+    split = {"source": "disaggregated", "model": "llama3-8b", "prompt": 64, "generated": 3, "prefill": {},
+             "decode": {}, **eager}
+    apart = ar.simulate(design(config.decode(Disaggregated, split)))
+    assert apart.makespan_ps / 1e6 > 4 * 40 * launches
+    with pytest.raises(InputError, match="means nothing where operators is eager"):
+        inference(phase="decode", context=100, fusion="engine", **eager)
+    with pytest.raises(InputError, match="means nothing where operators is fused"):
+        inference(phase="decode", context=100, fused_weights=True)
 
 
 def test_mixed_contexts_are_their_sum() -> None:

@@ -17,9 +17,10 @@ from astrarium.compute.kernels.forest import Forest
 from astrarium.compute.kernels.machine import Machine
 from astrarium.compute.kernels.model import DeviceModel, Part
 from astrarium.compute.kernels.power import TYPICAL
+from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.errors import InputError, nearest
 
-__all__ = ["from_sheet", "generic", "load", "named", "names", "read", "write"]
+__all__ = ["from_sheet", "generic", "load", "named", "names", "read", "with_torch", "write"]
 
 FORMAT = 1
 GENERIC = "generic.npz"
@@ -73,13 +74,13 @@ def load(device: str) -> DeviceModel:
         raise InputError("compute.device", f"{device[:60]!r} has no measured model",
                          expected="one of " + ", ".join(known), did_you_mean=nearest(device, known))
     with as_file(_folder().joinpath(f"{name}.npz")) as path:
-        return _with_torch(read(path))
+        model = read(path)
+    return with_torch(model, LIKE.get(model.machine.name, ""))
 
 
-def _with_torch(model: DeviceModel) -> DeviceModel:
-    """A device's model with what PyTorch's rows say of it, or of the device that it is like."""
+def with_torch(model: DeviceModel, other: str = "") -> DeviceModel:
+    """A device's model with what PyTorch's rows say of it, or of an `other` device that it is like."""
     name = model.machine.name
-    other = LIKE.get(name, "")
     source = _folder().joinpath("torch", f"{other or name}.npz")
     if not source.is_file():
         return model
@@ -87,9 +88,12 @@ def _with_torch(model: DeviceModel) -> DeviceModel:
         torch = read(path)
     parts = {key: replace(part, device=other) for key, part in torch.parts.items()}
     curves = {op: replace(torch.machine, stream=curve) for op, curve in torch.streams.items()}
+    slower = torch.machine.bandwidth / model.machine.bandwidth
     return replace(model, parts=MappingProxyType({**model.parts, **parts}),
                    version=f"{model.version}; {torch.version}", streams=MappingProxyType(
-                       {op: model.machine.streaming_like(curve).stream for op, curve in curves.items()}))
+                       {op: model.machine.streaming_like(curve).stream for op, curve in curves.items()}),
+                   rowwise={op: each._replace(beyond=each.beyond * slower) for op, each in torch.rowwise.items()},
+                   seen=frozenset() if other else torch.seen)
 
 
 def read(path: Path) -> DeviceModel:
@@ -113,13 +117,16 @@ def read(path: Path) -> DeviceModel:
                            {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()},
                            {name: tuple(map(tuple, each)) for name, each in part.get("casts", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"],
-                       streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()})
+                       streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()},
+                       rowwise={op: Rowwise(*each) for op, each in header.get("rowwise", {}).items()},
+                       seen=frozenset(arrays["seen"].tolist() if "seen" in arrays else ()))
 
 
 def write(model: DeviceModel, path: Path) -> None:
     """Write a model; equal models make equal bytes."""
     header: dict[str, Any] = {"format": FORMAT, "version": model.version, "notice": model.notice,
-                              "machine": asdict(model.machine), "parts": {}, "streams": dict(model.streams)}
+                              "machine": asdict(model.machine), "parts": {}, "streams": dict(model.streams),
+                              **({"rowwise": dict(model.rowwise)} if model.rowwise else {})}
     arrays: dict[str, Any] = {}
     for name, part in model.parts.items():
         header["parts"][name] = {"bias": part.forest.bias, "variants": part.variants, "default": part.default,
@@ -128,5 +135,7 @@ def write(model: DeviceModel, path: Path) -> None:
         arrays[f"{name}/feature"] = part.forest.feature
         arrays[f"{name}/threshold"] = part.forest.threshold
         arrays[f"{name}/leaf"] = part.forest.leaf
+    if model.seen:
+        arrays["seen"] = np.array(sorted(model.seen), np.uint32)
     arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True).encode(), np.uint8)
     np.savez_compressed(path, **arrays)

@@ -17,6 +17,8 @@ from astrarium.compute.kernels.choice import FASTEST, TORCH, framework_of, is_to
 from astrarium.compute.kernels.correction import Correction
 from astrarium.compute.kernels.forest import I16, Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
+from astrarium.compute.kernels.power import Chip
+from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.compute.kernels.table import F64, Curve, Described, along
 from astrarium.errors import InputError, nearest
 
@@ -41,7 +43,9 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "fused_backward": (fused.COLUMNS, fused.backward),
     "fused_decode": (fused.COLUMNS, fused.decode),
 })
-"""Operator class -> (shape columns, base and features). From `product` on: as PyTorch runs them."""
+"""Operator class -> (shape columns, base and features)."""
+PYTORCH = ("product", "grouped", "fused", "fused_backward", "fused_decode")
+"""Classes as PyTorch runs them."""
 TORCH_FAMILY = MappingProxyType({"gemm": "product", "attention": "fused", "decode": "fused_decode"})
 """Class of others' rows -> that of PyTorch's."""
 
@@ -70,7 +74,10 @@ class Part(Struct, frozen=True, eq=False):
 class DeviceModel(Struct, frozen=True, eq=False):
     """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
     part of the machine's peaks to which residuals are relative (`power`); `streams`: operator of PyTorch -> rising
-    (bytes, ns)."""
+    (bytes, ns); `rowwise`: operator -> constants of kernels whose rows and columns are known; `slower`: operator ->
+    rising (bytes, factor of its time), of a user's own rows; `chip`: what it draws, if its own rows say so;
+    `framework`: whose kernels answer where a design names none; "": the default; `seen`: numbers of the rows of kernels
+    on which it was fitted, as `validate` numbers them."""
 
     machine: Machine
     parts: Mapping[str, Part]
@@ -79,6 +86,11 @@ class DeviceModel(Struct, frozen=True, eq=False):
     corrections: Mapping[str, Correction] = field(default_factory=dict)
     sustained: float = 1.0
     streams: Mapping[str, Curve] = field(default_factory=dict)
+    rowwise: Mapping[str, Rowwise] = field(default_factory=dict)
+    slower: Mapping[str, Curve] = field(default_factory=dict)
+    chip: Chip | None = None
+    framework: str = ""
+    seen: frozenset[int] = frozenset()
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""
@@ -135,7 +147,8 @@ class DeviceModel(Struct, frozen=True, eq=False):
             return (part.default,)
         own = self._measured(family, precision)
         real = [name for name in names if not artefact(self.machine.name, family, own, name)] or names
-        chosen = [name for name in real if framework == framework_of(name)] or real
+        chosen = sorted([name for name in real if framework == framework_of(name)] or real,
+                        key=lambda name: name != part.default)      # of equal versions the first one answers
         return newest(chosen, {} if measured else part.counts)
 
     def stand_in(self, family: str, precision: str, framework: str | None) -> str:
@@ -171,7 +184,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
         part = self.part(family, precision)
         numbers = [part.variants.index(name) for name in variants]
         option = np.full(shape.shape[1], float(numbers[0]))
-        describe, machine = FAMILIES[family][1], self.machine.at(self.sustained)
+        describe, machine = FAMILIES[family][1], self._running(family)
         described = describe(shape, precision, machine, option)
         slower = 1.0 if clock == 1 else describe(shape, precision, machine.at(clock), option).base / described.base
         columns, correction = fixed_point(described.features), self._correction(family, precision)
@@ -197,17 +210,24 @@ class DeviceModel(Struct, frozen=True, eq=False):
         least = FAMILIES[family][1](shape, precision, self.machine, np.zeros(len(m))).base
         return np.maximum(least, ns - along(casts[variant], batch * m * k))
 
+    def _running(self, family: str) -> Machine:
+        """The machine to which residuals of a class are relative: PyTorch's to the whole data sheet."""
+        return self.machine if family in PYTORCH else self.machine.at(self.sustained)
+
     def _correction(self, family: str, precision: str) -> Correction | None:
         """A user's rows of the class at the precision; of fp16 those of bf16 stand in, and the other way round."""
         both = ("fp16", "bf16") if precision in ("fp16", "bf16") else ()
         return next((self.corrections[f"{family}/{name}"] for name in (precision, *both)
                      if f"{family}/{name}" in self.corrections), None)
 
-    def residual(self, family: str, precision: str, shape: F64, ns: F64, *, alone: bool = False) -> tuple[I16, F64]:
-        """(features, log2(ns / predicted)) of measured kernels, without a correction; `alone`: see `fastest_ns`."""
+    def residual(self, family: str, precision: str, shape: F64, ns: F64, variant: str = "", *,
+                 alone: bool = False) -> tuple[I16, F64]:
+        """(features, log2(ns / predicted)) of measured kernels of a variant (""; the default), without a correction;
+        `alone`: see `fastest_ns`."""
         part = self.part(family, precision)
-        option = np.full(len(ns), float(part.variants.index(part.default)))
-        machine = self.machine.at(self.sustained)
+        variant = variant or part.default
+        option = np.full(len(ns), float(part.variants.index(variant)))
+        machine = self._running(family)
         columns = fixed_point(FAMILIES[family][1](shape, precision, machine, option).features)
         plain = replace(self, corrections=MappingProxyType({}))
-        return columns, np.log2(ns / plain.fastest_ns(family, precision, shape, (part.default,), alone=alone))
+        return columns, np.log2(ns / plain.fastest_ns(family, precision, shape, (variant,), alone=alone))

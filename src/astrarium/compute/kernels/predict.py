@@ -12,13 +12,14 @@ from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel
-from astrarium.compute.kernels.table import F64, Curve, along
+from astrarium.compute.kernels.rowwise import rowwise_ns, which
+from astrarium.compute.kernels.table import F64, Curve, along, between
 from astrarium.compute.kernels.uncached import CACHED, uncached_ns
 from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "between", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
 
 ROWS = 40           # octaves of rows of a layer of experts
 
@@ -30,6 +31,21 @@ def stream_ns(machine: Machine, moved: F64, curve: Curve = ()) -> F64:
     if not (curve or machine.stream):
         return machine.launch + moved / machine.bandwidth
     return along(curve or machine.stream, moved)
+
+
+def _moving_ns(model: DeviceModel, part: Columns, framework: str | None) -> F64:
+    """Time of kernels that take the time of their bytes, of PyTorch's own by their operator, rows and columns."""
+    launches = np.maximum(1, part.launches).astype(np.float64)
+    moved, torch = part.bytes / launches, is_torch(framework)
+    found = stream_ns(model.machine, moved, model.streams.get(part.op, ()) if torch else ())
+    if torch and len(part.shape) == 2:
+        shape = part.shape.astype(np.float64)
+        for name, those in which(part.op, shape[0], model.rowwise):
+            found[those] = rowwise_ns(shape[:, those], moved[those], model.rowwise[name])
+    if torch:
+        found *= between(model.slower.get(part.op, ()), moved)
+    taken: F64 = launches * found - (part.launches == 0) * stream_ns(model.machine, np.zeros(1))
+    return taken
 
 
 def _streams(model: DeviceModel, part: Columns) -> bool:
@@ -72,12 +88,10 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     move their bytes.
     """
     table, rest = tabled(kernels), list[Columns]()
-    out, empty = np.empty(len(table)), stream_ns(model.machine, np.zeros(1))
+    out = np.empty(len(table))
     for part in table.parts:
         if _streams(model, part):
-            launches, ends = np.maximum(1, part.launches).astype(np.float64), part.launches == 0
-            curve = model.streams.get(part.op, ()) if is_torch(framework) else ()
-            out[part.place] = launches * stream_ns(model.machine, part.bytes / launches, curve) - ends * empty
+            out[part.place] = _moving_ns(model, part, framework)
         else:
             rest.append(part)
     for asked in asked_of(model, rest, framework):

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["F64", "Curve", "Described", "along", "log2", "part"]
+__all__ = ["F64", "Curve", "Described", "along", "between", "log2", "part"]
 
 F64 = npt.NDArray[np.float64]
 Curve = tuple[tuple[float, float], ...]
@@ -31,8 +31,16 @@ def part(values: F64) -> F64:
 
 
 def along(curve: Curve, sizes: F64) -> F64:
-    """Times [n] of sizes [n] on a curve: between its points a power of the size, beyond them in proportion."""
-    size, ns = np.array(curve).T
-    inside = np.exp2(np.interp(np.log2(np.maximum(sizes, 1.0)), np.log2(size), np.log2(ns)))
-    found: F64 = np.where(sizes > size[-1], ns[-1] * sizes / size[-1], inside)
+    """Times [n] of sizes [n] on a curve: between its points a power of the size, beyond the last in proportion."""
+    last, ns = curve[-1]
+    found: F64 = np.where(sizes > last, ns * sizes / last, between(curve, sizes))
+    return found
+
+
+def between(curve: Curve, sizes: F64) -> F64:
+    """Values of rising (size, value) at `sizes` [n], beyond the ends theirs; 1 without a curve."""
+    if not curve:
+        return np.ones(len(sizes))
+    size, value = np.array(curve).T
+    found: F64 = np.exp2(np.interp(np.log2(np.maximum(sizes, 1.0)), np.log2(size), np.log2(value)))
     return found

@@ -27,8 +27,9 @@ FRAMEWORKS: Mapping[str, Runs] = MappingProxyType({
     "torchtitan": Runs(("fsdp",)),
     "nemo": Runs(("nemo",)),
     "megatron-lm": Runs(("nemo", "megatron-core"), "Megatron core as NeMo runs it"),
-    "deepspeed": Runs(("fsdp",), "the catalog has no stack of DeepSpeed; fsdp is eager PyTorch, too, but has neither "
-                                 "DeepSpeed's kernels nor its buckets, and its interval is not DeepSpeed's")})
+    "deepspeed": Runs(("fsdp",), "fsdp is eager PyTorch, too, but has neither DeepSpeed's kernels nor its buckets, and "
+                                 "its interval is not DeepSpeed's; --stack deepspeed and deepspeed-3 have its buffers "
+                                 "and no measured rows")})
 
 
 def as_framework(launch: Launch, devices: Sequence[str], compute: str | None, collectives: str | None,

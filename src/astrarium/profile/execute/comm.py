@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from astrarium.errors import UnsupportedError
@@ -11,16 +12,18 @@ from astrarium.profile.execute.program import Message, Program
 from astrarium.trace._torch import torch_module
 from astrarium.vocab import CommOp
 
-__all__ = ["Wire"]
+__all__ = ["Awaited", "Wire"]
 
-SILENT = (CommOp.REDUCE_SCATTER, CommOp.REDUCE_SCATTER_BLOCK)     # and messages: see _Awaited
+SILENT = (CommOp.REDUCE_SCATTER, CommOp.REDUCE_SCATTER_BLOCK)     # and messages: see Awaited
 WIDTH = 4      # bytes of the elements that are sent: float32
 
 
-class _Awaited:
-    """An operation that gloo cannot be asked about (`is_completed` stays False): a thread waits for it."""
+class Awaited:
+    """An operation that a thread waits for: when it `ended` (perf_counter), and whether, which gloo cannot be asked
+    about some (`is_completed` stays False)."""
 
     def __init__(self, work: Any) -> None:
+        self.ended = 0.0
         self._done, self._fault = threading.Event(), list[BaseException]()
         self._work = work
         threading.Thread(target=self._wait, daemon=True).start()
@@ -30,6 +33,7 @@ class _Awaited:
             self._work.wait()
         except BaseException as error:      # raised where the operation ends
             self._fault.append(error)
+        self.ended = time.perf_counter()
         self._done.set()
 
     def is_completed(self) -> bool:
@@ -39,6 +43,20 @@ class _Awaited:
         self._done.wait()
         if self._fault:
             raise self._fault[0]
+
+
+class _Together:
+    """Several operations as one."""
+
+    def __init__(self, works: Sequence[Any]) -> None:
+        self._works = works
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
 
 
 class Wire:
@@ -52,11 +70,20 @@ class Wire:
         for ranks in program.groups:
             self.groups[ranks] = self.dist.new_group(list(ranks))
         self._spare: dict[int, list[Any]] = {}
+        self._gather_all = _named(self.dist, "all_gather_single", "all_gather_into_tensor")
+        self._scatter_sums = _named(self.dist, "reduce_scatter_single", "reduce_scatter_tensor")
         self._calls: dict[CommOp, Callable[..., Any]] = {
             CommOp.ALL_REDUCE: self._all_reduce, CommOp.ALL_GATHER: self._all_gather,
             CommOp.REDUCE_SCATTER: self._reduce_scatter, CommOp.REDUCE_SCATTER_BLOCK: self._reduce_scatter,
             CommOp.ALL_TO_ALL: self._all_to_all, CommOp.BROADCAST: self._broadcast, CommOp.REDUCE: self._reduce,
             CommOp.GATHER: self._gather, CommOp.SCATTER: self._scatter, CommOp.BARRIER: self._barrier}
+
+    def batch(self, messages: Sequence[Message]) -> tuple[Any, list[Any]]:
+        """Starts sends and receives that go on together, as one kernel of NCCL ran them; else as `issue`."""
+        buffers = [self.buffer(max(-(-message.size // WIDTH), 1)) for message in messages]
+        calls = [self.dist.P2POp(self.dist.isend if message.sends else self.dist.irecv, buffer, message.peer,
+                                 tag=message.tag) for message, buffer in zip(messages, buffers, strict=True)]
+        return self._asked(_Together(self.dist.batch_isend_irecv(calls))), buffers
 
     def issue(self, message: Message) -> tuple[Any, list[Any]]:
         """Starts a message. UnsupportedError where the back end does not know the operation."""
@@ -74,7 +101,7 @@ class Wire:
         return (self._asked(work) if message.op in SILENT else work), held
 
     def _asked(self, work: Any) -> Any:
-        return _Awaited(work) if self.device == "cpu" else work
+        return Awaited(work) if self.device == "cpu" else work
 
     def buffer(self, count: int) -> Any:
         """`count` elements, of zeros when new."""
@@ -92,12 +119,12 @@ class Wire:
 
     def _all_gather(self, count: int, members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         data, out = self.buffer(max(count, 1)), self.buffer(max(count, 1) * len(members))
-        return self.dist.all_gather_into_tensor(out, data, group=group, async_op=True), [data, out]
+        return self._gather_all(out, data, group=group, async_op=True), [data, out]
 
     def _reduce_scatter(self, count: int, members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         each = max(-(-count // len(members)), 1)
         data, out = self.buffer(each * len(members)), self.buffer(each)
-        return self.dist.reduce_scatter_tensor(out, data, group=group, async_op=True), [data, out]
+        return self._scatter_sums(out, data, group=group, async_op=True), [data, out]
 
     def _all_to_all(self, count: int, members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         whole = max(-(-count // len(members)), 1) * len(members)
@@ -124,3 +151,8 @@ class Wire:
 
     def _barrier(self, _count: int, _members: tuple[int, ...], group: Any) -> tuple[Any, list[Any]]:
         return self.dist.barrier(group=group, async_op=True), []
+
+
+def _named(module: Any, new: str, old: str) -> Any:
+    """A function by its name since PyTorch 2.13, else by the one before, which warns there."""
+    return getattr(module, new, None) or getattr(module, old)

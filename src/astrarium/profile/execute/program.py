@@ -44,9 +44,14 @@ class Program(Struct, frozen=True):
     groups: tuple[tuple[int, ...], ...]
 
 
-def program(traces: Traces, rank: int) -> Program:
-    """The program of `rank`. Raises InputError where the trace cannot be executed as it is: a cycle, an operation
-    without bytes, collectives of a group in another order than on its first rank."""
+def program(traces: Traces, rank: int, *, communicates: bool = True) -> Program:
+    """The program of `rank`, without its communications unless it `communicates`.
+
+    Raises InputError where the trace cannot be executed as it is: a cycle, an operation without bytes, collectives of a
+    group in another order than on its first rank.
+    """
+    if not communicates:
+        return _rank(traces, rank, None)
     known = {group_key(name): ranks for name, ranks in groups_of(traces).items()}
     mine, found = _rank(traces, rank, known), set(known.values())
     for group in sorted({message.group for message in mine.messages.values() if message.op is not None}):
@@ -69,7 +74,7 @@ def _sequence(one: Program, group: tuple[int, ...]) -> list[tuple[CommOp | None,
             if node in one.messages and one.messages[node].op is not None and one.messages[node].group == group]
 
 
-def _rank(traces: Traces, rank: int, known: dict[str, tuple[int, ...]]) -> Program:
+def _rank(traces: Traces, rank: int, known: dict[str, tuple[int, ...]] | None) -> Program:
     columns, row = traces.of(rank)
     graph = graph_of(columns)
     order = ready_order(columns, graph).tolist()
@@ -88,8 +93,8 @@ def _rank(traces: Traces, rank: int, known: dict[str, tuple[int, ...]]) -> Progr
     flops = np.where(columns.has(Attr.NUM_OPS) & (columns.type == NodeKind.COMP), columns.num_ops, 0.0)
     lane = [-1 if free or kind != NodeKind.COMP else host
             for kind, host in zip(columns.type.tolist(), cpu, strict=True)]
-    messages = {int(node): _message(traces, rank, int(node), place, row, known)
-                for place, node in enumerate(columns.comm_node)}
+    messages = {} if known is None else {int(node): _message(traces, rank, int(node), place, row, known)
+                                         for place, node in enumerate(columns.comm_node)}
     return Program(rank, traces.ranks, order, waits, children, (columns.duration * 1e-6).tolist(), flops.tolist(), lane,
                    messages, ())
 

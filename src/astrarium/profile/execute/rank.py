@@ -1,73 +1,62 @@
-"""One rank's part of a replay: joins the process group, executes, says what it measured and writes it as a trace."""
+"""One rank's part of a replay: executes in its process group, says what it measured and writes it as a trace."""
 
 from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from astrarium.errors import InputError
 from astrarium.profile.execute.comm import Wire
+from astrarium.profile.execute.group import joined_group
 from astrarium.profile.execute.loop import Loop, Measured, Settings
 from astrarium.profile.execute.program import program
-from astrarium.trace._torch import torch_module
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Node, attribute, decode_metadata, decode_node
 from astrarium.trace.write import node_messages, write_trace
 
-__all__ = ["measured_trace", "replay_rank"]
+__all__ = ["measured_trace", "replay_rank", "write_durations"]
 
 
 def replay_rank(traces: Traces, settings: Settings, *, repeat: int = 3) -> tuple[int, list[Measured]]:
     """Executes this process's rank `repeat` times after one that is not counted; every time begins with a barrier.
 
-    The environment says which rank this is (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: torchrun's), and it must be
-    one of as many as there are traces. Returns the rank and what it measured; `makespan` is the longest of all ranks'.
+    The environment says which rank this is, and it must be one of as many as there are traces (`joined_group`).
+    Returns the rank and what it measured; `makespan` is the longest of all ranks'.
     """
-    torch, dist = torch_module(), torch_module("torch.distributed")
-    device = "cpu"
-    if settings.backend == "nccl":
-        if not torch.cuda.is_available():
-            raise InputError("backend", "nccl needs a GPU, and PyTorch sees none", expected="gloo")
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        device = "cuda"
-    dist.init_process_group(settings.backend)
-    try:
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        if ranks != traces.ranks:
-            raise InputError("ranks", f"{ranks} processes for {traces.ranks} traces", expected="one process per trace")
-        mine = program(traces, rank)
-        loop = Loop(mine, settings, Wire(mine, device))
+    with joined_group(settings.backend, "cpu", traces.ranks) as group:
+        mine = program(traces, group.rank)
+        loop = Loop(mine, settings, Wire(mine, group.device))
         runs = []
         for number in range(repeat + 1):
-            dist.barrier()
+            group.barrier()
             found = loop.run()
-            longest = torch.tensor([found.makespan], device=device, dtype=torch.float64)
-            dist.all_reduce(longest, op=dist.ReduceOp.MAX)
+            longest = group.longest(found.makespan)
             if number:
-                runs.append(Measured(float(longest), found.taken))
-        return rank, runs
-    except RuntimeError as error:
-        raise InputError(f"rank {os.environ.get('RANK', '0')}", f"communication failed: {str(error).splitlines()[0]}",
-                         expected="all ranks up, and traces whose messages fit each other") from None
-    finally:
-        dist.destroy_process_group()
+                runs.append(Measured(longest, found.taken))
+        return group.rank, runs
 
 
 def measured_trace(traces: Traces, rank: int, runs: Sequence[Measured], settings: Settings,
                    prefix: str | os.PathLike[str]) -> str:
     """Writes `<prefix>.<rank>.et`: measured nodes with the median of their times, whole us and at least 1; the rest as
-    it was. The metadata say `replayed_on`. Returns the path."""
+    it was. Returns the path."""
+    micros = {index: max(round(statistics.median(run.taken[index] for run in runs) * 1e6), 1)
+              for index in sorted({node for run in runs for node in run.taken})}
+    return write_durations(traces, rank, micros, f"{settings.backend}, compute as {settings.compute}", prefix)
+
+
+def write_durations(traces: Traces, rank: int, micros: Mapping[int, int], replayed_on: str,
+                    prefix: str | os.PathLike[str]) -> str:
+    """Writes `<prefix>.<rank>.et`, whole or not at all: the trace of `rank` with `micros` (node -> us) as durations.
+    The metadata say `replayed_on`. Returns the path."""
     metadata, *messages = node_messages(traces.file_bytes(rank))
     nodes: list[Node | bytes] = list(messages)
-    for index in sorted({node for run in runs for node in run.taken}):
-        micros = statistics.median(run.taken[index] for run in runs) * 1e6
-        nodes[index] = replace(decode_node(messages[index]), duration=max(round(micros), 1))
+    for index, duration in micros.items():
+        nodes[index] = replace(decode_node(messages[index]), duration=duration)
     first = decode_metadata(metadata)
-    said = attribute("replayed_on", f"{settings.backend}, compute as {settings.compute}")
     kept = tuple(each for each in first.attrs if each.name != "replayed_on")
     path = f"{os.fspath(prefix)}.{rank}.et"
-    write_trace(path, replace(first, attrs=(*kept, said)), nodes)
+    write_trace(path, replace(first, attrs=(*kept, attribute("replayed_on", replayed_on))), nodes)
     return path

@@ -21,7 +21,7 @@ from astrarium.profile.link.threads import CALL, IDLE, OPERATOR
 from astrarium.profile.link.wire import Encoder
 from astrarium.trace._wire import delimited
 from astrarium.trace.groups import GROUPS_NODE, groups_text
-from astrarium.trace.linked import GAP_NAME, LOGICAL, UNEXPLAINED
+from astrarium.trace.linked import GAP_NAME, LOGICAL, STRIDES, UNEXPLAINED
 from astrarium.trace.node import IOInfo, Node, encode_node
 from astrarium.vocab import CommOp, NodeKind
 
@@ -97,7 +97,8 @@ class _Emitter:
         node = source.join.host[operator]
         above = source.found.operator.get(source.parent[operator], -1) if source.parent[operator] >= 0 else -1
         ctrl = self._id[above] if above >= 0 else 0
-        attrs, info = self._host_attrs(node), self._info(node)
+        attrs = self._host_attrs(node)
+        info = self._info(node, attrs)
         attrs.append(encoder.same("tid", self._tid[lane]))
         name = source.trace.operators.name[operator]
         comm = source.comms.operator.get(operator)
@@ -117,10 +118,14 @@ class _Emitter:
             attrs.append(encoder.same("op_schema", host.op_schema[node]))
         return attrs
 
-    def _info(self, node: int) -> tuple[bytes, ...]:
+    def _info(self, node: int, attrs: list[bytes]) -> tuple[bytes, ...]:
+        """Inputs and outputs; strides of inputs that are not contiguous go to `attrs`: Chakra has no field for them."""
         if self.source.host is None or node < 0:
             return ()
         inputs, outputs = self.source.host.tensors(node)
+        strides = self.encoder.strides(bytes(inputs.shapes), bytes(inputs.strides))
+        if strides:
+            attrs.append(self.encoder.same(STRIDES, strides))
         return (self.encoder.info(8, (bytes(inputs.values), bytes(inputs.shapes), bytes(inputs.types))),
                 self.encoder.info(9, (bytes(outputs.values), bytes(outputs.shapes), bytes(outputs.types))))
 
@@ -164,7 +169,7 @@ class _Emitter:
         attrs = [*self._host_attrs(node), encoder.same("tid", host.tid[node])]
         comm = self.source.comms.host.get(node)
         kind, more = self._comm(comm) if comm is not None else (NodeKind.COMP, [])
-        return self._node(host.name[node], kind, self._above(node), self._info(node),
+        return self._node(host.name[node], kind, self._above(node), self._info(node, attrs),
                           [encoder.same("is_cpu_op", comm is None), *more, *attrs])
 
     def _above(self, node: int) -> int:

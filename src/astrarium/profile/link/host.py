@@ -56,11 +56,12 @@ class _Node(msgspec.Struct, gc=False):
 
 
 class Tensors(msgspec.Struct, gc=False):
-    """Inputs or outputs of a host node as JSON texts: values, shapes, types."""
+    """Inputs or outputs of a host node as JSON texts: values, shapes, types, strides (older schemas have none)."""
 
     values: msgspec.Raw = msgspec.Raw(b"[]")
     shapes: msgspec.Raw = msgspec.Raw(b"[]")
     types: msgspec.Raw = msgspec.Raw(b"[]")
+    strides: msgspec.Raw = msgspec.Raw(b"[]")
 
 
 _IO = msgspec.json.Decoder(Tensors)

@@ -22,7 +22,7 @@ from astrarium.profile.link.join import Join, joined
 from astrarium.profile.link.kineto import read_device
 from astrarium.profile.link.nodes import GPU, LABEL, MESSAGE, Draft, ordered
 from astrarium.profile.link.records import DeviceTrace
-from astrarium.profile.link.replay import microseconds, replayed, unexplained, unexplained_shares
+from astrarium.profile.link.replay import microseconds, replayed, unexplained
 from astrarium.profile.link.report import LinkReport, report_of
 from astrarium.profile.link.spins import find_spins
 from astrarium.profile.link.streams import GpuEdges, gpu_edges
@@ -131,19 +131,17 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int, quiet: bool,
     _further_messages(comms, found, _labels(host, join, found, draft), draft)
     order = ordered(draft)
     result = replayed(draft, order)
-    micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
-    share, parts = round(result.share(gap), 6), np.round(gap / np.maximum(result.duration, 1), 3)
     without = unrecorded(trace, host, join, calls, parent, draft, clock)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    report = report_of(source, edges, gaps, spins, draft, order, result, share, loose,
-                     len(threads), without)
-    start = np.frombuffer(draft.start, np.int64)[order.node]
+    nodes, places, written, start = draft, order, result, np.frombuffer(draft.start, np.int64)[order.node]
     if quiet and without is not None:
-        draft, order, start = without.draft, without.order, without.start
-        micros = microseconds(draft, order, without.duration)
-        parts = unexplained_shares(trace.operators, draft, order)
+        nodes, places, written, start = without.draft, without.order, without.result, without.start
+    gap = unexplained(trace.operators, nodes, places, written)
+    share, parts = round(written.share(gap), 6), np.round(gap / np.maximum(written.duration, 1), 3)
+    report = report_of(source, edges, gaps, spins, draft, order, result, share, loose, len(threads), without)
+    micros = microseconds(nodes, places, written.duration)
     first = delimited(encode_metadata(_metadata(source, share, without, quiet, int(micros.sum()))))
-    return Linked(tuple(_pieces(first, messages(source, draft, order, start, micros, parts))), report)
+    return Linked(tuple(_pieces(first, messages(source, nodes, places, start, micros, parts))), report)
 
 
 def _pieces(first: bytes, messages: Iterable[bytes]) -> Iterator[bytes]:

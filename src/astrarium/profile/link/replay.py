@@ -11,7 +11,7 @@ from astrarium.profile.link.nodes import GAP, GPU, MESSAGE, Draft, Order
 from astrarium.profile.link.records import Host
 from astrarium.profile.link.threads import IDLE, OPERATOR, REST
 
-__all__ = ["Replayed", "microseconds", "replayed", "unexplained", "unexplained_shares"]
+__all__ = ["Replayed", "microseconds", "replayed", "rerun", "unexplained"]
 
 I64 = npt.NDArray[np.int64]
 
@@ -72,15 +72,24 @@ def replayed(draft: Draft, order: Order) -> Replayed:
                     finish.index(most) if finish else -1)
 
 
+def rerun(order: Order, duration: I64) -> tuple[I64, Replayed]:
+    """When each place begins, and the replay, with every node as soon as what it waits for has ended."""
+    ptr, before, length = order.ptr.tolist(), order.before.tolist(), duration.tolist()
+    begin, finish, cause = [0] * len(length), [0] * len(length), [-1] * len(length)
+    for place, lasts in enumerate(length):
+        for parent in before[ptr[place]:ptr[place + 1]]:
+            if finish[parent] > begin[place]:
+                begin[place], cause[place] = finish[parent], parent
+        finish[place] = begin[place] + lasts
+    most = max(finish, default=0)
+    return np.array(begin, np.int64), Replayed(duration, np.zeros_like(duration), np.array(cause, np.int64), most,
+                                               finish.index(most) if finish else -1)
+
+
 def unexplained(operators: Host, draft: Draft, order: Order, result: Replayed) -> I64:
     """[places] ns of each node that are unexplained: idle time of streams and of threads outside operators, time in
     nothing but a user's annotation or a profiler step, and what waits have got because nothing else explains it."""
     return np.where(_nameless(operators, draft, order), result.duration, result.added)
-
-
-def unexplained_shares(operators: Host, draft: Draft, order: Order) -> npt.NDArray[np.float64]:
-    """[places] the share of each node that is unexplained where waits have got nothing: 0 or 1."""
-    return _nameless(operators, draft, order).astype(np.float64)
 
 
 def _nameless(operators: Host, draft: Draft, order: Order) -> npt.NDArray[np.bool_]:

@@ -19,6 +19,7 @@ from astrarium.profile.link.launches import operator_of
 from astrarium.profile.link.nodes import GAP, Draft, Order, ordered
 from astrarium.profile.link.observers import Observed, observed
 from astrarium.profile.link.records import DeviceTrace
+from astrarium.profile.link.replay import Replayed, rerun
 from astrarium.profile.link.threads import CALL, IDLE, OPERATOR, REST
 
 __all__ = ["Clock", "Ran", "Slower", "Unrecorded", "unrecorded"]
@@ -53,13 +54,13 @@ Clock = Callable[[str, Sequence[Ran], int, int], "Slower | None"]
 
 
 class Unrecorded(Struct, frozen=True, eq=False):
-    """The draft with the gaps that kernels have when they queue, its order, and when each place begins and how long it
-    takes (ns). `finish`: ns of all; `recorded`: ns of the recording; `steps`: the steps in it, at least 1."""
+    """The draft with the gaps that kernels have when they queue, its order, when each place begins (ns), its replay.
+    `finish`: ns of all; `recorded`: ns of the recording; `steps`: the steps in it, at least 1."""
 
     draft: Draft
     order: Order
     start: I64
-    duration: I64
+    result: Replayed
     finish: int
     recorded: int
     steps: int
@@ -108,15 +109,15 @@ def unrecorded(trace: DeviceTrace, host: HostTrace | None, join: Join, calls: Ca
     calling = _calling(trace, calls, parent) if clock is not None else {}
     ran = [Ran(operator_of(trace, host, join, number), tuple(trace.gpu.name[g] for g in each),
                sum(trace.gpu.end[g] - trace.gpu.start[g] for g in each)) for number, each in calling.items()]
-    slower = None if clock is None else clock(trace.device, ran, recorded, _replayed(order, length[order.node])[1])
+    slower = None if clock is None else clock(trace.device, ran, recorded, rerun(order, length[order.node])[1].finish)
     if slower is not None:
         for each, factor in zip(calling.values(), slower.factor, strict=True):
             length[each] = np.round(length[each] * factor)
     if trace.alone:
         length = _scaled(quiet, order, length, trace.alone * steps)
-    duration = length[order.node]
-    begin, finish = _replayed(order, duration)
-    return Unrecorded(quiet, order, begin, duration, min(finish, recorded), recorded, steps, seen, trace.alone, slower)
+    begin, result = rerun(order, length[order.node])
+    return Unrecorded(quiet, order, begin, result, min(result.finish, recorded), recorded, steps, seen, trace.alone,
+                      slower)
 
 
 def _calling(trace: DeviceTrace, calls: Calls, parent: Sequence[int]) -> Mapping[int, list[int]]:
@@ -135,8 +136,9 @@ def _scaled(draft: Draft, order: Order, length: I64, measured: int) -> I64:
     low, high = 0.0, MOST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        finish = _replayed(order, np.where(host, np.round(length * middle), length).astype(np.int64)[order.node])[1]
-        low, high = (middle, high) if finish < measured else (low, middle)
+        tried = np.where(host, np.round(length * middle), length).astype(np.int64)
+        shorter = rerun(order, tried[order.node])[1].finish < measured
+        low, high = (middle, high) if shorter else (low, middle)
     return np.where(host, np.round(length * low), length).astype(np.int64)
 
 
@@ -161,16 +163,6 @@ def _queue_gaps(trace: DeviceTrace, calls: Calls, draft: Draft) -> list[tuple[in
             queued.append(gpu.start[g] - gpu.end[before])
     usual = int(np.median(queued)) if len(queued) >= GAPS else USUAL
     return [(before, g, usual) for before, g in waited if draft.end[before] + usual <= gpu.start[g]]
-
-
-def _replayed(order: Order, duration: I64) -> tuple[I64, int]:
-    """When each place begins, and the end of all: every node as soon as what it waits for has ended."""
-    ptr, before, length = order.ptr.tolist(), order.before.tolist(), duration.tolist()
-    finish, begin = [0] * len(length), [0] * len(length)
-    for place, lasts in enumerate(length):
-        ready = max((finish[each] for each in before[ptr[place]:ptr[place + 1]]), default=0)
-        begin[place], finish[place] = ready, ready + lasts
-    return np.array(begin, np.int64), max(finish, default=0)
 
 
 def _steps(trace: DeviceTrace) -> int:

@@ -36,6 +36,7 @@ class Encoder:
         self._attrs: dict[tuple[str, object], bytes] = {}
         self._heads: dict[str, bytes] = {}
         self._texts: dict[bytes, bytes] = {}
+        self._strides: dict[tuple[bytes, bytes], str] = {}
 
     def node(self, id_: int, name: str, kind: int, ctrl: Sequence[int], data: Iterable[int], start: int, duration: int,
              info: Sequence[bytes], attrs: Iterable[bytes]) -> bytes:
@@ -76,6 +77,16 @@ class Encoder:
         content = values + self._known(b"\x12", texts[1]) + self._known(b"\x1a", texts[2])
         return (b"\x42" if field == 8 else b"\x4a") + number(len(content)) + content
 
+    def strides(self, shapes: bytes, strides: bytes) -> str:
+        """Strides as Python prints them; empty where every tensor is contiguous, or nothing is said."""
+        key = shapes, strides
+        found = self._strides.get(key)
+        if found is None:
+            found = _odd_strides(shapes, strides)
+            if len(self._strides) < 1 << 16:
+                self._strides[key] = found
+        return found
+
     def _known(self, tag: bytes, json: bytes) -> bytes:
         """Shapes and types repeat; values do not."""
         key = tag + json
@@ -95,6 +106,30 @@ def io_text(json: bytes) -> bytes:
     if b" " in json:
         json = json.replace(b" ", b"")
     return json.replace(b",", b", ").replace(b'"', b"'")
+
+
+def _odd_strides(shapes: bytes, strides: bytes) -> str:
+    try:
+        found = msgspec.json.decode(strides)
+        return "" if _contiguous(msgspec.json.decode(shapes), found) else repr(found)
+    except UNREADABLE:
+        return ""
+
+
+def _contiguous(shape: object, strides: object) -> bool:
+    """Whether nested lists of shapes and strides are those of contiguous tensors; a dimension of 1 has any stride."""
+    if not isinstance(shape, list) or not isinstance(strides, list) or len(shape) != len(strides):
+        return True
+    if any(isinstance(each, list) for each in shape):
+        return all(map(_contiguous, shape, strides))
+    if not all(isinstance(each, int) for each in (*shape, *strides)):
+        return True
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return 0 in shape
+        expected *= size
+    return True
 
 
 def _printed(json: bytes) -> bytes:

@@ -53,10 +53,17 @@ class Uniform(Lengths, frozen=True, kw_only=True):
         return generator.integers(self.low, self.high, count, np.int64, endpoint=True)
 
 
+def _cut(lengths: Lognormal) -> Iterator[Problem]:
+    if lengths.high < lengths.mean:
+        yield Problem("high", f"{lengths.high} is below the mean, {lengths.mean:g}: most lengths would be cut to it",
+                      f"at least {math.ceil(lengths.mean)}")
+
+
 class Lognormal(Lengths, frozen=True, kw_only=True):
     """Lognormal with a mean and a coefficient of variation, rounded, cut at 1 and at `high`."""
 
     tag: ClassVar[str] = "lognormal"
+    rules: ClassVar[Rules] = (_cut,)
     mean: Annotated[float, Knob("Mean tokens, before the cut.", ge=1, lt=LONGEST)]
     cv: Annotated[float, Knob("Standard deviation over mean.", gt=0, lt=100)]
     high: Annotated[int, Knob("Most tokens.", ge=1, lt=LONGEST)] = LONGEST - 1

@@ -40,7 +40,7 @@ def kernels_of(step: Step, numbers: F64, first: int) -> Columns:
     whole[:, 3:3 + SIZES] = np.maximum(1, whole[:, 3:3 + SIZES])
     points = np.arange(first, first + len(numbers))
     return Columns(sketch.kind, sketch.precision, sketch.held, points, whole[:, 3:].T.astype(np.int64), numbers[:, 2],
-                   whole[:, 0], whole[:, 1].astype(np.int64), np.full(len(points), sketch.launches))
+                   whole[:, 0], whole[:, 1].astype(np.int64), np.full(len(points), sketch.launches), sketch.op)
 
 
 class Formula(Struct, frozen=True, eq=False):

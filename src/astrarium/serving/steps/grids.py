@@ -16,7 +16,7 @@ I64 = npt.NDArray[np.int64]
 MOST = 1 << 22      # tokens of one sequence
 NODES = 16      # of a block of a row, which are asked for together
 TILE, PARTS = 4, 8
-CHECKED = (1, 3)    # fourths of a cell of a plane at which it is checked, in the middle of its rows
+CHECKED = (1, 3)    # fourths of a cell of a plane each way, at which it is checked
 TOKENS = 128        # of a tile of a product
 ROUGH = 0.001       # of a step's time, beyond which a function is not linear between two points
 
@@ -145,22 +145,27 @@ class Plane:
     def _made(self, row: int, column: int) -> tuple[list[float], list[bool]]:
         """Values of a tile [TILE + 1, TILE + 1], and in which cells [TILE, TILE] they are not enough."""
         rows, columns = np.array(self._rows[row:row + TILE + 1]), np.array(self._columns[column:column + TILE + 1])
-        inner, widths = np.maximum(rows[:-1], (rows[:-1] + rows[1:]) // 2), np.diff(columns)
-        across = np.concatenate([columns[:-1] + widths * part // 4 for part in CHECKED])
+        heights, widths, parts = np.diff(rows), np.diff(columns), np.array(CHECKED)
+        inner = (rows[:-1, None] + heights[:, None] * parts // 4).ravel()
+        across = (columns[:-1, None] + widths[:, None] * parts // 4).ravel()
         found = self._function(np.concatenate([np.repeat(rows, len(columns)), np.repeat(inner, len(across))]),
                                np.concatenate([np.tile(columns, len(rows)), np.tile(across, len(inner))]))
         corners = found[:len(rows) * len(columns)].reshape(len(rows), len(columns))
         middle = found[len(rows) * len(columns):].reshape(len(inner), len(across))
-        down = ((inner - rows[:-1]) / np.diff(rows))[:, None]
-        along = ((across - np.tile(columns[:-1], len(CHECKED))) / np.tile(widths, len(CHECKED)))[None]
-        first, second = (np.tile(each[:, :-1], len(CHECKED)) + np.tile(np.diff(each, axis=1), len(CHECKED)) * along
-                         for each in (corners[:-1], corners[1:]))
         least = np.array([self._least(each) for each in (1 << np.log2(rows[:-1]).astype(np.int64)).tolist()])[:, None]
         values, rough = np.zeros((TILE + 1, TILE + 1)), np.zeros((TILE, TILE), np.bool_)
         values[:len(rows), :len(columns)] = corners
-        off = np.abs(first + (second - first) * down - middle) > ROUGH * (middle + least)
-        rough[:len(inner), :len(widths)] = off.reshape(len(inner), len(CHECKED), -1).any(axis=1)
+        off = np.abs(_bilinear(rows, columns, corners, inner, across) - middle)
+        off = off > ROUGH * (middle + np.repeat(least, len(parts), axis=0))
+        rough[:len(heights), :len(widths)] = off.reshape(len(heights), len(parts), len(widths), -1).any(axis=(1, 3))
         return values.ravel().tolist(), rough.ravel().tolist()
+
+
+def _bilinear(rows: I64, columns: I64, values: F64, inner: I64, across: I64) -> F64:
+    """Values [inner, across] from those at `rows` x `columns`."""
+    along = np.array([np.interp(across, columns, each) for each in values])
+    found: F64 = np.array([np.interp(inner, rows, each) for each in along.T]).T
+    return found
 
 
 def _between(low: int, high: int) -> list[int]:

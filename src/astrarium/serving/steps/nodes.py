@@ -33,10 +33,7 @@ class Node(NamedTuple):
 def launches_of(replica: Replica, packed: Packed) -> int:
     """Kernels and collectives that the hosts of a replica's stages launch in one pass, one after the other."""
     pieces = replica.lowered(packed, Forms())[0]
-    steps = (step for stage in range(replica.stages) for block in replica.blocks_of(stage, pieces)
-             for step in pieces.blocks[block].forward.steps)
-    return sum(step.kernel.launches if step.kernel else 1 for step in steps
-               if step.kind in (NodeKind.COMP, NodeKind.COMM_COLL))
+    return sum(replica.launches(stage, pieces) for stage in range(replica.stages))
 
 
 def nodes_of(replica: Replica, packed: Packed, forms: Forms) -> list[Node]:

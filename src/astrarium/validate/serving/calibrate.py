@@ -55,7 +55,8 @@ def _mean(values: npt.NDArray[np.float64]) -> float:
 def replayed(log: Log, design: Design, policy: Policy, known: Known) -> Means:
     """The same requests at the same times, predicted: means over those that the log has a time of."""
     arrival = np.rint(log.arrival * 1e12).astype(np.int64)
-    served = run(Requests(arrival, log.prompt, log.output), fleet_of(design, policy, Buckets(), known))
+    asked = Requests(arrival, log.prompt, log.output, log.sent.concurrency)
+    served = run(asked, fleet_of(design, policy, Buckets(), known))
     return Means(*(_mean(np.where(np.isfinite(real), made, np.nan)) / 1e9 for real, made in (
         (log.ttft, served.ttft), (log.tpot, served.tpot), (log.latency, served.latency))))
 

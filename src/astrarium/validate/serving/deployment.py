@@ -10,9 +10,9 @@ from msgspec import Struct
 __all__ = ["Deployment", "Layout", "Lengths", "numbers_of"]
 
 
-def numbers_of(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version."""
-    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+def numbers_of(version: str, count: int = 2) -> tuple[int, ...]:
+    """The first numbers of a version."""
+    return tuple(int(each) for each in re.findall(r"\d+", version)[:count])
 
 
 class Lengths(Struct, frozen=True):
@@ -56,8 +56,9 @@ class Deployment(Struct, frozen=True):
     `prefix`: tokens that begin every prompt, one of `groups` different ones. `stack` and `version` of the engine;
     `formats` of the workload section.
     `prefill`: the layout and number of engines that prefill where the phases are apart, `engines` those that decode.
-    `tokens` and `batch`: most of a step (None: the stack's default). `poll`: steps between looks for new requests.
-    `wait_steps`, `wait_share`: see Policy.
+    `tokens` and `batch`: most of a step (None: the stack's default). `mixed`: prompts go into steps of decoding
+    sequences, whatever the stack does. `poll`: steps between looks for new requests. `wait_steps`, `wait_share`: see
+    Policy.
     `share` of memory that the engine fills. `client`: ms that the source's client adds to a first token. `assumed`:
     what the source leaves open, and what was taken; `stated`: nothing of that changes times by much.
     """
@@ -76,6 +77,7 @@ class Deployment(Struct, frozen=True):
     prefill: tuple[Layout, int] | None = None
     tokens: int | None = None
     batch: int | None = None
+    mixed: bool = False
     poll: int = 1
     wait_steps: int = 0
     wait_share: float = 1.0

@@ -47,6 +47,8 @@ def policy_of(meant: Deployment, design: Design) -> Policy:
     """How the engines fill steps: as the stack does, with what the source changes."""
     usual, changes = stack_policy(design), dict[str, Any](prefix_cache=meant.prefix > 0)
     tokens = meant.tokens or usual.max_tokens
+    if meant.mixed:
+        changes["schedule"] = "chunked"
     if usual.schedule == "inflight":
         tokens = max(tokens, meant.prompt.high + meant.output.high)         # prompts are never cut
     changes["max_tokens"] = tokens

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -14,9 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
 from astrarium.serving.requests.files import seconds
+from astrarium.validate.serving.log_formats import FAILED, Sent, rows_of
 
 __all__ = ["Log", "log_notes", "read_log"]
 
@@ -32,17 +32,15 @@ NAMES: Mapping[str, Sequence[str]] = MappingProxyType({
     "first": ("first_token_ts",), "last": ("last_token_ts",)})
 """What a column is -> its names in logs, in seconds unless they say ms; `first` and `last`: when these tokens
 came, by the clock of `arrival` (vLLM's RequestStateStats: that of its engine, which queues requests at `queued_ts`)."""
-LISTS = {"start_times": "arrival", "input_lens": "prompt", "output_lens": "output", "ttfts": "ttft"}
-"""Columns of the JSON that vLLM's and SGLang's bench_serving write with details; `itls` are their gaps."""
 LARGEST = 1 << 28
-FAILED: Mapping[str, Any] = MappingProxyType({})
+LONGEST = 4e6       # seconds of a run: times are whole picoseconds of 64 bits
 
 
 class Log(Struct, frozen=True, eq=False):
     """Requests in order of arrival [requests]: seconds of arrival from the first, tokens, seconds to the first token,
     per token after it (NaN of answers of one token), and to the last. A time that the log does not have is NaN.
     `failed`: requests without an answer, which are left out. `cached`: share of the prompts' tokens that were in the
-    prefix cache."""
+    prefix cache. `sent`: how requests were sent, where the log has no times of that."""
 
     arrival: F64
     prompt: I64
@@ -52,6 +50,7 @@ class Log(Struct, frozen=True, eq=False):
     latency: F64
     failed: int = 0
     cached: float = 0.0
+    sent: Sent = Sent()
 
     def count(self, name: str) -> int:
         """How many requests have a time (`ttft`, `tpot`, `latency`)."""
@@ -62,14 +61,16 @@ def log_notes(path: str, log: Log) -> Iterator[str]:
     """What a comparison with a log leaves out."""
     if log.failed:
         yield f"{path}: {log.failed:,} requests have no answer (0 tokens), and are left out"
+    if log.sent.said:
+        yield f"{path}: has no start_times; {log.sent.said}"
     if log.cached:
         yield (f"{path}: {100 * log.cached:.1f} % of the prompts' tokens were cached; a log does not say which prompts "
                "are alike, so all of them are computed in the prediction")
 
 
 def read_log(path: str | os.PathLike[str]) -> Log:
-    """A log: CSV with a header, JSON Lines with one request a line, or the JSON of bench_serving with details. Raises
-    InputError with the file, and the columns that it would need."""
+    """A log: CSV with a header, JSON or JSON Lines with a record for each request, or the JSON of bench_serving with
+    details. Raises InputError with the file, and the columns that it would need."""
     name = os.fspath(path)
     try:
         data = Path(name).read_bytes()
@@ -80,69 +81,12 @@ def read_log(path: str | os.PathLike[str]) -> Log:
         raise InputError(name, "is not UTF-8", expected="CSV, JSON Lines or JSON") from None
     if len(data) > LARGEST:
         raise InputError(name, f"is larger than {LARGEST} bytes", expected="a smaller log")
-    rows = list(_rows(name, text))
+    rows, sent = rows_of(name, text)
     answered = [row for row in rows if row is not FAILED]
     if not answered:
-        raise InputError(name, "has no requests", expected="one a line")
-    return _log(name, answered, len(rows) - len(answered))
-
-
-def _rows(name: str, text: str) -> Iterable[Mapping[str, Any]]:
-    if not text.lstrip().startswith(("{", "[")):
-        return _table(name, text)
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        whole = None
-    try:
-        if isinstance(whole, dict) and all(isinstance(whole.get(each), list) for each in ("input_lens", "ttfts")):
-            return _of_lists(name, whole)
-        rows = whole if isinstance(whole, list) else [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:
-        raise InputError(name, f"is not JSON ({str(error)[:80]})", expected="one request a line") from None
-    if not all(isinstance(row, dict) for row in rows):
-        raise InputError(name, "has something that is no object", expected="{...} with a key a value for each request")
-    return rows
-
-
-def _table(name: str, text: str) -> Iterator[Mapping[str, Any]]:
-    """Rows of a CSV file."""
-    reader = csv.reader(text.splitlines())
-    try:
-        header = [each.strip() for each in next(reader, [])]
-        for place, each in enumerate(header):
-            if each in header[:place]:
-                raise InputError(f"{name}, line 1", f"column {each[:40]!r} is there twice",
-                                 expected="one column of a name")
-        for row in reader:
-            if row and len(row) != len(header):
-                raise InputError(f"{name}, line {reader.line_num}", f"{len(row)} values",
-                                 expected=f"{len(header)}, as the header has")
-            if row:
-                yield dict(zip(header, row, strict=True))
-    except csv.Error as error:
-        raise InputError(f"{name}, line {reader.line_num}", f"is not CSV ({error})",
-                         expected="values with commas") from None
-
-
-def _of_lists(name: str, whole: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The requests of a result with lists, one of a kind for each; FAILED where there is no answer."""
-    known = {field: whole[column] for column, field in LISTS.items() if isinstance(whole.get(column), list)}
-    if "start_times" not in whole:
-        raise InputError(f"{name}: start_times", "is missing", expected="the times at which requests were sent")
-    gaps = whole.get("itls")
-    if not isinstance(gaps, list) or not all(isinstance(each, list) for each in gaps):
-        raise InputError(f"{name}: itls", "is missing or no list of lists", expected="the gaps of each request")
-    sizes = {**{column: len(whole[column]) for column in LISTS if column in whole}, "itls": len(gaps)}
-    if len(set(sizes.values())) > 1:
-        raise InputError(name, "lists of " + ", ".join(f"{size} {each}" for each, size in sizes.items()),
-                         expected="as many of each")
-    try:
-        known["tpot"] = [float(np.mean(each)) if each else float("nan") for each in gaps]
-    except (TypeError, ValueError):
-        raise InputError(f"{name}: itls", "has a gap that is no number", expected="seconds") from None
-    rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
-    return [row if row["output"] else FAILED for row in rows]
+        raise InputError(name, f"none of its {len(rows):,} requests has an answer" if rows else "has no requests",
+                         expected="one a line")
+    return replace(_log(name, answered, len(rows) - len(answered)), sent=sent)
 
 
 class _Columns(Struct, frozen=True):
@@ -220,12 +164,16 @@ def _log(name: str, rows: Sequence[Mapping[str, Any]], failed: int) -> Log:
     nothing = np.full(len(rows), np.nan)
     ttft, latency = (nothing if each is None else each for each in (ttft, latency))
     _possible(name, ttft, tpot, latency)
-    tpot = np.where(output > 1, (latency - ttft) / np.maximum(output - 1, 1) if tpot is None else tpot, np.nan)
+    spread = (latency - ttft) / np.maximum(output - 1, 1)
+    tpot = np.where(output > 1, spread if tpot is None else np.where(np.isnan(tpot), spread, tpot), np.nan)
     if not any(np.isfinite(each).any() for each in (ttft, tpot, latency)):
         raise InputError(name, "has no time that can be compared", expected="ttft or latency in some request, or tpot "
                          "of an answer of two and more tokens")
     cached = columns.of("cached")
     order = np.argsort(arrival, kind="stable")
+    if (span := float(np.ptp(arrival))) >= LONGEST:
+        raise InputError(f"{name}: arrival", f"first and last are {span:g} s apart",
+                         expected=f"less than {LONGEST:g} s")
     return Log((arrival - arrival.min())[order], prompt.astype(np.int64)[order], output.astype(np.int64)[order],
                ttft[order], tpot[order], latency[order], failed,
                0.0 if cached is None else float(np.nansum(cached) / prompt.sum()))

@@ -38,7 +38,7 @@ HIDES_MTP = ("DeepSeek-R1", "GLM-5", "Qwen3.5")
 
 STACKS: Mapping[str, str] = MappingProxyType({"trtllm": "trt-llm", "vllm": "vllm", "sglang": "sglang"})
 AHEAD = (0, 14)     # vLLM schedules asynchronously from here on
-CLIENT: Mapping[str, float] = MappingProxyType({"vllm": 30.0, "vllm-sync": 15.0, "sglang": 160.0, "trt-llm": 45.0})
+CLIENT: Mapping[str, float] = MappingProxyType({"vllm": 30.0, "vllm-sync": 35.0, "sglang": 160.0, "trt-llm": 110.0})
 """ms by which mean first tokens of the table come later than predicted, fitted on its even half: clients that tokenize
 and stream in one process, prompts that run without graphs. vLLM's stream_offset (5 ms) comes on top."""
 RATIO, HOST_OF_FOUR = 0.8, 4
@@ -52,6 +52,13 @@ aiconfigurator generates leaves AIPerf's --num-dataset-entries at its default an
 benchmark/vllm.rule, https://github.com/ai-dynamo/aiconfigurator, commit 095f58a). Computed in full, prompts of 2,000
 tokens at 59 requests/s would take all of an H200's 1,979 TFLOP/s."""
 BLOCK = 16
+
+GENERATED, ROOM, PAGE = "/aic-auto-gap-analysis/data/", 1500, 32
+"""Dumps whose engines were launched as aiconfigurator's generator does for benchmarks: steps of at most the batch, a
+prompt and 1,500 tokens, in TensorRT-LLM a multiple of 32 (generator/rule_plugin/benchmark, aiconfigurator 0.12.0)."""
+MIXED = (0, 5, 6)
+"""SGLang from which these engines mix prompts with decoding sequences (`agg enable_mixed_chunk` there), as the even
+half shows; its rows of 0.5.1 have prompts in steps of their own."""
 
 
 def measured(row: Row) -> Mapping[str, float]:
@@ -119,7 +126,7 @@ def deployment_of(row: Row) -> Deployment:
     if any(word in path for word in HIDES_MTP):
         assumed.append("multi-token prediction: none, as rows of this model do not say")
         named["stated"] = False
-    named |= _repeated(row, prompt, assumed)
+    named |= _repeated(row, prompt, assumed) | _generated(row, stack)
     named |= launched(recipe, users, (row.count("isl") or 1, row.count("osl") or 1), layout.dp)
     return Deployment(**named, layout=layout, concurrency=users, engines=engines,       # type: ignore[arg-type]
                       assumed=tuple(assumed))
@@ -150,6 +157,16 @@ def _repeated(row: Row, prompt: Lengths, assumed: list[str]) -> dict[str, object
     assumed.append(f"prompts: {pool} different ones, sent again and again")
     again = (prompt.high - 1) // BLOCK * BLOCK
     return {"prefix": again, "groups": pool, "prompt": Lengths(prompt.low - again, prompt.high - again)}
+
+
+def _generated(row: Row, stack: str) -> dict[str, object]:
+    """How aiconfigurator's generator launches engines for benchmarks."""
+    if GENERATED not in row.text("silicon_data_source"):
+        return {}
+    if stack == "sglang":
+        return {"mixed": numbers_of(row.text("backend_version"), 3) >= MIXED}
+    tokens = (row.count("batch_size") or 0) + (row.count("isl") or 0) + ROOM
+    return {"tokens": -(-tokens // PAGE) * PAGE if stack == "trt-llm" else tokens}
 
 
 def _apart(row: Row, model: str, named: Mapping[str, object], assumed: list[str]) -> Deployment:

@@ -12,7 +12,7 @@ from astrarium.workload.assemble.builder import GATHERED, REDUCED, STORED, Build
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.rounds import State
-from astrarium.workload.assemble.sharding import Pending, gathers, loads
+from astrarium.workload.assemble.sharding import Pending, copied, gathers, loads
 from astrarium.workload.schedule import BACKWARD
 
 __all__ = ["NONE", "Fetched", "Gathered", "Loaded", "Reduced", "Stored"]
@@ -92,7 +92,7 @@ class Fetched:
 
 class Gathered:
     """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other, each once its
-    shard has been `fetched`."""
+    shard has been `fetched`. Those that are kept whole come with the first block of the forward pass."""
 
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], kind: int,
                  outside: Waits, fetched: Fetched) -> None:
@@ -100,6 +100,7 @@ class Gathered:
         self.outside, self.fetched = outside, fetched
         self.nodes: dict[int, list[int]] = {}
         self.last = GATHERED
+        self.copy = NONE        # of this block's weights out of the buffer
 
     def before(self, position: int, entry: Waits) -> Waits:
         """What block number `position` of the unit waits for, given what it would wait for without sharding."""
@@ -109,16 +110,31 @@ class Gathered:
             self._gather(block, after)
         if position not in self.nodes:
             self._gather(position, entry)
-        return (*entry, *self.nodes[position])
+        waits = (*entry, *self.nodes[position])
+        if not (self.recipe.flat.gather and self.nodes[position]):
+            return waits
+        size = self._size(position)
+        self.copy = self.build.node(copied(self.pool, "weights.copy", size, size), waits)
+        return (self.copy,)
 
     def _gather(self, position: int, after: Waits) -> None:
         recipe, pool = self.recipe, self.pool
-        found, kind = self.nodes.setdefault(position, []), self.order[position]
-        if _weightless(recipe, kind, self.kind):
-            return
-        for row in gathers(recipe, pool, kind):
-            self.last = self.build.node(row, (*after, *self.fetched.nodes.get(position, ()), self.last))
-            found.append(self.last)
+        found = self.nodes.setdefault(position, [])
+        for kind in self._kinds(position):
+            for row in gathers(recipe, pool, kind):
+                self.last = self.build.node(row, (*after, *self.fetched.nodes.get(position, ()), self.last))
+                found.append(self.last)
+
+    def _kinds(self, position: int) -> list[int]:
+        """The kinds of blocks whose weights are gathered for one."""
+        recipe, kind = self.recipe, self.order[position]
+        first = self.kind != BACKWARD and not position
+        alone = not (recipe.kept_whole(kind) or _weightless(recipe, kind, self.kind))
+        return [each for each in self.order if first and recipe.kept_whole(each)] + [kind] * alone
+
+    def _size(self, position: int) -> float:
+        recipe = self.recipe
+        return sum(recipe.totals(kind).sharded for kind in self._kinds(position)) * recipe.sizes.weights
 
     def state(self, position: int) -> State:
         """See `rounds`."""
@@ -129,10 +145,19 @@ class Gathered:
         self.nodes, self.last = _resumed(state, position)
 
     def hold(self, position: int, readers: Sequence[int]) -> None:
-        """The gathered weights live from their first gather to the end of the block."""
-        if self.nodes.get(position):
-            size = self.recipe.totals(self.order[position]).sharded * self.recipe.sizes.weights
-            self.build.held.append(Held("weights", size, self.nodes[position][0], tuple(readers)))
+        """The gathered weights live from their first gather, or from their copy, to the end of the block; the buffer of
+        a forward pass is there until the next one is copied out of, at about that time."""
+        if not self.nodes.get(position):
+            return
+        kind, first = self.order[position], self.nodes[position][0]
+        own = 0.0 if self.recipe.kept_whole(kind) else self.recipe.totals(kind).sharded * self.recipe.sizes.weights
+        if self.recipe.flat.gather:
+            self.build.held.append(Held("weights", own, self.copy, tuple(readers)))
+            if not self.recipe.flat.pools:
+                until = (self.copy,) if self.kind == BACKWARD else tuple(readers)
+                self.build.held.append(Held("weights", self._size(position), first, until))
+        else:
+            self.build.held.append(Held("weights", own, first, tuple(readers)))
 
 
 class Loaded:
@@ -233,6 +258,8 @@ class Reduced:
         self.active = each or (last and recipe.overlap)
         self.pending = Pending(recipe, pool, build, REDUCED)
         self.whole: list[tuple[float, int]] = []
+        self.copy = NONE        # the last one of gradients into a buffer
+        self.ends: list[tuple[int, int, list[int]]] = []    # (kind, base, nodes) of blocks that are reduced last
         self.late: list[tuple[list[tuple[float, int]], list[int]]] = []     # (buffers, what stores them elsewhere)
 
     def block(self, kind: int, base: int, count: int, nodes: Sequence[int] | I32, entry: Sequence[int]) -> None:
@@ -242,14 +269,41 @@ class Reduced:
         if not self.active:
             self.build.grads += ready if self.last else []
             return
-        self.pending.add(kind, ready)
-        if self.each:
-            totals = self.recipe.totals(kind)
-            away = self.recipe.placed.gradients is not None
-            elements = sum(totals.summed.values()) if away else totals.sharded
-            self.whole.append((elements * self.recipe.sizes.gradients, base))
+        if self.recipe.kept_whole(kind):
+            self.ends.append((kind, base, ready))
+            return
+        self._add([(kind, base, ready)])
         if self.recipe.overlap:
             self._flush(False)
+
+    def _add(self, blocks: Sequence[tuple[int, int, list[int]]]) -> None:
+        """(kind, first node, nodes that make gradients) of blocks whose gradients are one group."""
+        recipe, elements = self.recipe, [self._elements(kind) for kind, _, _ in blocks]
+        every = sum(elements)
+        copies = recipe.flat.reduce != "in_place" and every > 0
+        if copies:
+            self._copy(every, [node for _, _, nodes in blocks for node in nodes])
+        for (kind, base, ready), many in zip(blocks, elements, strict=True):
+            self.pending.add(kind, [self.copy] if copies else ready)
+            if copies and self.each:
+                self._hold([(many * recipe.sizes.weights, base)], [self.copy])
+            if (recipe.flat.reduce == "group" and recipe.zero >= 2) or (self.each and not copies):
+                self.whole.append((many * recipe.sizes.sent, self.copy) if copies else
+                                  (many * recipe.sizes.gradients, base))
+
+    def _elements(self, kind: int) -> float:
+        """Gradients of a kind of block that are whole until they are reduced, or that are copied for that."""
+        totals = self.recipe.totals(kind)
+        return sum(totals.summed.values()) if self.recipe.placed.gradients is not None else totals.sharded
+
+    def _copy(self, elements: float, ready: Sequence[int]) -> None:
+        """Gradients into a buffer. That of the group before must have been reduced (FSDP2's state of reduce_scatter).
+        """
+        recipe, last = self.recipe, self.pending.last
+        waits = [] if last is None or recipe.flat.reduce != "group" else [last]
+        made = recipe.sizes.weights if self.each else recipe.sizes.sent if recipe.zero >= 2 else recipe.sizes.gradients
+        row = copied(self.pending.pool, "gradients.copy", elements * made, elements * recipe.sizes.sent)
+        self.copy = self.build.node(row, (*ready, *waits))
 
     def state(self, position: int) -> State:
         """See `rounds`."""
@@ -259,13 +313,13 @@ class Reduced:
         late = [(tuple([size for size, _ in buffers]), tuple([base for _, base in buffers]), tuple(stores))
                 for buffers, stores in self.late]
         return State((fixed, tuple([size for size, _ in whole]), tuple([sizes for sizes, _, _ in late])),
-                     (self.pending.last, tuple([tuple(nodes) for _, nodes in waiting.values()]),
+                     (self.pending.last, self.copy, tuple([tuple(nodes) for _, nodes in waiting.values()]),
                       tuple([base for _, base in whole]), tuple([each[1:] for each in late])))
 
     def resume(self, position: int, state: State) -> None:
         """See `rounds`."""
         del position
-        (fixed, sizes, buffers), (last, waiting, bases, late) = state.fixed, state.nodes
+        (fixed, sizes, buffers), (last, self.copy, waiting, bases, late) = state.fixed, state.nodes
         self.late = [(list(zip(each, first, strict=True)), list(stores))
                      for each, (first, stores) in zip(buffers, late, strict=True)]
         self.pending.last = last
@@ -288,8 +342,10 @@ class Reduced:
         self.build.held += [Held("gradients", size, base, tuple(readers)) for size, base in buffers if size > 0]
 
     def before(self, entry: Waits) -> Waits:
-        """What the next block waits for, so that gradients on their way to a tier do not pile up here."""
-        return (*entry, *self.late[0][1]) if len(self.late) > self.recipe.placed.prefetch else entry
+        """What the next block waits for: the copy of the last gradients, in front of it on its stream, and, so that
+        gradients on their way to a tier do not pile up here, what stores them."""
+        waits = entry if self.copy == NONE else (*entry, self.copy)
+        return (*waits, *self.late[0][1]) if len(self.late) > self.recipe.placed.prefetch else waits
 
     def release(self, base: int) -> None:
         """The block that waited begins with node `base`."""
@@ -300,6 +356,7 @@ class Reduced:
     def end(self) -> None:
         """After the unit's last block."""
         if self.active:
+            self._add(self.ends)
             self._flush(True)
         for buffers, _ in self.late:
             self._hold(buffers, self.late[-1][1])

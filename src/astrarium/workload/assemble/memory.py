@@ -95,7 +95,8 @@ def _between(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seq
 
 def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
     owned = holdings(recipe, parts)
-    return _lasting([owned.weights, 0.0 if recipe.fresh else owned.gradients, owned.states, recipe.overhead])
+    return _lasting([owned.weights, owned.buckets + (0.0 if recipe.fresh else owned.gradients), owned.states,
+                     recipe.overhead])
 
 
 def _lasting(size: Sequence[float]) -> Some:
@@ -193,8 +194,11 @@ def _grown(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seque
 
 
 def grown(recipe: Recipe, part: Part, back: Template) -> tuple[F64, I64]:
-    """(bytes of the gradients of each block of a part, the first node of its backward)."""
-    return np.array([recipe.gradients(block) for block in part.blocks], np.float64), _begins(part, back)
+    """(bytes of the gradients of each block of a part, the first node of its backward; of those that are reduced behind
+    all others, the last node)."""
+    late = np.array([recipe.kept_whole(block) for block in part.blocks])
+    return (np.array([recipe.gradients(block) for block in part.blocks], np.float64),
+            np.where(late, len(back) - 1, _begins(part, back)))
 
 
 def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:

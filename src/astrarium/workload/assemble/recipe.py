@@ -12,24 +12,41 @@ from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Weight
 from astrarium.workload.schedule import Line
 
-__all__ = ["Recipe", "Sizes"]
+__all__ = ["Flat", "Recipe", "Sizes"]
 
 Axes = tuple[str, ...]
 LOCAL = Placed()
 
 
-class Sizes(Struct, frozen=True):
-    """Bytes per element of weights, of gradients as they are kept and as they are sent, and of the optimizer's states.
+class Flat(Struct, frozen=True):
+    """Buffers of collectives: see Buffers. `gather`: weights are copied out of one; `ends`: embedding and head are one
+    group under ZeRO 3; `pools`: what streams of collectives allocate is theirs all the time; `whole`: gradients
+    are not reduced before the last micro-batch."""
 
-    `step_flops` and `step_bytes` per element: what one step of the optimizer does and moves.
+    gather: bool = False
+    reduce: str = "in_place"
+    count: int = 1
+    ends: bool = False
+    pools: bool = False
+    whole: bool = False
+
+
+class Sizes(Struct, frozen=True):
+    """Bytes per element of weights as they are used and (`shards`) as ZeRO 3 keeps them beside the states, of gradients
+    as they are kept and as they are sent, and of the optimizer's states.
+
+    `step_flops` and `step_bytes` per element: what one step of the optimizer does and moves; `step_held`: of tensors
+    that are there during it.
     """
 
     weights: float = 2
+    shards: float = 2
     gradients: float = 4
     sent: float = 4
     states: float = 12
     step_flops: float = 15
     step_bytes: float = 30
+    step_held: float = 0
 
 
 class Totals(Struct, frozen=True):
@@ -47,11 +64,12 @@ class Recipe(Struct, frozen=True, dict=True):
 
     `parts[p]` lists the blocks (indexes into `kinds`) of part p of the model; a stage has `schedule.place` of them.
     `batches` micro-batches per iteration. `zero` 0 to 3 over `zero_axes`; `prefetch` blocks ahead; `bucket` bytes of
-    gradients that one collective reduces at least; `overlap`: reductions start during the last backward unit.
-    `placed`: which memory holds what; `gathers`: remote memory gathers weights and sums gradients itself. `tied`:
-    weights that the first and the last part, on different stages, share. `clip`: the norm of all gradients is summed up
-    before the step. `sample` bytes that a rank of the first stage loads from remote memory per micro-batch.
-    `checkpoint`: weights and states are stored there at the end.
+    gradients that one collective reduces at least (0: a block's), out of the buffers of `flat`; `overlap`: reductions
+    start during the last backward unit. `placed`: which memory holds what; `gathers`: remote memory gathers weights and
+    sums gradients itself. `tied`: weights that the first and the last part, on different stages, share. `clip`: the
+    norm of all gradients is summed up before the step, and (`scales`) multiplies them. `sample` bytes that a rank of
+    the first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at the
+    end.
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
     that every rank holds besides. `shared`: kind of block -> elements of weights that it shares with one before it:
@@ -69,11 +87,13 @@ class Recipe(Struct, frozen=True, dict=True):
     zero_axes: tuple[str, ...] = ("ep", "idp", "cp", "sp")
     prefetch: int = 1
     bucket: float = 25e6
+    flat: Flat = Flat()
     overlap: bool = True
     placed: Placed = LOCAL
     gathers: bool = False
     tied: frozenset[str] = frozenset()
     clip: bool = True
+    scales: bool = False
     sample: float = 0
     checkpoint: bool = False
     scattered: Axes = ()
@@ -100,7 +120,16 @@ class Recipe(Struct, frozen=True, dict=True):
     def fresh(self) -> bool:
         """Whether gradients are there from the backward pass of their block on, not from the start."""
         return (self.weight_gradients == "fresh" and self.batches == 1 and not self.schedule.split
-                and self.placed.gradients is None)
+                and self.placed.gradients is None and not self.flat.pools)
+
+    @property
+    def reduces_each(self) -> bool:
+        """Whether the gradients of every micro-batch are reduced: a rank keeps its shards."""
+        return self.zero >= 2 and not self.flat.whole
+
+    def kept_whole(self, kind: int) -> bool:
+        """Whether a kind of block has its weights together from the first forward to the last backward block."""
+        return self.flat.ends and self.zero >= 3 and kind not in self.inner
 
     def gradients(self, kind: int) -> float:
         """Bytes of the gradients that a kind of block makes and a rank keeps."""

@@ -21,8 +21,9 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import Builder
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.pieces import Sketch
 
-__all__ = ["Pending", "gathers", "loads", "reduction"]
+__all__ = ["Pending", "copied", "gathers", "loads", "reduction"]
 
 Axes = tuple[str, ...]
 MOST_BUCKETS = 1 << 20
@@ -47,6 +48,11 @@ def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: 
         rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among,
                                     stream="gradients"))
     return build.chain(rows * pieces, (*after, *(() if last is None else (last,))))
+
+
+def copied(pool: Pool, name: str, read: float, written: float) -> int:
+    """Row number of a kernel that copies tensors into a buffer, or out of it: these many bytes."""
+    return pool.compute(name, 0.0, read + written, Sketch("pointwise", "bf16", op="cat"))
 
 
 def loads(recipe: Recipe, pool: Pool, kind: int) -> list[int]:

@@ -47,6 +47,9 @@ class _Moves(Struct):
             here = self._load("gradients", placed.gradients, [*ready, *late], pieces)
             here = self._load("states", placed.states, here, pieces)
             done = self.here["weights"] = self.build.node(self._step(pieces), [*here, *before])
+            if self.recipe.sizes.step_held:
+                size = self.owned.own / pieces * self.recipe.sizes.step_held
+                self.build.held.append(Held("states", size, done, (done,)))
             self._leave("gradients", done, pieces)
             stored.append([*self._store("states", placed.states, [done], pieces),
                            *self._store("weights", placed.parameters, [done], pieces)])

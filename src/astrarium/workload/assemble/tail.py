@@ -9,7 +9,7 @@ from astrarium.workload.assemble.builder import Builder, Template
 from astrarium.workload.assemble.holdings import Holdings, holdings
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
-from astrarium.workload.assemble.sharding import Pending, reduction
+from astrarium.workload.assemble.sharding import Pending, copied, reduction
 from astrarium.workload.assemble.stages import Places
 from astrarium.workload.assemble.step import STEP, step
 from astrarium.workload.assemble.units import Part
@@ -27,6 +27,9 @@ def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[
     done = _copies(recipe, pool, build, where, stage, done)
     done = _tied(recipe, pool, build, where, stage, done)
     owned = holdings(recipe, parts)
+    if recipe.flat.reduce == "buckets" and owned.buckets and recipe.zero < 3:
+        elements = owned.buckets / recipe.sizes.sent
+        done = [build.node(copied(pool, "gradients.copy", owned.buckets, elements * recipe.sizes.gradients), done)]
     done = _norm(recipe, pool, build, owned, done)
     done = step(recipe, pool, build, owned, done)
     stepped = done
@@ -48,7 +51,7 @@ def _launches(recipe: Recipe, parts: Sequence[Part]) -> int:
 
 def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
     """Everything that was not reduced as it came."""
-    if recipe.zero >= 2 or recipe.overlap or recipe.placed.gradients is not None:
+    if recipe.reduces_each or recipe.overlap or recipe.placed.gradients is not None:
         return ready
     pending = Pending(recipe, pool, build)
     for block in (block for part in parts for block in part.blocks):
@@ -86,11 +89,13 @@ def _norm(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: li
     times."""
     if not recipe.clip:
         return ready
-    node = build.node(pool.compute("gradients.norm", 2 * owned.own, owned.own * recipe.sizes.gradients,
-                                   STEP), ready)
+    size = owned.own * recipe.sizes.gradients
+    node = build.node(pool.compute("gradients.norm", 2 * owned.own, size, STEP), ready)
     replicas = recipe.mesh.real(("cp", "sp", "dp") if recipe.zero else ("ep",))
     for axes in filter(None, (replicas, recipe.mesh.real(("tp", "pp")))):
         node = build.node(pool.collective("gradients.norm.all_reduce", CommOp.ALL_REDUCE, NORM_BYTES, axes), [node])
+    if recipe.scales:
+        node = build.node(pool.compute("gradients.scale", owned.own, 2 * size, STEP), [node])
     return [node]
 
 

@@ -197,7 +197,7 @@ class _Backward:
         self.fetched = Fetched(recipe, made.pool, self.build, self.order, BACKWARD, outside)
         self.gathered = Gathered(recipe, made.pool, self.build, self.order, BACKWARD, outside, self.fetched)
         self.loaded = Loaded(recipe, made.pool, self.build, self.order, outside)
-        each = (recipe.zero >= 2 or recipe.placed.gradients is not None) and whole
+        each = (recipe.reduces_each or recipe.placed.gradients is not None) and whole
         self.reduced = Reduced(recipe, made.pool, self.build, last and whole, each)
         self.flows: tuple[Fetched | Gathered | Loaded | Reduced, ...] = (
             self.fetched, self.gathered, self.loaded, self.reduced)
@@ -258,7 +258,7 @@ class _Weight:
         recipe = made.recipe
         self.made, self.build, self.order = made, Builder(), part.blocks[::-1]
         self.entry: tuple[int, ...] = _outside(recipe)
-        self.reduced, self.final = Reduced(recipe, made.pool, self.build, last, recipe.zero >= 2), NONE
+        self.reduced, self.final = Reduced(recipe, made.pool, self.build, last, recipe.reduces_each), NONE
 
     def block(self, position: int) -> int:
         """See `rounds`."""

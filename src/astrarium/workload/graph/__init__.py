@@ -68,9 +68,9 @@ def _in_torch(stack: Stack, options: Options) -> tuple[Stack, Fusion]:
     if options.operators == "fused":
         return stack, options.fusion
     tied = stack.tied if options.degrees.get("pp", 1) == 1 else ()
-    blocks = tuple(in_torch(block, compiled=options.operators == "compiled" and number in stack.layers,
-                            fused_qkv=options.fused_qkv, whole_loss=options.degrees.get("tp", 1) == 1,
-                            tied=tied if number in stack.first else ())
+    blocks = tuple(in_torch(block, options.form, compiled=options.operators == "compiled" and number in stack.layers,
+                            fused_qkv=options.fused_qkv, fused_gate=options.fused_gate,
+                            whole_loss=options.degrees.get("tp", 1) == 1, tied=tied if number in stack.first else ())
                    for number, block in enumerate(stack.blocks))
     sizes = {**stack.sizes, **halves(blocks, stack.sizes), **joined_sizes(blocks, stack.sizes)}
     axes = {**stack.axes, **joined_axes(usual_axes(options))}

@@ -12,6 +12,7 @@ __all__ = ["kernel_of", "merged", "role_of"]
 
 _KINDS = {"scan": "scan", "scan_backward": "scan", "gather": "embedding", "scatter": "embedding"}
 _ROWS = ("norm", "softmax")     # an operator with one of these in its name reduces over rows
+_ROWWISE = ("rms_norm", "layer_norm", "rms_norm_backward", "layer_norm_backward", "sum_rows", "embedding_backward")
 _SPREAD = ("heads", "m_heads", "experts")
 """Dims that make a product a batch where fewer of the other operand ride along."""
 
@@ -41,7 +42,16 @@ def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketc
     if op.kind == "scan" and op.costs is not None and op.costs.shape is not None:
         return Sketch("scan", numbers.vector, op.costs.shape(op, layout))
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
-    return Sketch(kind, numbers.vector, op=op.stream)
+    return Sketch(kind, numbers.vector, _rows(op, layout), op=op.stream)
+
+
+def _rows(op: Op, layout: Measures) -> tuple[float, ...]:
+    """(rows, columns) of an operator of PyTorch whose time depends on them; else nothing."""
+    if op.stream not in _ROWWISE:
+        return ()
+    dims = max((use.dims for use in op.inputs), key=len)
+    columns = layout.elements(op.outputs[0].dims if op.stream == "sum_rows" else dims[-1:])
+    return layout.elements(dims) / columns, columns
 
 
 def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:

@@ -13,7 +13,7 @@ from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
 from astrarium.workload.graph.kernels import role_of
 from astrarium.workload.graph.ops import KINDS, gradient
-from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
+from astrarium.workload.graph.side import CAST, WIDTHS, Axes, Known, Side
 from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight
 
 __all__ = ["lower_block"]
@@ -59,13 +59,15 @@ def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[dict[str, 
 
 def _kept(side: Side, stored: Mapping[str, Placed], saved: Mapping[str, Sequence[Use]]) -> dict[str, list[Placed]]:
     """How every saved tensor lies while it waits for backward: as it is stored, or, where an exchange (all_to_all)
-    brought it to its user, as used, for that is as large. A shard is gathered again in place of being kept whole."""
+    brought it to its user, as used, for that is as large. A shard is gathered again in place of being kept whole, but
+    in PyTorch, whose products keep their operands."""
+    left = {CommOp.ALL_TO_ALL} | ({CommOp.ALL_GATHER} if side.fuse.operators != "fused" else set())
     found: dict[str, list[Placed]] = {}
     for name, uses in saved.items():
         places: dict[Axes, Placed] = {}
         for use in uses or [Use(name, stored[name].dims)]:
             moves = changes(stored[name], use.dims, side.layout)
-            exchanged = bool(moves) and all(move.op == CommOp.ALL_TO_ALL for move in moves)
+            exchanged = bool(moves) and all(move.op in left for move in moves)
             placed = Placed(use.dims) if exchanged else stored[name]
             places.setdefault(side.axes(placed.dims), placed)
         found[name] = list(places.values())
@@ -217,11 +219,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     saved.pop(block.memory.tensor, None)
     waiting = _kept(front, stored, {**saved, **dict.fromkeys(_made_memory(block), ())})
     if not backward:
-        weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts, role=role_of(name, block))
-                        for name, dims in block.weights.items() if name not in block.borrowed)
-        held = {block.output.tensor, *block.states} | ({block.memory.tensor} if block.gives_memory else set())
-        return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
-                           front.drafts.working(held, front.joined_sizes), output)
+        return _forward_alone(front, end, output)
     back = Side(block, layout, widths, fuse, numbers)
     start, kept = ENTRY, waiting
     if recompute == "full":
@@ -234,6 +232,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
         _find(back, {name: stored[name] for name in kept}, kept, ENTRY)
         back.forward(again, "again.")
         start = len(back.drafts) - 1
+    casts = _kept_casts(front, back) if fuse.casts and recompute == "none" else set[str]()
     _find(back, stored, waiting, start)
     _first_gradient(back, block, start)
     wanted = _differentiable(block, block.ops)
@@ -243,15 +242,25 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     if block.takes_memory:
         done = back.drafts.both(done, back.summed(gradient(block.memory.tensor), block.memory.dims))
     weights = _weights(back)
-    held = kept.keys() | {gradient(name) for name in block.weights}
-    left = kept.keys() | {block.output.tensor}
+    held = kept.keys() | {gradient(name) for name in block.weights} | casts
+    left = kept.keys() | {block.output.tensor} | casts
     working, working_back = front.drafts.working(left), _working_back(back, held, gradients, weights, recompute)
     if gradients != "fresh":
         working = working_back = largest(working, working_back)
     given = held if fuse.operators == "fused" else held | {source} | back.passed_on
-    return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, given), weights,
-                       _saved_bytes(front, kept, extra, recompute in ("full", "operators")), working, output,
-                       working_back)
+    size = _saved_bytes(front, kept, extra, recompute in ("full", "operators")) + _cast_bytes(front, casts)
+    return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, given), weights, size,
+                       working, output, working_back)
+
+
+def _forward_alone(front: Side, end: int, output: float) -> BlockPieces:
+    """The pieces of a block in inference."""
+    block, layout = front.block, front.layout
+    weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts, role=role_of(name, block))
+                    for name, dims in block.weights.items() if name not in block.borrowed)
+    held = {block.output.tensor, *block.states} | ({block.memory.tensor} if block.gives_memory else set())
+    return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
+                       front.drafts.working(held, front.joined_sizes), output)
 
 
 def _working_back(back: Side, held: AbstractSet[str], gradients: str, weights: Iterable[Weight],
@@ -267,6 +276,18 @@ def _working_back(back: Side, held: AbstractSet[str], gradients: str, weights: I
     if torch and recompute == "full":
         found = total(leaving.values(), found)
     return found - total(loose[gradient(weight.name)] for weight in weights) if gradients == "fresh" else found
+
+
+def _kept_casts(front: Side, back: Side) -> set[str]:
+    """Copies of weights that autocast made forward, and that backward finds."""
+    found = {name: known for name, known in front.known.items() if name.endswith(CAST)}
+    back.known |= {name: Known(known.placed, ENTRY) for name, known in found.items()}
+    return set(found)
+
+
+def _cast_bytes(side: Side, casts: Collection[str]) -> float:
+    return total(side.layout.elements(side.known[name].placed.dims) * side.width(name.removesuffix(CAST)) / 2
+                 for name in sorted(casts))
 
 
 def _until(ops: Sequence[Op], saved: Collection[str]) -> list[Op]:

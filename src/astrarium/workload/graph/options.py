@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.graph.side import WIDTHS
-from astrarium.workload.pieces import BF16, Fusion, Numbers
+from astrarium.workload.pieces import BF16, Fusion, Numbers, Torch
 from astrarium.workload.routing import Routing
 
 __all__ = ["AXES", "Options", "layout_of", "usual_axes"]
@@ -35,7 +35,7 @@ class Options(Struct, frozen=True):
     `weight_gradients`: see Transformer. `padded`: experts compute all the room that their capacity gives them; False:
     the tokens that are sent to them, as model FLOPs count. `exchange`, `routing` and `redundant` experts: see
     Inference. `module`: the model's module for multi-token prediction, as a draft. `engine`: kernels as in serving
-    engines; `reduced`: see Fusion; `operators`: see Software.
+    engines; `reduced`: see Fusion; `operators` and their `form`: see Software; `fused_gate`: one weight of gate and up.
     """
 
     degrees: Mapping[str, int]
@@ -57,6 +57,7 @@ class Options(Struct, frozen=True):
     numbers: Numbers = BF16
     fused_norms: bool = True
     fused_qkv: bool = False
+    fused_gate: bool = False
     cross_entropy: str = "plain"
     weight_gradients: str = "in_place"
     padded: bool = True
@@ -67,13 +68,14 @@ class Options(Struct, frozen=True):
     engine: bool = False
     reduced: bool = False
     operators: str = "fused"
+    form: Torch = Torch()
 
     @property
     def fusion(self) -> Fusion:
         """Which operators of a layer share a kernel."""
         reduced = self.reduced and self.degrees.get("tp", 1) > 1
         return Fusion(self.fuse and self.operators != "eager", self.fused_norms, self.fused_qkv, self.engine, reduced,
-                      reduced and not self.exchanges, self.operators)
+                      reduced and not self.exchanges, self.operators, self.form.autocast)
 
     @property
     def experts(self) -> int:

@@ -17,9 +17,12 @@ from astrarium.workload.graph.ir import Block, Measures, Op, Use
 from astrarium.workload.graph.kernels import kernel_of, role_of
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
+from astrarium.workload.graph.torch_rotary import WIDE
 from astrarium.workload.pieces import Fusion, Numbers, Sketch
 
-__all__ = ["WIDTHS", "Axes", "Known", "Side"]
+__all__ = ["CAST", "WIDTHS", "Axes", "Known", "Side"]
+
+CAST = ".cast"      # ends the names of copies of weights in 16 bits
 
 WIDTHS: Mapping[str, float] = MappingProxyType({
     "weights": 2, "activations": 2, "gradients": 4, "state": 2, "stats": 4, "mask": 1, "index": 8,
@@ -55,6 +58,8 @@ class Side:
         block, plain = self.block, tensor.removeprefix("d.")
         if tensor in block.widths:
             return self.widths[block.widths[tensor]]
+        if tensor.endswith(WIDE):
+            return self.widths["stats"]
         if plain in block.weights:
             return self.widths.get(role_of(plain, block), self.widths["weights"]) if plain == tensor else self.widths[
                 "gradients"]
@@ -154,6 +159,8 @@ class Side:
         for use in op.inputs if self.others else ():
             reads.update(self.others.pop(use.tensor, {}))
         writes = {use.tensor: self.bytes_of(use) for use in op.outputs}
+        if self.fuse.casts and op.kind == "gemm":
+            after |= self._cast(op, reads)
         if op.kind in ("gather", "scatter"):     # of the table only the rows that are touched
             rows = op.outputs[0] if op.kind == "gather" else op.inputs[1]
             moved = self.bytes_of(rows) * looked_up(op.inputs[0], rows, self.layout)
@@ -169,7 +176,29 @@ class Side:
         if op.ring and self.layout.ranks(op.ring) > 1:
             return emit_ring(self.drafts, draft, op.ring, self.layout.ranks(op.ring),
                              [self.bytes_of(use) for use in op.inputs[1:3]], op.kind == "attention_backward")
-        return self.drafts.emit(draft)
+        step = self.drafts.emit(draft)
+        return self._cast_back(draft, step) if self.fuse.casts and op.kind == "gemm" and weight else step
+
+    def _cast(self, op: Op, reads: dict[str, float]) -> set[int]:
+        """Autocast: the steps that cast the weights of a product, which then `reads` the copies."""
+        found = set[int]()
+        for use in (use for use in op.inputs if use.tensor in self.block.weights):
+            size, copy = reads.pop(use.tensor), use.tensor + CAST
+            if copy not in self.known:
+                cast = Sketch("pointwise", self.numbers.vector, op="to_bf16")
+                step = self.drafts.emit(Draft(f"{self.block.name}.{copy}", NodeKind.COMP, set(), kernel=cast,
+                                              reads={use.tensor: size}, writes={copy: size / 2}))
+                self.known[copy] = Known(Placed(use.dims), step)
+            reads[copy] = size / 2
+            found.add(self.known[copy].step)
+        return found
+
+    def _cast_back(self, draft: Draft, made: int) -> int:
+        """The same of a weight's gradient, which its product gives in 16 bits."""
+        copies = {f"{name}{CAST}": size / 2 for name, size in draft.writes.items()}
+        whole, draft.writes = draft.writes, copies
+        return self.drafts.emit(Draft(f"{draft.name}.to_fp32", NodeKind.COMP, {made}, reads=copies, writes=whole,
+                                      weight=True, kernel=Sketch("pointwise", self.numbers.vector, op="to_fp32")))
 
     def _widest(self, uses: Iterable[Use]) -> dict[str, float]:
         """Tensor -> bytes of its widest use."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, ConfigError, Knob, Problem
+from astrarium.config import Config, ConfigError, Knob, Problem, default
 from astrarium.config.named import Named
 from astrarium.errors import InputError
+from astrarium.units import Time
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides
 from astrarium.workload.inference.formats import Compression, Formats, resolved
@@ -20,9 +21,10 @@ from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, Split, cache_of, with_layers
 from astrarium.workload.routing import Routing
 
-__all__ = ["CONDITIONS", "Inference", "Speculation"]
+__all__ = ["CONDITIONS", "Inference", "Operators", "Speculation"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
+Operators = Literal["fused", "eager", "compiled"]
 MOST = 2_000_000        # blocks that one program runs
 
 
@@ -52,6 +54,13 @@ def _formats(work: Inference) -> Iterator[Problem]:
     except ConfigError as error:
         yield from (Problem(f"formats.{each.path.rpartition('.')[2]}", each.message, each.expected) for each in
                     error.problems)
+
+
+def _operators(work: Inference) -> Iterator[Problem]:
+    if work.operators != "fused" and work.fusion is not True:
+        yield Problem("fusion", f"means nothing where operators is {work.operators}", "operators: fused, or no fusion")
+    if work.fused_weights and work.operators == "fused":
+        yield Problem("fused_weights", "means nothing where operators is fused", "operators: eager or compiled")
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -180,7 +189,8 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 
 RULES: Rules = (
-    _model, _experts, _formats, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
+    _model, _experts, _formats, _operators, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation,
+    _size)
 
 WHOLE = "workload.uneven != 'refuse' or"
 
@@ -271,6 +281,13 @@ class Inference(Workload, frozen=True):
     uneven: Annotated[Literal["refuse", "pad", "fractional"],
                       Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")
                       ] = "refuse"
+    operators: Annotated[Operators, Knob(
+        "What runs the operators of a layer: kernels as `fusion` says; eager: what PyTorch launches one by one; "
+        "compiled: what it launches for layers that torch.compile compiled, each alone.")] = "fused"
+    fused_weights: Annotated[bool, Knob("Where PyTorch runs them: queries, keys and values have one weight, gate and "
+                                        "up another.")] = False
+    host_launch: Annotated[Time, Knob("Host time of a kernel (Python, dispatch, launch): a pass takes at least that of "
+                                      "all kernels of its stage. None in a CUDA graph.", lt=2**42)] = default("0 ns")
 
     @property
     def ranks(self) -> int:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, ConfigError, Knob, Problem
+from astrarium.config import Config, ConfigError, Knob, Problem, default
 from astrarium.config.named import Named
+from astrarium.units import Time
 from astrarium.workload.config import Workload
-from astrarium.workload.inference.config import Inference, Speculation
+from astrarium.workload.inference.config import Inference, Operators, Speculation
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
 from astrarium.workload.inference.spread import Exchange, expert_parts
@@ -92,6 +93,10 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
     fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(
         "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
         "experts in one; engine_norms: norms behind an all_reduce are part of its kernel, too.")] = True
+    operators: Annotated[Operators, Knob("What runs the operators of a layer: see Inference.")] = "fused"
+    fused_weights: Annotated[bool, Knob("One weight of queries, keys and values, one of gate and up: see Inference.")
+                             ] = False
+    host_launch: Annotated[Time, Knob("Host time of a kernel: see Inference.", lt=2**42)] = default("0 ns")
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
     speculation: Annotated[Speculation | None, Knob("Speculative decoding, on the ranks that generate; the draft's own "
@@ -113,5 +118,6 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
             chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.workers * pool.dp, pp=pool.pp, ep=pool.ep,
             moe_tp=parts, exchange=pool.exchange, redundant_experts=pool.redundant_experts, routing=self.routing,
             micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
-            fusion=self.fusion, formats=self.formats, compression=self.compression,
+            fusion=self.fusion, operators=self.operators, fused_weights=self.fused_weights,
+            host_launch=self.host_launch, formats=self.formats, compression=self.compression,
             speculation=None if prefills else self.speculation)

@@ -62,8 +62,8 @@ def linked(trace: TraceClass, give: Lists, take: Lists, offset: I64, leave: I64)
     size[front + nodes:] = [each.size for each in give[0]]
     return TraceClass(
         ranks=trace.ranks, node_id=np.arange(1, total + 1, dtype=np.uint64),
-        type=around(trace.type, NodeKind.COMM_RECV, NodeKind.COMM_SEND), is_cpu=np.zeros(total, np.bool_),
-        duration_us=np.zeros(total, np.uint64), num_ops=around(trace.num_ops, np.nan, np.nan),
+        type=around(trace.type, NodeKind.COMM_RECV, NodeKind.COMM_SEND), is_cpu=around(trace.is_cpu, False, False),
+        duration_us=around(trace.duration_us, 0, 0), num_ops=around(trace.num_ops, np.nan, np.nan),
         tensor_size=around(trace.tensor_size, 0, 0), comm_type=around(trace.comm_type, -1, -1), comm_size=size,
         involved=np.full(total, -1, np.int32), priority=around(trace.priority, 2, 2), parent_ptr=pointer,
         parent=np.array([node for each in parents for node in each], np.int32),

@@ -44,7 +44,9 @@ def replica_of(workload: Inference, *, draft: bool = False) -> Replica:
     """The model, or the draft, on its ranks."""
     found = Replica(workload.model, workload.mesh, resolved(workload.formats, workload.model.checkpoint),
                     workload.compression, workload.attention, workload.mask, workload.fusion, workload.uneven,
-                    tuple(workload.stage_layers or ()), workload.exchange, workload.routing, workload.redundant_experts)
+                    tuple(workload.stage_layers or ()), workload.exchange, workload.routing, workload.redundant_experts,
+                    operators=workload.operators, fused_weights=workload.fused_weights,
+                    launch=float(workload.host_launch))
     return found.drafting(workload.speculation.draft) if draft and workload.speculation else found
 
 

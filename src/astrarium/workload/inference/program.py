@@ -138,7 +138,7 @@ def _template(program: Program, pool: Pool, stage: int, each: Pass, told: bool, 
                             entry),)
     elif told:
         entry = (build.node(_message(pool, "tokens", NodeKind.COMM_RECV, BACK, TOKEN * each.packed.sampled), entry),)
-    place = 0
+    begun, place = entry, 0
     while place < len(blocks):
         count = 1
         while place + count < len(blocks) and blocks[place + count] == blocks[place]:
@@ -147,6 +147,9 @@ def _template(program: Program, pool: Pool, stage: int, each: Pass, told: bool, 
         base = build.strips(strip, entry, block=place, count=count)
         entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
         place += count
+    if replica.launch > 0:
+        launched = build.node(pool.host("host.launches", replica.launch * replica.launches(stage, pieces)), begun)
+        entry = (build.node(pool.host("host.waits", 0.0), (*entry, launched)),)
     if stage < last:
         build.node(_message(pool, "activations", NodeKind.COMM_SEND, FORWARD, pieces.blocks[blocks[-1]].output), entry)
     elif tells:
@@ -165,13 +168,13 @@ def class_of(pool: Pool, groups: Groups, where: Places, number: int, tiled: Tile
     columns: Mapping[str, npt.NDArray[Any]] = pool.columns()
     rows, mesh = tiled.rows, pool.mesh
     ranks, size = mesh.on("pp", number), len(rows)
-    told = columns["arguments"][rows]
+    told, micros = columns["arguments"][rows], columns["duration_us"][rows]
     used, slot = np.unique(told[told >= 0], return_inverse=True)
     every = list(pool.arguments)
     slot_a, slot_b = slots_of(mesh, groups, where, number, ranks, [every[each] for each in used.tolist()])
     return TraceClass(
         ranks=ranks, node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"][rows],
-        is_cpu=np.zeros(size, np.bool_), duration_us=np.zeros(size, np.uint64), num_ops=columns["num_ops"][rows],
+        is_cpu=micros > 0, duration_us=micros, num_ops=columns["num_ops"][rows],
         tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
         comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
         parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b,

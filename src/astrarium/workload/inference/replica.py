@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from astrarium import config
 from astrarium.errors import InputError
+from astrarium.vocab import NodeKind
 from astrarium.workload.graph import Forms, ModelPieces, Options, lower_stack
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout, Size
@@ -49,13 +50,16 @@ class Replica(Struct, frozen=True, dict=True):
     compression: Compression
     attention: str = "flash"
     mask: str = "skip"
-    fusion: bool | Literal["engine", "engine_norms"] = True
+    fusion: bool | str = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
     exchange: str = "all_to_all"
     routing: Routing = Routing()
     redundant: int = 0
     module: bool = False
+    operators: str = "fused"
+    fused_weights: bool = False
+    launch: float = 0.0         # ns of the host for each kernel
 
     def drafting(self, draft: Model | Literal["mtp"]) -> Replica:
         """A draft on the same ranks: a model, or the model's own module for multi-token prediction (`mtp`)."""
@@ -140,7 +144,14 @@ class Replica(Struct, frozen=True, dict=True):
                        mask=self.mask, fuse=bool(self.fusion), backward=False, uneven=self.uneven, packed=step,
                        engine=isinstance(self.fusion, str), reduced=self.fusion == "engine_norms",
                        widths=self.widths, numbers=numbers_of(self.formats),
-                       exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module)
+                       exchange=self.exchange, routing=self.routing, redundant=self.redundant, module=self.module,
+                       operators=self.operators, fused_qkv=self.fused_weights, fused_gate=self.fused_weights)
+
+    def launches(self, stage: int, pieces: ModelPieces) -> int:
+        """Kernels and collectives that the host of a stage launches in one pass."""
+        steps = (step for block in self.blocks_of(stage, pieces) for step in pieces.blocks[block].forward.steps)
+        return sum(step.kernel.launches if step.kernel else 1 for step in steps
+                   if step.kind in (NodeKind.COMP, NodeKind.COMM_COLL))
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""
