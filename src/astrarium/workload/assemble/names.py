@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import numpy.typing as npt
 
 from astrarium.workload.assemble.builder import Template
@@ -19,9 +19,10 @@ WAY = ("forward", "backward", "weight")
 def namer(tiled: Tiled, templates: Sequence[Template], which: npt.NDArray[np.int32], units: Units,
           steps: Sequence[str], first_block: Sequence[int]) -> Callable[[int], str]:
     """node -> `batch3.block12.forward.STEP`; `first_block` [chunks]: number in the model of a chunk's first block."""
+    offset = memoryview(tiled.offset)
 
     def name(node: int) -> str:
-        unit = int(np.searchsorted(tiled.offset, node, side="right")) - 1
+        unit = bisect_right(offset, node) - 1
         step = steps[int(tiled.rows[node])]
         if unit >= len(units):
             return f"step.{step}"
