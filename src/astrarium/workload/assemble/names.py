@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import numpy.typing as npt
 
 from astrarium.workload.assemble.builder import Template
@@ -26,7 +27,7 @@ def namer(tiled: Tiled, templates: Sequence[Template], which: npt.NDArray[np.int
         step = steps[int(tiled.rows[node])]
         if unit >= len(units):
             return f"step.{step}"
-        template, inner = templates[int(which[unit])], node - int(tiled.offset[unit])
+        template, inner = templates[int(which[unit])], node - offset[unit]
         block = template.block_of(inner)
         where = "" if block is None else f"block{first_block[int(units.chunk[unit])] + block}."
         return f"batch{int(units.batch[unit])}.{where}{WAY[int(units.kind[unit])]}.{step}"
