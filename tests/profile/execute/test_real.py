@@ -141,7 +141,7 @@ def plan_for(builder, device="cpu"):
      "Device? device=None, bool? pin_memory=None) -> Tensor", [("/tmp/x", [], "String"), True, 8], [], "files"),
     (MM, [tensor(1, 2, 3), tensor(2, 4, 5)], [tensor(3, 2, 5)], "refused by PyTorch"),
     (MM, [tensor(1, 2, 3), tensor(2, 3, 5)], [tensor(3, 2, 6)], "gives [2, 5] in this PyTorch, recorded are [2, 6]"),
-    (MM, [tensor(1, 1 << 40, 1 << 40), tensor(2, 1 << 40, 1)], [tensor(3, 1 << 40, 1)], "not one of float"),
+    (MM, [tensor(1, 1 << 40, 1 << 40), tensor(2, 1 << 40, 1)], [tensor(3, 1 << 40, 1)], "ends at byte"),
     (MM, [tensor(1, 2, 3), ("<Generator>", [], "Generator")], [], "'mat2': its value is not recorded"),
     ("aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor", [([1 << 40], [[]], "GenericList[Int]")], [tensor(1, 1)], "gives [1099511627776]"),
