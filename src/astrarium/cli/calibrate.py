@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     errors = unseen_errors(found)
     rows += [sentence(name, count, errors.get(name)) for name, count in found.counts.items()]
     if found.stream != 1:
-        rows.append(f"streams take {found.stream:.3g} of the predicted time")
+        rows.append(f"streams take {found.stream:.3g} times the predicted time")
     text = dumps(found, "\n".join(rows))
     if options.json:
         figures = {name: {"rows": found.counts[name], "before": before, "after": after}

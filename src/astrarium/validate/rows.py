@@ -46,6 +46,7 @@ SOURCES: Mapping[str, str] = MappingProxyType({
 """Sources of kinds whose rows do not name one."""
 MEASURED_ON = "# device: "      # first line of the rows of `calibrate --measure`
 MOST = ("concurrency", "max")       # as many requests as there may be
+TRUTH: Mapping[str, int] = MappingProxyType({"false": 0, "true": 1})
 LARGEST, WIDEST, LONGEST = 2**53, 256, 1 << 16
 
 
@@ -168,6 +169,8 @@ def _values(name: str, line: int, columns: list[str], cells: list[str], counts: 
             raise InputError(f"{name}:{line}: {column}", "is not readable text", expected="printable characters")
         if (column, text.lower()) == MOST:
             found[column] = "max"
+        elif column == "causal" and text.lower() in TRUTH:
+            found[column] = TRUTH[text.lower()]
         elif column in counts or column in numbers:
             if text.lower() not in NOTHING:
                 found[column] = _number(f"{name}:{line}: {column}", text, column in counts)
