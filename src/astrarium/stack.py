@@ -10,7 +10,7 @@ model alone). What the design states itself stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from astrarium import catalog
@@ -18,7 +18,7 @@ from astrarium.config.base import Config, is_default
 from astrarium.config.named import LIKE, merged
 from astrarium.config.spec import specs
 
-__all__ = ["SECTIONS", "Stacks", "settings_of", "settled", "short_factor", "with_settings"]
+__all__ = ["SECTIONS", "Stacks", "placed", "settings_of", "settled", "short_factor", "with_settings"]
 
 MEASURED = "measured"
 SECTIONS = ("workload", "compute", "collective", "system")
@@ -63,10 +63,19 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
         kind = classes[section](given)
         if kind is None or not settings:
             continue
-        places = {key: _places(key, kind) for key in settings}
-        if "policy" in catalog.load("stacks")[name] and section == "workload" and not all(places.values()):
+        unknown = any(not _places(key, kind) for key in settings)
+        if "policy" in catalog.load("stacks")[name] and section == "workload" and unknown:
             continue        # fields of inference; training has other ones by some of their names
-        found[section] = _under(_placed({key: settings[key] for key, each in places.items() if each}, places), given)
+        found[section] = _under(placed(settings, kind), given)
+    return found
+
+
+def placed(settings: Plain, kind: Any) -> Plain:
+    """Those of a section's settings that a class has, each where it has it."""
+    found: Plain = {}
+    for key, value in settings.items():
+        for place in _places(key, kind):
+            found = merged(found, {place: {key: value}} if place else {key: value})
     return found
 
 
@@ -77,15 +86,6 @@ def _places(key: str, kind: Any) -> list[str]:
         return [""]
     return [spec.name for spec in fields if isinstance(spec.type, type) and issubclass(spec.type, Config)
             and any(each.name == key for each in specs(spec.type))]
-
-
-def _placed(settings: Plain, places: Mapping[str, Sequence[str]]) -> Plain:
-    """Settings at their places."""
-    found: Plain = {}
-    for key, value in settings.items():
-        for place in places[key]:
-            found = merged(found, {place: {key: value}} if place else {key: value})
-    return found
 
 
 def settled(name: str, sections: Mapping[str, Config]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import astrarium as ar
 from astrarium import config
-from astrarium.stack import settings_of
+from astrarium.errors import InputError
 from astrarium.workload.footprint import Footprint, footprint
 from astrarium.workload.generate import generate
 from astrarium.workload.pieces import BlockPieces
@@ -46,6 +46,14 @@ def test_eager_forms_hold_what_pytorch_does(software: dict[str, Any], precision:
     """RMSNorm of operators, Hugging Face's and Meta's rotary positions, autocast over weights in fp32. With one kernel
     a norm: 2,892 MiB."""
     assert peak(software=software, precision=precision).total / MIB == pytest.approx(tracked, rel=0.004)
+
+
+@pytest.mark.parametrize(("software", "precision", "message"), [
+    ({"autocast": True}, BF16, "precision.weights: bf16, under software.autocast.*expected fp32, or"),
+    ({"autocast": True, "operators": "fused"}, FP32, "software.autocast: means nothing under software")])
+def test_autocast_needs_weights_in_fp32(software: dict[str, Any], precision: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        step(software=software, precision=precision)
 
 
 def test_fsdp2_holds_shards_the_root_and_a_layer() -> None:
@@ -88,12 +96,16 @@ def test_torchtitan_reserves_a_tenth_more(operators: str, products: str, dp: int
     """GiB of Llama 3.1 8B (https://github.com/pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, tables 1
     to 3). Without the pools of streams (shards of gradients, buffers of gathers) those on 8 GPUs would reserve 20 %
     more than is counted, those on 128 15 %."""
-    row = settings_of("torchtitan", several_hosts=False)["workload"]
-    work = config.decode(ar.Transformer, {
-        **row, "source": "transformer", "model": "llama3-8b", "dp": dp, "cp": cp, "seq": seq, "recompute": recompute,
-        "global_batch": (2 if recompute == "operators" else 1) * dp, "cp_attention": "gather",
-        "precision": {**row["precision"], "products": products},
-        "software": {**row["software"], "operators": operators, "rms_norm": "operators", "rotary": "complex"}})
+    design = config.decode(ar.Design, {
+        "stack": "torchtitan", "compute": "h100_sxm", "memory": "h100_sxm",
+        "network": {"dims": [{"shape": "switch", "npus": dp * cp, "bandwidth": "450 GB/s", "latency": "1 us"}]},
+        "workload": {
+            "source": "transformer", "model": "llama3-8b", "dp": dp, "cp": cp, "seq": seq, "recompute": recompute,
+            "global_batch": (2 if recompute == "operators" else 1) * dp, "cp_attention": "gather",
+            "precision": {"products": products},
+            "software": {"operators": operators, "rms_norm": "operators", "rotary": "complex"}}})
+    work = design.workload
+    assert isinstance(work, ar.Transformer)
     assert reserved * 2**30 / footprint(work)[0].total - 1 == pytest.approx(0.108, abs=0.018)
 
 

@@ -37,6 +37,7 @@ from astrarium.planner.stacks import Chosen, limited, needs_of, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
+from astrarium.stack import placed
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
@@ -121,9 +122,10 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
     """Fields of the workload: the stack's, but for what a layout says, under `settings`. Layers that `settings` compile
     (fusion) are not a stack's eager ones."""
     row = stack_settings(machine.stack, len(machine.network.flat) > 1, machine.device, machine.compute.tag)["workload"]
+    row = placed({name: value for name, value in row.items() if name not in Layout.__struct_fields__}, Transformer)
     if settings.get("fusion") is True and row.get("software", {}).get("operators") == "eager":
         row = merged(row, {"software": {"operators": "compiled"}})
-    return merged({name: value for name, value in row.items() if name not in Layout.__struct_fields__}, settings)
+    return dict(merged(row, settings))
 
 
 def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,

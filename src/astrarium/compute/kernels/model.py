@@ -200,6 +200,10 @@ class DeviceModel(Struct, frozen=True, eq=False):
         found: F64 = slower * described.base * np.exp2(exponents.min(axis=0))
         return found
 
+    def _running(self, family: str) -> Machine:
+        """The machine to which residuals of a class are relative: PyTorch's to the whole data sheet."""
+        return self.machine if family in PYTORCH else self.machine.at(self.sustained)
+
     def without_cast(self, family: str, precision: str, variant: str, shape: F64, ns: F64) -> F64:
         """Times `ns` [n] of a variant's products without the cast of the activation, at least those of the data sheet.
         """
@@ -210,19 +214,15 @@ class DeviceModel(Struct, frozen=True, eq=False):
         least = FAMILIES[family][1](shape, precision, self.machine, np.zeros(len(m))).base
         return np.maximum(least, ns - along(casts[variant], batch * m * k))
 
-    def _running(self, family: str) -> Machine:
-        """The machine to which residuals of a class are relative: PyTorch's to the whole data sheet."""
-        return self.machine if family in PYTORCH else self.machine.at(self.sustained)
-
     def _correction(self, family: str, precision: str) -> Correction | None:
         """A user's rows of the class at the precision; of fp16 those of bf16 stand in, and the other way round."""
         both = ("fp16", "bf16") if precision in ("fp16", "bf16") else ()
         return next((self.corrections[f"{family}/{name}"] for name in (precision, *both)
                      if f"{family}/{name}" in self.corrections), None)
 
-    def residual(self, family: str, precision: str, shape: F64, ns: F64, variant: str = "", *,
-                 alone: bool = False) -> tuple[I16, F64]:
-        """(features, log2(ns / predicted)) of measured kernels of a variant (""; the default), without a correction;
+    def residual(self, family: str, precision: str, shape: F64, ns: F64, variant: str = "", *, alone: bool = False
+                 ) -> tuple[I16, F64]:
+        """(features, log2(ns / predicted)) of measured kernels of a variant ("": the default), without a correction;
         `alone`: see `fastest_ns`."""
         part = self.part(family, precision)
         variant = variant or part.default

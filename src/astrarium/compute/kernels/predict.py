@@ -19,7 +19,7 @@ from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "between", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
 
 ROWS = 40           # octaves of rows of a layer of experts
 

@@ -31,14 +31,15 @@ def part(values: F64) -> F64:
 
 
 def along(curve: Curve, sizes: F64) -> F64:
-    """Times [n] of sizes [n] on a curve: between its points a power of the size, beyond the last in proportion."""
+    """Times [n] of sizes [n] on a curve: between its points a power of the size, beyond them in proportion."""
     last, ns = curve[-1]
     found: F64 = np.where(sizes > last, ns * sizes / last, between(curve, sizes))
     return found
 
 
 def between(curve: Curve, sizes: F64) -> F64:
-    """Values of rising (size, value) at `sizes` [n], beyond the ends theirs; 1 without a curve."""
+    """Values [n] of sizes [n] on a curve: between its points a power of the size, beyond its ends theirs; 1 without
+    any."""
     if not curve:
         return np.ones(len(sizes))
     size, value = np.array(curve).T

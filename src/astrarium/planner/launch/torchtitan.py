@@ -108,7 +108,6 @@ def _refused(given: Given, tp: int) -> None:
     given.refuse("parallelism.expert_parallel_comm_backend", ("standard",), "tokens go to experts by all_to_all")
     given.refuse("comm.mode", ("default",), "a run without communication")
     given.refuse("optimizer.name", ("Adam", "AdamW"), "another optimizer")
-    given.refuse("optimizer.implementation", ("fused",), "an optimizer of several kernels")
     given.refuse("model.norm_type", ("rmsnorm", "fused_rmsnorm", "compiled_rmsnorm"), "another norm")
 
 
@@ -193,7 +192,8 @@ def _settings(given: Given) -> dict[str, Any]:
         precision |= {"gradients": "bf16", "reduction": reduced, "master": None, "moments": "bf16"}
     rotated = given.choice("parallelism.context_parallel_rotate_method", {"allgather": "gather", "alltoall": "ring"},
                            "allgather")
-    return {"precision": precision, "cp_attention": rotated, **_compiled(given)}
+    steps = given.choice("optimizer.implementation", {"fused": "fused", "foreach": "foreach"}, "fused")
+    return {"precision": precision, "cp_attention": rotated, "software": {"step": steps}, **_compiled(given)}
 
 
 def _compiled(given: Given) -> dict[str, Any]:

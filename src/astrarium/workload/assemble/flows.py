@@ -128,9 +128,9 @@ class Gathered:
     def _kinds(self, position: int) -> list[int]:
         """The kinds of blocks whose weights are gathered for one."""
         recipe, kind = self.recipe, self.order[position]
-        first = self.kind != BACKWARD and not position
         alone = not (recipe.kept_whole(kind) or _weightless(recipe, kind, self.kind))
-        return [each for each in self.order if first and recipe.kept_whole(each)] + [kind] * alone
+        whole = [each for each in self.order if recipe.kept_whole(each)] if not position and recipe.flat.ends else []
+        return (whole if self.kind != BACKWARD else []) + [kind] * alone
 
     def _size(self, position: int) -> float:
         recipe = self.recipe
