@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.commands import Run
+from tests.profile.execute.recordings import MM, Recorded, tensor
 
 import astrarium as ar
 from astrarium.compute.kernels.power import GH100, PER_JOULE, Load, clocked, effective
@@ -17,6 +18,7 @@ from astrarium.cost.energy import npu_energy
 from astrarium.engine.plugins import ComputeNodes
 from astrarium.errors import InputError
 from astrarium.lower.clocks import clocks_of
+from astrarium.trace.read import traces_of_bytes
 from astrarium.vocab import Kernel
 
 SUSTAINED = [(4096, 4096, 4096, 209.9, 1410), (4096, 4096, 14336, 708.2, 1382), (512, 8192, 8192, 106.6, 1380),
@@ -109,3 +111,19 @@ def test_a_run_says_its_clock_and_counts_its_energy(tmp_path: Path, run: Run) ->
     ar.dump_design(design, tmp_path / "d.yaml")
     said = run("run", tmp_path / "d.yaml", "--json").err
     assert re.search(r"compute.clock: 1,\d{3} MHz \(0\.\d\d of the highest\) on rank 0 and 3 equal ones", said)
+
+
+def test_a_recording_has_a_clock_too() -> None:
+    """Of a product that ran 2.4 ms: the clock of a generated one, and its watts count."""
+    builder, matrix = Recorded(), {"kind": "c10::BFloat16", "width": 2}
+    operands = [tensor(number, 8192, 8192, **matrix) for number in range(3)]
+    builder.kernel("nvjet", builder.call(MM, operands[:2], operands[2:], duration=0), duration=2400)
+    traces = traces_of_bytes([builder.encode()])
+    compute = {"like": "h100_sxm", "clock": "sustained", "missing": "0 ns", "idle_power": "80 W"}
+    design = ar.Design(workload=ar.Trace("made.*.et"), compute=compute, memory="h100_sxm",
+                       network=ar.Network([ar.Switch(1, bandwidth="450 GB/s", latency="1 us")]))
+    (ranks, found), = clocks_of(design, traces)
+    assert ranks.tolist() == [0]
+    assert found.clock * 1000 == pytest.approx(ran(product(8192, 8192, 8192))[0], rel=0.01)     # its bytes are unknown
+    result = ar.simulate(design, traces=traces)
+    assert npu_energy(design, result)[0] == pytest.approx(result.makespan / 1e9 * found.watts)

@@ -44,12 +44,12 @@ def test_measured_jobs_of_torchtitan(tmp_path: Path, device: str, gpus: int, fp8
     and did not fit. Reserved memory is more than what is allocated."""
     path = tmp_path / "llama3_8b.toml"
     path.write_text(TITAN.format(converters='"float8"' if fp8 else "", batch=batch))
-    found = planned(path, device, gpus=gpus)
+    found = planned(path, device, gpus=gpus, cost={"compute.power": "500 W"} if device == "h100_sxm" else None)
     now = found.today
     assert now is not None
     assert now.design.stack == "fsdp"
     assert any("stack fsdp, as the file is torchtitan's" in text for text in found.assumed)
-    assert now.tokens == pytest.approx(tokens, rel=0.11)
+    assert now.tokens == pytest.approx(tokens, rel=0.05 if device == "h100_sxm" else 0.11)
     assert 0.86 < now.memory / 2**30 / reserved < 1.1
     if device == "h100_sxm":
         low, high = now.within.around(now.tokens, -1) or (0, 0)

@@ -147,7 +147,7 @@ def _maker(device: str, network: str | Network | None, compute: str | None, coll
            stack: Chosen, terms: Terms, reserve: Reserve) -> Maker:
     assumed = [stack.why] if stack.why else []
     cost = cost_of(terms, device, assumed) if terms.needed else Cost()
-    powers = powers_of(terms, device, assumed) if terms.needed else {}
+    powers = powers_of(terms, device, assumed) if terms.needed or terms.compute else {}     # a limit is a clock, too
 
     def make(npus: int) -> Machine:
         return machine_of(device, npus, network, compute, collectives, stack.stack, cost=cost, powers=powers,
