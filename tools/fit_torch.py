@@ -26,11 +26,11 @@ from astrarium.compute.kernels.forest import Forest, fixed_point
 from astrarium.compute.kernels.fused import BACKENDS, fused_ns
 from astrarium.compute.kernels.fused import CONSTANTS as FUSED
 from astrarium.compute.kernels.fused import Constants as Fused
-from astrarium.compute.kernels.model import Curve
 from astrarium.compute.kernels.predict import stream_ns
 from astrarium.compute.kernels.rows import Rows
 from astrarium.compute.kernels.rowwise import FEW as FEW_ROWS
 from astrarium.compute.kernels.rowwise import Rowwise, rowwise_ns
+from astrarium.compute.kernels.table import Curve
 from astrarium.compute.kernels.tiles import CONSTANTS as TILES
 from astrarium.compute.kernels.tiles import Constants as Tiles
 from astrarium.compute.kernels.tiles import base_ns

@@ -81,6 +81,7 @@ SHORT = "prompt: 500, output: 20"
     (model("mixtral-8x7b, exchange: deepep"), SHORT, "", "deepep means nothing here: ranks of dp share no experts"),
     (model("gpt2-small"), "prompt: 500, output: 600", "", "request 0 has 1,100 tokens (prompt and answer); expected at "
      "most 1,024"),
+    (model("llama3-8b, host_launch: 30 us"), SHORT, "", "policy.launch: 30 us in the serving file, and none here"),
     ({"stack": "megatron-lm"}, SHORT, "", "stack: megatron-lm trains, and does not serve"),
     ({"stack": "vllm"}, SHORT, "graphs: []", "policy.graphs: are none, where stack vllm has some"),
     ({}, SHORT, "graphs: [8, 4]", "policy.graphs: [8, 4] are not in ascending order; expected [4, 8]"),

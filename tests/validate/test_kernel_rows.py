@@ -45,6 +45,17 @@ def test_rows_are_kernels_of_pytorch(tmp_path: Path) -> None:
         assert each.values[0].error == pytest.approx(0, abs=0.15)
 
 
+def test_rows_of_the_kit_are_such_rows(tmp_path: Path) -> None:
+    """`calibrate --measure` writes the device first, and why rows are missing."""
+    path = tmp_path / "mine.rows.csv"
+    path.write_text(f"# device: NVIDIA H200; PyTorch 2.11\n{HEAD}{NT.format(',' * 11)}# not measured: a: \"b\n")
+    row, = read_rows(path)
+    assert (row.line, row.text("gpu")) == (3, "NVIDIA H200")
+    made, = predictions([row])
+    assert isinstance(made, Prediction)
+    assert made.meant.device == "h200_sxm"
+
+
 def test_what_ran_for_long_has_a_clock(tmp_path: Path) -> None:
     made, = predictions(rows_of(tmp_path, SUSTAINED))
     assert isinstance(made, Prediction)
