@@ -26,7 +26,8 @@ START = {
     "layer_norm_backward": Rowwise(5000, 1.0, 3, 0, 2.5e-4, 4.5e-4, 0.2),
     "sum_rows": Rowwise(5000, 1.0, 1, 0, 2e-4, 2.5e-4, 0.1),
     "embedding_backward": Rowwise(1e5, 0, 6, 0.012, 3.5e-4, 3.5e-4, 0),
-    "embedding_backward_few": Rowwise(5000, 0, 45, 0, 3.5e-4, 3.5e-4, 0)}
+    "embedding_backward_few": Rowwise(5000, 0, 45, 0, 3.5e-4, 3.5e-4, 0),
+    "adamw_fused": Rowwise(5000, 0, 2e-3, 0, 3.1e-4, 3.1e-4, 0)}
 """Where constants of operators by rows and columns start, which is half a prior: an operator has 2 to 14 rows."""
 PRIOR = 0.002
 
@@ -91,8 +92,9 @@ def rowwise(table: Table) -> dict[str, Rowwise]:
     found = {}
     for name, start in START.items():
         op = next((op for op, (_, few) in FEW.items() if few == name), name)
-        m, n, size, us = numbers([row for row in table if row["kind"] == "stream" and row["op"] == op],
-                                 "m", "n", "bytes", "us")
+        m, n, elements, size, us = numbers([row for row in table if row["kind"] == "stream" and row["op"] == op],
+                                           "m", "n", "elements", "bytes", "us")
+        m, n = np.where(m > 0, m, elements), np.maximum(n, 1)
         here = (m <= FEW[op][0]) == (op != name) if op in FEW else m > 0
         given = np.stack([m, n, size, us * 1e3])[:, here]
         more = np.array(RECORDED.get(name, np.zeros((0, 4)))).T
