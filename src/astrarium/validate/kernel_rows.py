@@ -96,9 +96,8 @@ def _size(values: Mapping[str, Value], name: str) -> int:
 
 
 def _stream(values: Mapping[str, Value]) -> Asked:
-    shape = tuple(_size(values, name) for name in ("m", "n") if name in values)
-    kernel = Kernel("pointwise", "bf16", shape if len(shape) == 2 else (), 1.0, 0.0, _size(values, "bytes"),
-                    op=str(values.get("op", "")))
+    shape = (_size(values, "m"), _size(values, "n")) if {"m", "n"} <= set(values) else (_size(values, "elements"), 1)
+    kernel = Kernel("pointwise", "bf16", shape, 1.0, 0.0, _size(values, "bytes"), op=str(values.get("op", "")))
     return Asked(kernel, "torch", "streams")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from astrarium.compute import kernels
+from astrarium.compute.kernels import scaled
 from astrarium.compute.kernels.table import along
 from astrarium.vocab import Kernel
 
@@ -81,6 +82,18 @@ def test_a_product_of_one_expert_is_a_product():
     one = product(16384, 4096, 28672, precision="fp8")
     alone, two = one._replace(kind="grouped_gemm"), one._replace(kind="grouped_gemm", shape=(2, 32768, 4096, 28672))
     assert kernels.latency_ns(H100, [alone, two]).tolist() == [1e3 * us(each, framework=None) for each in (one, two)]
+
+
+@pytest.mark.parametrize(("m", "n", "k", "measured"), [(16, 1088, 23040, 56.4), (256, 1024, 10496, 35.2)])
+def test_fp8_products_with_a_scale_a_row_never_divide_the_inner_length(m, n, k, measured):
+    """18 and 32 tiles on 132 multiprocessors, as RowwiseScaledMM.cu chooses them: cuBLAS takes under half as long."""
+    small, tiles = scaled.tiling(np.array([float(m)]), np.array([float(n)]), 132)
+    assert (small[0], tiles[0]) == (True, {16: 18, 256: 32}[m])
+    base = scaled.base_ns(np.array([[1.0], [m], [n], [k]]), "fp8", H100.machine)[0]
+    assert base / 1e3 == pytest.approx(measured, rel=0.2)
+    own, other = (us(product(m, n, k, precision="fp8"), framework=name) for name in ("torch/2.11/row", "torch"))
+    assert own == pytest.approx(measured, rel=0.15)
+    assert other < 0.5 * own
 
 
 @pytest.mark.parametrize(("op", "kind", "moved", "measured"), [
