@@ -211,9 +211,8 @@ def test_speculation_gives_the_tokens_of_the_closed_form() -> None:
     served = serve(base, stream, Policy(seed=1), Buckets(context=512))
     bursts = int((served.gaps > 0).sum())
     assert len(served.gaps) / bursts == pytest.approx(expected_tokens(0.7, 3), rel=0.02)
-    short = ClosedLoop(concurrency=4, count=6, prompt=50, output=400)
-    first, again, other = (serve(base, short, Policy(seed=seed), Buckets(context=512)).summary() for seed in (1, 1, 2))
-    assert first == again != other
+    assert serve(base, stream, Policy(seed=1), Buckets(context=512)).summary() == served.summary()
+    assert serve(base, stream, Policy(seed=2), Buckets(context=512)).summary() != served.summary()
     one = serve(base, ClosedLoop(concurrency=1, count=1, prompt=50, output=2), None, EXACT)
     step = Inference("llama3-8b", tp=8, phase="decode", context=50, speculation=speculation)
     assert one.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", step)).makespan_ps]
