@@ -10,7 +10,7 @@ model alone). What the design states itself stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from astrarium import catalog
@@ -18,7 +18,7 @@ from astrarium.config.base import Config, is_default
 from astrarium.config.named import LIKE, merged
 from astrarium.config.spec import specs
 
-__all__ = ["SECTIONS", "Stacks", "placed", "settings_of", "settled", "short_factor", "with_settings"]
+__all__ = ["SECTIONS", "Stacks", "layouts_of", "placed", "settings_of", "settled", "short_factor", "with_settings"]
 
 MEASURED = "measured"
 SECTIONS = ("workload", "compute", "collective", "system")
@@ -95,6 +95,13 @@ def settled(name: str, sections: Mapping[str, Config]) -> bool:
     said = [(sections[section], spec) for section, settings in own.items() for spec in specs(type(sections[section]))
             if spec.name in settings]
     return not said or any(not is_default(getattr(config, spec.name), spec) for config, spec in said)
+
+
+def layouts_of(name: str | None) -> Mapping[str, Sequence[Any]]:
+    """Part of a layout -> the values that a stack has, where it has not all: stages of ZeRO, and those of its column
+    `layout`."""
+    row = catalog.load("stacks").get(name or "", {})
+    return {**{part: values for part, values in row.get("runs", {}).items() if part == "zero"}, **row.get("layout", {})}
 
 
 def short_factor(name: str) -> float:

@@ -61,11 +61,11 @@ class Kernel(NamedTuple):
     over rows and gradients of embeddings (rows, columns) and optimizers (numbers, 1); else (). `work`: part of the full
     product that is computed, above all of a masked attention. `precision`: bf16, fp16, fp8, fp8_block, fp4, int8, int4
     or fp32, that of the operands of products. `flops` and `bytes` are the node's, over all of its `launches` (0: it is
-    the end of the kernel before it); where these have several shapes, `shape` is that of the first. `held`: the format in which memory holds
-    quantised weights of a product, which then casts its activation itself, or attention's quantised cache; else "".
-    `op`: which operator of the kind it is, if kernels of the kind differ: of a gemm `dgrad` (the gradient of an
-    activation) or `wgrad` (of a weight: m counts its inputs, n its outputs), "" for a forward product; of kinds that
-    move bytes the operator's name, such as rms_norm_backward; else "".
+    the end of the kernel before it); where these have several shapes, `shape` is that of the first. `held`: the format
+    in which memory holds quantised weights of a product, which then casts its activation itself, or attention's
+    quantised cache; else "". `op`: which operator of the kind it is, if kernels of the kind differ: of a gemm `dgrad`
+    (the gradient of an activation) or `wgrad` (of a weight: m counts its inputs, n its outputs), "" for a forward
+    product; of kinds that move bytes the operator's name, such as rms_norm_backward; else "".
     """
 
     kind: str
