@@ -20,7 +20,7 @@ WAY = ("forward", "backward", "weight")
 def namer(tiled: Tiled, templates: Sequence[Template], which: npt.NDArray[np.int32], units: Units,
           steps: Sequence[str], first_block: Sequence[int]) -> Callable[[int], str]:
     """node -> `batch3.block12.forward.STEP`; `first_block` [chunks]: number in the model of a chunk's first block."""
-    offset = memoryview(tiled.offset)
+    offset = tiled.offset.data
 
     def name(node: int) -> str:
         unit = bisect_right(offset, node) - 1
