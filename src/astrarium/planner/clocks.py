@@ -1,9 +1,10 @@
 """The highest clocks at which stages can run where clocks follow from what ranks run (`compute.clock: sustained`).
 
 The power of a rank that runs more kernels is at any clock no less than that of its blocks' kernels alone over the time
-of all of them. So the clock of blocks with `other` ns of other kernels that draw nothing is an upper bound of its clock
-(`Mix.highest`). What else a rank runs is the step of its optimizer, behind the norm of its gradients: kernels that move
-bytes, whatever the clock, whose ns of a byte fall as they grow, but for those that grow beyond the rows of an operator.
+of all of them. So the clock of blocks beside at least as many ns of other kernels that draw nothing (`Mix.highest`) is
+an upper bound of its clock. These others are the norm of its gradients and the step of its optimizer, which move bytes,
+at any clock in the same time. From PROBE on they take ever less time a byte, so b bytes take at most (1 + b / PROBE)
+times what PROBE bytes take.
 
 A kernel, a chain of them, and the larger of two times never get shorter as clocks fall, nor do they grow by more than
 in proportion to 1 / clock. So with f at the clock of the whole model, f x min(1, clock of the whole model / clock of a
@@ -31,11 +32,10 @@ from astrarium.workload.pieces import Step
 if TYPE_CHECKING:
     from astrarium.compute.kernels.power import Mix
 
-__all__ = ["PROBES", "Clocks", "clocks_of"]
+__all__ = ["PROBE", "Clocks", "clocks_of"]
 
 F64 = npt.NDArray[np.float64]
-SMALL, LARGE = 2.0**26, 2.0**40
-PROBES = tuple([Step("optimizer", NodeKind.COMP, bytes=size, kernel=STEP) for size in (SMALL, LARGE)])
+PROBE = Step("probe", NodeKind.COMP, bytes=2.0**26, kernel=STEP)
 KERNELS = 3         # of an optimizer: norm, scale, step
 
 
@@ -67,20 +67,21 @@ def _slower(share: F64) -> F64:
 
 
 def clocks_of(job: Job, machine: Machine, recipe: Recipe, nodes: Nodes, ends: Sequence[int]) -> Clocks | None:
-    """Of a recipe whose kinds' steps end at `ends` of the nodes, with PROBES behind them. None: clocks are given, or
-    follow from more than blocks and the optimizer's step over its shard (a host's time, copies, other memories)."""
-    flat = recipe.flat
-    if (not machine.compute.sustained or recipe.launch or flat.gather or flat.reduce != "in_place"
+    """Of a recipe whose kinds' steps end at `ends` of the nodes, with PROBE behind them. None: clocks are given, or
+    follow from a host's time, copies for collectives, other memories, or a part of ZeRO's axes, too."""
+    if (not machine.compute.sustained or recipe.launch or recipe.flat.gather or recipe.flat.reduce != "in_place"
             or recipe.placed != LOCAL or job.base.zero_axes is not None or any(step.host for step in nodes.steps)):
         return None
     mix = nodes.mix(machine)
     if mix is None:
         return None
-    before = np.concatenate([np.zeros((4, 1)), np.cumsum(mix.sets, axis=1)], axis=1)[:, [0, *ends]]
-    order = [block for part in recipe.parts for block in part]
-    blocks = np.concatenate([np.zeros((4, 1)), np.cumsum(np.diff(before)[:, order], axis=1)], axis=1)
-    share, _ = replace(mix, sets=blocks[:, -1:]).highest()
-    small, large = mix.sets[2, -len(PROBES):].tolist()
+    kinds = np.diff(_sums(mix.sets)[:, [0, *ends]])
+    blocks = replace(mix, sets=_sums(kinds[:, [block for part in recipe.parts for block in part]]))
+    share, _ = replace(mix, sets=blocks.sets[:, -1:]).highest()
     moved = recipe.sizes.step_bytes + KERNELS * recipe.sizes.gradients      # the norm reads, scaling writes, too
-    return Clocks(replace(mix, sets=blocks), float(_slower(share)[0]), KERNELS * small,
-                  moved * max(small / SMALL, large / LARGE))
+    took = float(mix.sets[2, -1])
+    return Clocks(blocks, float(_slower(share)[0]), KERNELS * took, moved / PROBE.bytes * took)
+
+
+def _sums(values: F64) -> F64:
+    return np.concatenate([np.zeros((4, 1)), np.cumsum(values, axis=1)], axis=1)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.planner.chain import longest_chain
-from astrarium.planner.clocks import PROBES, Clocks, clocks_of
+from astrarium.planner.clocks import PROBE, Clocks, clocks_of
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout, workload_fields
 from astrarium.planner.machine import Machine
@@ -80,8 +80,8 @@ def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mes
     order = [block for part in recipe.parts for block in part]
     kinds = recipe.kinds
     pieces = [piece for kind in kinds for piece in (kind.forward, kind.backward)]
-    probes, ends = PROBES if machine.compute.sustained else (), np.cumsum([len(piece.steps) for piece in pieces])
-    nodes = Nodes(recipe.mesh, [*(step for piece in pieces for step in piece.steps), *probes])
+    probe, ends = (PROBE,) if machine.compute.sustained else (), np.cumsum([len(piece.steps) for piece in pieces])
+    nodes = Nodes(recipe.mesh, [*(step for piece in pieces for step in piece.steps), *probe])
     clocks = clocks_of(job, machine, recipe, nodes, ends[1::2].tolist())
     places = iter(np.split(nodes.durations(machine, 1.0 if clocks is None else 1 / clocks.slower), ends))
     chains, busy, sent = np.zeros((2, len(kinds))), np.zeros(len(kinds)), np.zeros(len(kinds))

@@ -8,6 +8,7 @@ of that unit). Then every stage steps its optimizer, behind the norm of all grad
 
     floor = max over s of (H + W + max(T, R - last unit)) + max over s of O
 
+Where clocks follow from what ranks run, units take the time at the highest clock that their stage can have (`clocks`).
 Under ZeRO 2 and 3, which communicate for every unit, all bytes over the ports are another floor. Memory: what a stage
 owns, plus what its micro-batches in flight have saved when it has run ahead as far as its schedule goes.
 """

@@ -26,7 +26,8 @@ from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["CHIPS", "PER_JOULE", "TYPICAL", "Chip", "Clocked", "Load", "Mix", "chip_of", "clocked", "effective", "sustained"]
+__all__ = ["CHIPS", "PER_JOULE", "TYPICAL", "Chip", "Clocked", "Load", "Mix", "chip_of", "clocked", "effective",
+           "sustained"]
 
 PER_JOULE: Mapping[str, float] = MappingProxyType({"mma": 0.622, "wgmma": 1.088, "tcgen05": 1.376})
 """Instruction -> 1e12 bf16 flops a joule: of the devices that have it the geometric mean of (median rate of products
@@ -38,7 +39,7 @@ TYPICAL = 0.71
 
 F64 = npt.NDArray[np.float64]
 STEPS = 40      # bisections of a clock
-NEWTON = 6      # steps from the highest clock
+NEWTON = 4      # steps from the highest clock
 LOWEST = 0.2    # of the highest clock
 FOLLOWS = 0.5
 """Share of a product's time in a short run that goes with 1 / clock: products at 0.697 to 0.712 of H100's highest clock
