@@ -12,12 +12,14 @@ from tests.commands import Run
 from tests.profile.execute.recordings import MM, Recorded, tensor
 
 import astrarium as ar
-from astrarium.compute.kernels.power import GH100, PER_JOULE, Load, clocked, effective
+from astrarium.compute import kernels
+from astrarium.compute.kernels.power import CHIPS, FOLLOWS, GH100, PER_JOULE, Load, Mix, clocked, effective
 from astrarium.compute.measured import Measured
 from astrarium.cost.energy import npu_energy
 from astrarium.engine.plugins import ComputeNodes
 from astrarium.errors import InputError
 from astrarium.lower.clocks import clocks_of
+from astrarium.planner.clocks import PROBE
 from astrarium.trace.read import traces_of_bytes
 from astrarium.vocab import Kernel
 
@@ -88,6 +90,26 @@ def test_power_is_that_of_the_formula() -> None:
     drawn = 1.795e-3 * 1e12 * found.share**2 / busy + 0.0314 * 1e9 / busy + 0.303 * 132 * found.share**3
     assert found.watts == pytest.approx(80 + drawn)
     assert found.watts == pytest.approx(700)
+
+
+def test_many_clocks_at_once_are_the_same_from_above_and_rise_no_more_than_they_say() -> None:
+    sets = np.array([[1e12, 8e11, 2e11, 0.0], [1e9, 2e9, 1e8, 3e9], [1.5e6, 2e6, 1e6, 1e6], [7e5, 4e5, 3e5, 0.0]])
+    share, room = Mix(GH100, 132, 700.0, sets).highest()
+    for other in (0.0, 1e3, 1e5, 1e6):
+        bound = np.minimum(1.0, share * (1 + other / np.maximum(room - other, 1e-9)))
+        for (flops, size, busy, more), least in zip(sets.T.tolist(), bound.tolist()):
+            load = Load(flops, size, lambda clock: busy + other + more * (1 / clock - 1) / FOLLOWS)    # noqa: B023
+            found = clocked(GH100, 132, 700.0, load).share
+            assert found <= least + 1e-9
+            assert other or found == pytest.approx(least, abs=1e-6)
+
+
+def test_optimizers_take_ever_less_time_a_byte_from_the_planners_probe_on() -> None:
+    for model in map(kernels.load, CHIPS):
+        for curve in (model.machine.stream, model.streams.get("adamw_fused", ())):
+            size, ns = np.array(curve or [(1.0, 1.0)]).T
+            assert (np.diff((ns / size)[np.searchsorted(size, PROBE.bytes) - 1:]) <= 0).all()
+        assert "adamw_fused" not in model.slower
 
 
 def test_the_chip_gives_what_rows_of_large_products_make_of_a_joule() -> None:

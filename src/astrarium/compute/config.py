@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from astrarium.compute.kernels.power import Clocked
+    from astrarium.compute.kernels.power import Clocked, Mix
     from astrarium.engine.plugins.compute import ComputeNodes
 
     I64 = npt.NDArray[np.int64]
@@ -111,9 +111,10 @@ class Compute(Config, frozen=True, kw_only=True):
         """The factor on products in a long run of a software stack."""
         return 1.0
 
-    @property
-    def fastest(self) -> Compute:
-        """This model at its highest clock: nothing takes less time."""
+    def at(self, clock: float) -> Compute:
+        """This model at a clock (a part of that of short runs; at 1 nothing takes less time) where its own one follows
+        from what a rank runs."""
+        del clock
         return self
 
     @property
@@ -135,6 +136,11 @@ class Compute(Config, frozen=True, kw_only=True):
 
     def clocked(self, nodes: ComputeNodes) -> Clocked | None:
         """The clock of a rank that runs these nodes, and what it draws; None: its clock does not depend on them."""
+        del nodes
+        return None
+
+    def mix(self, nodes: ComputeNodes) -> Mix | None:
+        """What each of these nodes loads the chip with; None: no clock follows from that alone."""
         del nodes
         return None
 
