@@ -1,6 +1,8 @@
 """The cast of the activation in the tables' rows of products of 8 and 4 bits, which time a linear layer.
 
-    python tools/kernel_casts.py [DEVICE ...]      # prints how many times a cast's own rows each table contains
+    python tools/kernel_casts.py [DEVICE ...]
+
+prints how much of its own kernels of a cast each table contains, and in multiples of the one that casts.
 
 A product and its mirror image (m and n swapped) take equal times; the casts of their activations, m x k and n x k, do
 not. So the difference of two such rows is one of casts, and its median over that of the measured casts says how much of
@@ -62,15 +64,21 @@ def contained(rows: Rows, cast: Curve) -> tuple[float, int]:
     return (float(found[order][middle]) if len(found) else 0.0), len(found)
 
 
+def kernels_of(device: str, precision: str, variant: str) -> Curve:
+    """The kernels of a variant's cast, by their own rows."""
+    one = measured(device, "scale_matrix_perf")
+    both = precision == "fp8" and variant.startswith("trtllm")
+    return summed(measured(device, "computescale_perf"), one) if both else one
+
+
 def casts_of(rows: Rows, device: str) -> dict[str, Curve]:
     """Variant -> cast in its rows, which are all of one precision."""
     precision = str(rows.precision[0])
     if precision not in NARROW:
         return {}
-    one, found = measured(device, "scale_matrix_perf"), {}
+    found = {}
     for variant in np.unique(rows.variant).tolist():
-        both = precision == "fp8" and variant.startswith("trtllm")
-        cast = summed(measured(device, "computescale_perf"), one) if both else one
+        cast = kernels_of(device, precision, variant)
         times, pairs = contained(rows.where(rows.variant == variant), cast)
         if pairs >= ENOUGH:
             found[variant] = tuple((size, round(ns * times, 1)) for size, ns in cast)
@@ -83,7 +91,9 @@ def main() -> None:
         for precision in NARROW:
             for variant, cast in (casts_of(some, device) if len((some := rows.where(rows.precision == precision)).ns)
                                   else {}).items():
-                print(f"{device:20} {precision:10} {variant:20} {cast[-1][1] / one[-1][1]:.2f} scale_matrix")
+                own = kernels_of(device, precision, variant)
+                print(f"{device:20} {precision:10} {variant:20} {cast[-1][1] / own[-1][1]:.2f} of its kernels, "
+                      f"{cast[-1][1] / one[-1][1]:.2f} scale_matrix")
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def _of_catalog(path: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
 def _columns(values: Any) -> tuple[F64, F64]:
     table = np.array(values, np.float64).T
     if table.ndim != 2 or not (np.isfinite(table).all() and (table >= 0).all() and (table[-1] > 0).all()):
-        raise ValueError("values that are no rows of sizes and a time")
+        raise ValueError("each row of values needs the sizes of a kernel and its time")
     return table[:-1], table[-1]
 
 

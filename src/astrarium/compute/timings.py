@@ -32,7 +32,7 @@ WHOLE = ("groups", "m", "n", "k", "second", "share", "skew")
 """Of a whole layer of experts."""
 OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal", "repeats", *WHOLE[4:])
 APART = ("launch", "host")
-"""Kinds of rows that are no kernels."""
+"""Kinds of rows beside those of kernels."""
 SUSTAINED = "sustained"
 """`op` of products at the clock of a long run."""
 SIDES = ("m", "n")

@@ -206,7 +206,7 @@ class Side:
         return found
 
     def _cast_back(self, draft: Draft, made: int) -> int:
-        """The same of a weight's gradient, which its product gives in 16 bits."""
+        """The step that casts a weight's gradient, which its product gives in 16 bits, to fp32."""
         copies = {f"{name}{CAST}": size / 2 for name, size in draft.writes.items()}
         whole, draft.writes = draft.writes, copies
         return self.drafts.emit(Draft(f"{draft.name}.to_fp32", NodeKind.COMP, {made}, reads=copies, writes=whole,
