@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.commands import PlugIn, Run, Said
-from tests.draws import USUAL
+from tests.draws import IN_SUITE
 from tests.loading import tool
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # `default` is what `make test` runs: the same examples each time; no deadline, because a busy machine is not a bug.
 # `exam` searches much longer; `roaming` (`make roam`) with a new seed each time.
 COMMON = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("default", COMMON, max_examples=USUAL)
+settings.register_profile("default", COMMON, max_examples=IN_SUITE)
 settings.register_profile("exam", COMMON, max_examples=1000)
 settings.register_profile("roaming", COMMON, max_examples=200, derandomize=False, print_blob=True)
 settings.register_profile("dev", max_examples=10, deadline=timedelta(seconds=2))
@@ -84,6 +84,21 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no reference folder at {folder} (set ASTRARIUM_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def megatron(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prefix of eight recorded ranks of a Megatron job, linked (tp 8 on A100; shared/traces/real)."""
+    from astrarium.profile.link import link, write_linked
+
+    folder = shared / "traces" / "real"
+    if not (folder / "megatron_tp8_et_0.json.gz").exists():
+        pytest.skip(f"no recording in {folder}")
+    made = tmp_path_factory.mktemp("megatron") / "w"
+    for rank in range(8):
+        host, device = (folder / f"megatron_tp8_{kind}_{rank}.json.gz" for kind in ("et", "kineto"))
+        write_linked(made, link(host, device, rank=rank))
+    return made
 
 
 @pytest.hookimpl(wrapper=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernel_casts import casts_of
 from msgspec.structs import replace
 
 from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
@@ -31,6 +32,7 @@ from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
 from astrarium.compute.kernels.machine import BYTES, WEIGHT_ONLY
 from astrarium.compute.kernels.power import PER_JOULE, TYPICAL, sustained
 from astrarium.compute.kernels.rows import PRECISIONS, SHAPES, Rows, devices, read, streams
+from astrarium.compute.kernels.table import Curve
 
 SEED = 20260722
 OUT = Path(__file__).parents[1] / "src/astrarium/catalog/kernels"
@@ -127,14 +129,15 @@ def caches_of(rows: Rows, family: str) -> dict[str, tuple[str, ...]]:
             for name, size in held.items()}
 
 
-def about(rows: Rows, family: str) -> dict[str, Any]:
-    """What a part says of its variants: caches, numbers of rows, layers of experts."""
+def about(rows: Rows, family: str, device: str) -> dict[str, Any]:
+    """What a part says of its variants: caches, numbers of rows, layers of experts, casts."""
     names, counts = np.unique(rows.variant, return_counts=True)
     columns = {"experts": (0, 5, 3), "attention": (5, 6), "decode": (5, 6)}.get(family, ())
     sites = {name: tuple(sorted({(round(first[0] * (first[1] if len(first) > 1 else 1)), round(last)) for *first, last
                                  in rows.shape[list(columns)][:, rows.variant == name].T}))
              for name in (names.tolist() if columns else ())}
-    return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "sites": sites}
+    return {"caches": caches_of(rows, family), "counts": dict(zip(names.tolist(), counts.tolist())), "sites": sites,
+            "casts": casts_of(rows, device) if family == "gemm" else {}}
 
 
 def held_out(rows: Rows, seed: int) -> Any:
@@ -161,7 +164,7 @@ def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
         trees, variants = fit(some, family, precision, machine, loss)
         likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
-        return Part(trees, variants, default, len(some.ns), error, **about(some, family))
+        return Part(trees, variants, default, len(some.ns), error, **about(some, family, machine.name))
 
     test = held_out(rows, SEED)
     tried = DeviceModel(machine, {f"{family}/{precision}": part(rows.where(~test), {})}, "", "")
@@ -263,6 +266,17 @@ def left_out(name: str, family: str, precision: str, names: Sequence[str]) -> di
     return found
 
 
+def common_casts(precision: str) -> dict[str, Curve]:
+    """The cast in the default framework's rows of products, at H100's bandwidth; of a precision that H100 lacks,
+    B200's."""
+    for name in ("h100_sxm", "b200_sxm"):
+        part = load(OUT / f"{name}.npz").parts.get(f"gemm/{precision}")
+        if part is not None and part.default in part.casts:
+            there = replace(machine_of(name), stream=part.casts[part.default])
+            return {"any": machine_of("h100_sxm").streaming_like(there).stream}
+    return {}
+
+
 def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
     """The model of all NVIDIA devices but for what is in `old`; its errors are those of devices left out, one at a
     time."""
@@ -284,7 +298,8 @@ def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
             if key in parts:
                 cached = [caches_of(common_rows(name, family, precision), family).get("any", ()) for name in names]
                 parts[key] = replace(parts[key], caches={"any": tuple(
-                    kind for kind in CACHES if any(kind in each for each in cached))} if any(cached) else {})
+                    kind for kind in CACHES if any(kind in each for each in cached))} if any(cached) else {},
+                    casts=common_casts(precision) if family == "gemm" else {})
     machine = replace(machine_of("h100_sxm"), stream=stream("h100_sxm"))
     return DeviceModel(machine, parts, SOURCE, NOTICE)
 
@@ -301,7 +316,7 @@ def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
                 continue
             some = rows.where(np.sort(np.random.default_rng(SEED).permutation(chosen)[:MOST]))
             if key in old:
-                parts[key] = replace(old[key], **about(rows.where(chosen), family))
+                parts[key] = replace(old[key], **about(rows.where(chosen), family, name))
                 continue
             part = parts[key] = fit_part(some, family, precision, machine)
             print(name, family, precision, part.rows, dict(part.error), part.variants, part.default,

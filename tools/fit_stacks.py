@@ -54,23 +54,22 @@ class Parameter:
 
 SHARES = ("workload.software.tp_overlap",)
 GEMM = Parameter("compute.in_situ.gemm", 1.05, 0.1)
-NARROW = Parameter("compute.in_situ.gemm_narrow", 1.05, 0.1)
+CLOCKED = Parameter("compute.in_situ.gemm", 1.0, 0.01)     # under sustained clocks: these explain products
 VECTOR = Parameter("compute.in_situ.vector", 1.2, 0.3)
 LAUNCH = Parameter("compute.launch_gap", 2.0, 0.7, "us")
 OVERLAP = Parameter("workload.software.tp_overlap", 0.7, 0.3)
-FORWARD = Parameter("compute.in_situ.attention", 1.1, 0.1)
 BACKWARD = Parameter("compute.in_situ.attention_backward", 1.1, 0.1)
 HOST = Parameter("workload.software.host", 2.5, 0.7, "ms")
 HOST_TP = Parameter("workload.software.host_tp", 1.0, 0.7, "ms")
 PARAMETERS: Mapping[str, Sequence[Parameter]] = {
     "megatron-lm": (GEMM, VECTOR, LAUNCH, HOST),
     "megatron-lm-3": (GEMM, VECTOR),
-    "nemo": (GEMM, NARROW, VECTOR, LAUNCH, OVERLAP),
-    "nemo-24": (NARROW, VECTOR),
+    "nemo": (VECTOR, LAUNCH, OVERLAP),
+    "nemo-24": (CLOCKED, VECTOR),
     "nanotron": (GEMM, VECTOR, LAUNCH, HOST, HOST_TP),
     "megascale": (GEMM, VECTOR),
-    "fsdp": (GEMM, VECTOR, LAUNCH, FORWARD, BACKWARD),
-    "fsdp-1": (GEMM, VECTOR, LAUNCH, FORWARD, BACKWARD),
+    "fsdp": (GEMM, BACKWARD),
+    "fsdp-1": (GEMM, BACKWARD),
 }
 SEVERAL = frozenset({"workload.software.host_tp"})      # fields that apply where a job spans hosts
 

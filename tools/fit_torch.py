@@ -13,24 +13,24 @@ from __future__ import annotations
 import argparse
 import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fit_kernels import OUT, SEED, boost, forest, machine_of, stream
 from msgspec.structs import replace
+from torch_streams import Table, curves, descended, numbers, rowwise, told
 
 from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
 from astrarium.compute.kernels.forest import Forest, fixed_point
 from astrarium.compute.kernels.fused import BACKENDS, fused_ns
 from astrarium.compute.kernels.fused import CONSTANTS as FUSED
 from astrarium.compute.kernels.fused import Constants as Fused
-from astrarium.compute.kernels.model import Curve
-from astrarium.compute.kernels.predict import stream_ns
 from astrarium.compute.kernels.rows import Rows
-from astrarium.compute.kernels.rowwise import FEW as FEW_ROWS
-from astrarium.compute.kernels.rowwise import Rowwise, rowwise_ns
+from astrarium.compute.kernels.scaled import CONSTANTS as SCALED
+from astrarium.compute.kernels.scaled import Constants as Scaled
+from astrarium.compute.kernels.scaled import base_ns as scaled_ns
 from astrarium.compute.kernels.tiles import CONSTANTS as TILES
 from astrarium.compute.kernels.tiles import Constants as Tiles
 from astrarium.compute.kernels.tiles import base_ns
@@ -40,28 +40,8 @@ from astrarium.validate.rows import read_rows
 TORCH = "torch/2.11"
 SOURCE = "PyTorch 2.11 (CUDA 13.0, driver 580.159) on one H100 SXM, measured 2026-11-27"
 NOTICE = "Fitted on kernels that Astrarium's authors timed in CUDA graphs."
-RECORDED = {"rms_norm": ((16.0, 4096.0, 270336.0, 6300.0),),
-            "transpose_copy": ((16.0, 1024.0, 65536.0, 3000.0), (16.0, 14336.0, 917504.0, 4600.0))}
-"""(rows, columns, bytes, ns) of small kernels of a recorded step of decoding (traces/h100; the last two: copies to a
-cache, silu of half a row), 0.6 us longer than recorded: the time to the next in a CUDA graph."""
-START = {
-    "rms_norm": Rowwise(2200, 1.0, 0.3, 0, 2.5e-4, 3.8e-4, 0.1),
-    "layer_norm": Rowwise(2200, 1.0, 0.3, 0, 2.5e-4, 3.8e-4, 0.1),
-    "rms_norm_backward": Rowwise(5000, 1.0, 3, 0, 2.5e-4, 4.5e-4, 0.2),
-    "layer_norm_backward": Rowwise(5000, 1.0, 3, 0, 2.5e-4, 4.5e-4, 0.2),
-    "sum_rows": Rowwise(5000, 1.0, 1, 0, 2e-4, 2.5e-4, 0.1),
-    "embedding_backward": Rowwise(1e5, 0, 6, 0.012, 3.5e-4, 3.5e-4, 0),
-    "embedding_backward_few": Rowwise(5000, 0, 45, 0, 3.5e-4, 3.5e-4, 0)}
-"""Where constants of operators by rows and columns start, which is half a prior: an operator has 2 to 14 rows."""
-PRIOR = 0.002
 LAYOUT = {"NT": 0.0, "dgrad": 1.0, "wgrad": 2.0}
 TREES, RATE, FEW = 400, 0.1, 64
-Table = Sequence[dict[str, str]]
-
-
-def numbers(table: Table, *names: str) -> list[Any]:
-    """Columns as numbers, an empty cell as 0."""
-    return [np.array([float(row[name] or 0) for row in table]) for name in names]
 
 
 def rows_of(table: Table, family: str) -> Rows:
@@ -119,14 +99,6 @@ def off(rows: Rows, part: Part, family: str, precision: str, machine: Machine) -
     return out
 
 
-def told(name: str, errors: Any) -> list[float]:
-    """Median and 90th percentile, per cent, printed."""
-    found = np.percentile(np.abs(errors) * 100, [50, 90]).round(2).tolist()
-    print(f"{name}: {len(errors)} rows, {found[0]:.1f} / {found[1]:.1f} %, bias {np.median(errors) * 100:+.1f} %",
-          flush=True)
-    return [float(each) for each in found]
-
-
 def folds(rows: Rows, family: str, precision: str, machine: Machine) -> dict[str, Any]:
     """Errors of rows whose sites (n, k) a fit did not see, five fits."""
     _, site = np.unique(rows.shape[2:4], axis=1, return_inverse=True)
@@ -147,105 +119,14 @@ def folds(rows: Rows, family: str, precision: str, machine: Machine) -> dict[str
     return found
 
 
-def curves(table: Table, machine: Machine) -> dict[str, Curve]:
-    """Operator -> rising (bytes, ns): through its rows, or a straight line among them (reductions depend on the length
-    of a row, too), whichever foretells rows that are left out better."""
-    found = {}
-    for op in sorted({row["op"] for row in table if row["kind"] == "stream"}):
-        size, us = numbers([row for row in table if row["kind"] == "stream" and row["op"] == op], "bytes", "us")
-        more = np.array(RECORDED.get(op, np.zeros((0, 4)))).T
-        size, ns = np.append(size, more[2]), np.append(us * 1e3, more[3])
-        errors = {form: missed(form, size, ns, machine) for form in (through, line)}
-        found[op] = min(errors, key=errors.__getitem__)(size, ns, machine)
-    return found
-
-
-def through(size: Any, ns: Any, machine: Machine) -> Curve:
-    """Geometric means of rows of one size; below the smallest a straight line to the machine's smallest kernel."""
-    sizes, least = np.unique(size), machine.stream[0][1]
-    means = np.array([np.exp(np.log(ns[size == each]).mean()) for each in sizes])
-    below = sizes[0] / np.exp2(np.arange(10, 0, -1))
-    start = least + (means[0] - least) * below / sizes[0]
-    return rising(np.concatenate([below, sizes]), np.concatenate([start, means]), least)
-
-
-def line(size: Any, ns: Any, machine: Machine) -> Curve:
-    """The line with the least squares of relative errors, by octaves."""
-    start, slope = np.linalg.lstsq(np.stack([1 / ns, size / ns], axis=1), np.ones(len(ns)))[0]
-    octaves = size.min() / 2.0**10 * np.exp2(np.arange(np.log2(size.max() / size.min()) + 11))
-    return rising(octaves, start + slope * octaves, machine.stream[0][1])
-
-
-def rising(size: Any, ns: Any, least: float) -> Curve:
-    """A curve that starts at a time."""
-    times = np.maximum.accumulate(np.maximum(ns, least))
-    return tuple((float(each), round(float(time), 1)) for each, time in zip(size, times))
-
-
-def missed(form: Callable[[Any, Any, Machine], Curve], size: Any, ns: Any, machine: Machine) -> float:
-    """Mean error of the logarithms of rows, each foretold by the others."""
-    each = np.eye(len(ns), dtype=bool)
-    told = [stream_ns(machine, size[one], form(size[~one], ns[~one], machine))[0] for one in each]
-    return float(np.abs(np.log(told / ns)).mean())
-
-
-def rowwise(table: Table) -> dict[str, Rowwise]:
-    """Constants of operators by rows and columns; errors of rows, each by the constants of the others, are printed."""
-    found = {}
-    for name, start in START.items():
-        op = next((op for op, (_, few) in FEW_ROWS.items() if few == name), name)
-        m, n, size, us = numbers([row for row in table if row["kind"] == "stream" and row["op"] == op],
-                                 "m", "n", "bytes", "us")
-        here = (m <= FEW_ROWS[op][0]) == (op != name) if op in FEW_ROWS else m > 0
-        given = np.stack([m, n, size, us * 1e3])[:, here]
-        more = np.array(RECORDED.get(name, np.zeros((0, 4)))).T
-        errors = []
-        for one in np.eye(given.shape[1], dtype=bool):
-            others = rowwise_constants(np.concatenate([given[:, ~one], more], axis=1), start)
-            errors.append(rowwise_ns(given[:2, one], given[2, one], others) / given[3, one] - 1)
-        told(f"{name}, each row left out", np.concatenate(errors))
-        found[name] = rowwise_constants(np.concatenate([given, more], axis=1), start)
-    return found
-
-
-def rowwise_constants(given: Any, start: Rowwise) -> Rowwise:
-    """The constants that fit (rows, columns, bytes, ns) f64 [4, n] best."""
-    first = np.array(start)
-    free = first > 0
-
-    def loss(point: Any) -> float:
-        off = np.log(rowwise_ns(given[:2], given[2], Rowwise(*point)) / given[3])
-        return float(np.sqrt(off**2 + 1e-4).mean() + PRIOR * (np.log(np.asarray(point)[free] / first[free])**2).sum())
-
-    return Rowwise(*(float(f"{each:.4g}") for each in descended(start, loss, {})))
-
-
-def descended(start: Sequence[float], loss: Callable[[Any], float], most: dict[int, float]) -> Any:
-    """Coordinate descent on factors of the constants."""
-    draw, best, point, steps = np.random.default_rng(SEED), loss(start), np.array(start), np.full(len(start), 0.3)
-    for _ in range(60):
-        for place in draw.permutation(len(point)):
-            for factor in (1 + steps[place], 1 / (1 + steps[place])):
-                other = point.copy()
-                other[place] = min(other[place] * factor, most.get(place, np.inf))
-                if loss(other) < best:
-                    best, point, steps[place] = loss(other), other, min(0.5, steps[place] * 1.5)
-                    break
-            else:
-                steps[place] = max(0.005, steps[place] * 0.6)
-    return point
-
-
 def constants(table: Table, machine: Machine) -> None:
     """Print the constants that fit best, of attention with the errors of rows, each by the constants of the others."""
     rows = rows_of(table, "product")
-    rows = rows.where(rows.precision == "bf16")
-
-    def products(point: Any) -> float:
-        off = np.log(base_ns(rows.shape, "bf16", machine, Tiles(*point)) / rows.ns)
-        return float(np.minimum(np.abs(off), 0.35).mean())
-
-    print(Tiles(*descended(TILES, products, {7: 1.0, 8: 12.0}).round(3).tolist()))
+    plain = rows.variant == TORCH
+    for precision, start in TILES.items():
+        made = product_constants(rows.where(plain & (rows.precision == precision)), start, base_ns, machine)
+        print(precision, Tiles(*made))
+    print("a scale a row", Scaled(*product_constants(rows.where(~plain), SCALED, scaled_ns, machine)))
     for way, family in (("forward", "fused"), ("backward", "fused_backward")):
         rows = rows_of(table, family)
         for name in BACKENDS:
@@ -255,6 +136,18 @@ def constants(table: Table, machine: Machine) -> None:
             ratios = [fused_ns(way, some.where(one).shape, "bf16", machine, attention_constants(
                 some.where(~one), way, name, machine)) / some.ns[one] - 1 for one in each]
             told(f"{way} {name}, each row left out", np.concatenate(ratios))
+
+
+def product_constants(rows: Rows, start: Any, base: Callable[..., Any], machine: Machine) -> list[float]:
+    """The constants of a base that fit rows of one precision best."""
+    precision, limits = str(rows.precision[0]), {"late": 1.0, "sharp": 12.0}
+
+    def loss(point: Any) -> float:
+        off = np.log(base(rows.shape, precision, machine, type(start)(*point)) / rows.ns)
+        return float(np.minimum(np.abs(off), 0.35).mean())
+
+    most = {start._fields.index(name): limit for name, limit in limits.items()}
+    return [float(each) for each in descended(start, loss, most).round(3)]
 
 
 def attention_constants(rows: Rows, way: str, name: str, machine: Machine) -> Fused:

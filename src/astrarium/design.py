@@ -22,7 +22,7 @@ from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.network.config import Network, Switch
-from astrarium.stack import SECTIONS, Stacks, settled, with_settings
+from astrarium.stack import SECTIONS, Stacks, settled, short_factor, with_settings
 from astrarium.system.config import System
 from astrarium.units import Bandwidth, Time
 from astrarium.workload.config import Workload
@@ -101,14 +101,13 @@ def _stacked(design: Design) -> Iterator[Problem]:
     if not settled(design.stack, {section: getattr(design, section) for section in SECTIONS}):
         yield Problem("stack", f"is {design.stack}, and none of its settings is in the design",
                       "a design file, or ar.replace(design, 'stack', 'NAME'), which apply them")
-
-
-_NO_ASTRA_SIM = AstraSim()
-LONGEST_NS = 2**62 / 1000
+    if design.compute.sustained and design.compute.on_products == (factor := short_factor(design.stack)) > 1:
+        yield Problem("compute.clock", f"sustained: in_situ.gemm {factor} of stack {design.stack} is that clock, too",
+                      "a number, or in_situ: {gemm: 1}")
 
 
 def _no_astra_sim(design: Design) -> Iterator[Problem]:
-    if design.astra_sim != _NO_ASTRA_SIM:
+    if design.astra_sim != AstraSim():
         yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
 
 
@@ -327,6 +326,7 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
+LONGEST_NS = 2**62 / 1000
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
 _RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _only_dims, _all_local,
                                          _no_scaling, _no_jobs)}
@@ -390,8 +390,7 @@ def npu_types(design: Design) -> tuple[npt.NDArray[np.int32], tuple[tuple[Comput
 
 
 def load_design(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> Design:
-    """Read a design file (YAML) and make `changes` (path -> value). Raises InputError with every problem, its line, and
-    what was expected."""
+    """Read a design file (YAML) and make `changes` (path -> value). Raises InputError with every problem, by line."""
     return config.load(Design, path, changes)
 
 

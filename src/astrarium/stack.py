@@ -18,7 +18,7 @@ from astrarium.config.base import Config, is_default
 from astrarium.config.named import LIKE, merged
 from astrarium.config.spec import specs
 
-__all__ = ["SECTIONS", "Stacks", "settings_of", "settled", "with_settings"]
+__all__ = ["SECTIONS", "Stacks", "layouts_of", "placed", "settings_of", "settled", "short_factor", "with_settings"]
 
 MEASURED = "measured"
 SECTIONS = ("workload", "compute", "collective", "system")
@@ -63,10 +63,19 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
         kind = classes[section](given)
         if kind is None or not settings:
             continue
-        places = {key: _places(key, kind) for key in settings}
-        if "policy" in catalog.load("stacks")[name] and section == "workload" and not all(places.values()):
+        unknown = any(not _places(key, kind) for key in settings)
+        if "policy" in catalog.load("stacks")[name] and section == "workload" and unknown:
             continue        # fields of inference; training has other ones by some of their names
-        found[section] = _under(_placed({key: settings[key] for key, each in places.items() if each}, places), given)
+        found[section] = _under(placed(settings, kind), given)
+    return found
+
+
+def placed(settings: Plain, kind: Any) -> Plain:
+    """Those of a section's settings that a class has, each where it has it."""
+    found: Plain = {}
+    for key, value in settings.items():
+        for place in _places(key, kind):
+            found = merged(found, {place: {key: value}} if place else {key: value})
     return found
 
 
@@ -79,15 +88,6 @@ def _places(key: str, kind: Any) -> list[str]:
             and any(each.name == key for each in specs(spec.type))]
 
 
-def _placed(settings: Plain, places: Mapping[str, Sequence[str]]) -> Plain:
-    """Settings at their places."""
-    found: Plain = {}
-    for key, value in settings.items():
-        for place in places[key]:
-            found = merged(found, {place: {key: value}} if place else {key: value})
-    return found
-
-
 def settled(name: str, sections: Mapping[str, Config]) -> bool:
     """Whether a setting of a stack, of those that these sections have, differs from the section's default: a design
     whose settings were never applied has none that does."""
@@ -95,6 +95,21 @@ def settled(name: str, sections: Mapping[str, Config]) -> bool:
     said = [(sections[section], spec) for section, settings in own.items() for spec in specs(type(sections[section]))
             if spec.name in settings]
     return not said or any(not is_default(getattr(config, spec.name), spec) for config, spec in said)
+
+
+def layouts_of(name: str | None) -> Mapping[str, Sequence[Any]]:
+    """Part of a layout -> the values that a stack has, where it has not all: stages of ZeRO, and those of its column
+    `layout`."""
+    row = catalog.load("stacks").get(name or "", {})
+    return {**{part: values for part, values in row.get("runs", {}).items() if part == "zero"}, **row.get("layout", {})}
+
+
+def short_factor(name: str) -> float:
+    """The factor on products of a stack that was fitted at the clock of short runs; 1: it has none, or sets clocks."""
+    row = catalog.load("stacks")[name]
+    if any("clock" in each.get("compute", {}) for each in (row, *row.get("devices", ()))):
+        return 1.0
+    return float(row.get("compute", {}).get("in_situ", {}).get("gemm", 1.0))
 
 
 def _several(network: Any) -> bool:

@@ -56,16 +56,16 @@ class Kernel(NamedTuple):
     `shape`: of a gemm (batch, m, n, k), m along the result's rows; of a grouped_gemm (groups, m of all groups, n, k),
     and, if it is a whole layer of experts, besides (inner length: the second product's k; ranks over which the experts
     are spread; exponent of the power law of rows over experts, in hundredths); of attention, attention_backward and mla
-    (batch, heads, kv_heads, queries, keys, length of a key, length of a value; 0: scores alone); of a scan of a
-    gated delta net in inference (sequences, heads, tokens of each, length of a key, of a value); of PyTorch's norms,
-    sums over rows and gradients of embeddings (rows, columns); else (). `work`: part of the full product that is
-    computed, above all of a masked attention. `precision`: bf16, fp16, fp8, fp8_block, fp4,
-    int8, int4 or fp32, that of the operands of products. `flops` and `bytes` are the node's, over all of its
-    `launches` (0: it is the end of the kernel before it); where these have several shapes, `shape` is that of the
-    first. `held`: the format in which memory holds quantised weights of a product, or attention's quantised cache; else
-    "". `op`: which operator of the kind it is, if kernels of the kind differ: of a gemm `dgrad` (the gradient of an
-    activation) or `wgrad` (of a weight: m counts its inputs, n its outputs), "" for a forward product; of kinds that
-    move bytes the operator's name, such as rms_norm_backward; else "".
+    (batch, heads, kv_heads, queries, keys, length of a key, length of a value; 0: scores alone); of a scan of a gated
+    delta net in inference (sequences, heads, tokens of each, length of a key, of a value); of PyTorch's norms, sums
+    over rows and gradients of embeddings (rows, columns) and optimizers (numbers, 1); else (). `work`: part of the full
+    product that is computed, above all of a masked attention. `precision`: bf16, fp16, fp8, fp8_block, fp4, int8, int4
+    or fp32, that of the operands of products. `flops` and `bytes` are the node's, over all of its `launches` (0: it is
+    the end of the kernel before it); where these have several shapes, `shape` is that of the first. `held`: the format
+    in which memory holds quantised weights of a product, which then casts its activation itself, or attention's
+    quantised cache; else "". `op`: which operator of the kind it is, if kernels of the kind differ: of a gemm `dgrad`
+    (the gradient of an activation) or `wgrad` (of a weight: m counts its inputs, n its outputs), "" for a forward
+    product; of kinds that move bytes the operator's name, such as rms_norm_backward; else "".
     """
 
     kind: str

@@ -175,3 +175,21 @@ def test_head_room_is_said(run: Run, root: Path, capacity: str, verdict: str) ->
     said = run("run", str(root / "examples" / "inference" / "h100.yaml"), "--set", f"memory.capacity={capacity}",
                "--set", "workload.phase=prefill")
     assert f"of {capacity}: {verdict}" in said.out
+
+
+def test_uses_of_a_stack_beside_its_own(tmp_path: Path, run: Run) -> None:
+    """An engine that serves trained without a word, and DDP sharded weights."""
+    work = {"source": "transformer", "model": "llama3-8b", "seq": 128, "tp": 8, "zero": 1, "global_batch": 1}
+    network = {"dims": [{"like": "dgx_h100_nvswitch", "npus": 8}]}
+    plain = {"compute": "h100_sxm", "memory": "h100_sxm", "network": network}
+
+    def notes(stack: str, workload: object) -> str:
+        path = tmp_path / f"{stack}.json"
+        path.write_text(json.dumps({**plain, "stack": stack, "workload": workload}))
+        return run("run", path).err
+
+    assert "stack vllm serves, and does not train" in notes("vllm", work)
+    assert "workload.zero is 1; stack ddp has 0" in notes("ddp", work)
+    decode = {"source": "inference", "model": "llama3-8b", "tp": 8, "phase": "decode", "context": 8}
+    assert "stack fsdp trains" in notes("fsdp", decode)
+    assert "stack" not in notes("vllm", decode)

@@ -143,12 +143,16 @@ def test_csv_and_json_say_the_same(tmp_path: Path) -> None:
     ("kind,m,n,us\ngemm,1,2,3\n", "row 1: has no k"),
     ("kind,m,n,k\ngemm,1,2,3\n", "has 0 of the columns ns, us and ms"),
     ("kind,m,n,k,us\ngemm,1,2,3,-4\n", "'-4' is no time or size"),
+    ("kind,m,n,k,us\ngemm,1,2,3,1e308\n", "'1e308' is no time or size"),
+    (f"kind,m,n,k,us\ngemm,1{'0' * 30},2,3,4\n", "is no time or size"), ("kind\n\udcff\n", "byte 5 is not UTF-8"),
+    ("\ufeffkind,m,n,k,us\ngem,1,2,3,4\n", "did you mean 'gemm'"), ("[" * 100_000, "is no JSON or CSV"),
+    ("kind,batch,heads,queries,keys,head_length,causal,us\nattention,1,4,64,32,64,1,9\n", "more queries than keys"),
     ("kind,m,n,k,kk,us\ngemm,1,2,3,4,5\n", "column 'kk' is not known for gemm"),
     ("kind,m,n,k,us\n", "has no rows"),
 ])
 def test_bad_rows_are_refused(tmp_path: Path, row: str, message: str) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(row)
+    path.write_text(row, errors="surrogateescape")
     with pytest.raises(InputError, match=message):
         read_timings(str(path))
 
@@ -158,6 +162,12 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
     path.write_text("format = 2\n")
     with pytest.raises(InputError, match="no calibration of kernels"):
         load_calibrated(str(path))
+    whole = dumps(calibrated("h100_sxm", [Timing(product(16, 64, 64), 28873.0)]))
+    for old, new in (("28873", "nan"), ("28873", "-1"), (", 28873", ""), ("stream = 1", "stream = 0"), ("64", "-64")):
+        assert old in whole
+        path.write_text(whole.replace(old, new))
+        with pytest.raises(InputError, match="is a damaged calibration: "):
+            load_calibrated(str(path))
 
 
 def test_a_stream_beyond_the_memory_is_cut_to_what_it_holds() -> None:

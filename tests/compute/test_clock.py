@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.commands import Run
+from tests.profile.execute.recordings import MM, Recorded, tensor
 
 import astrarium as ar
-from astrarium.compute.kernels.power import GH100, PER_JOULE, Load, clocked, effective
+from astrarium.compute import kernels
+from astrarium.compute.kernels.power import CHIPS, FOLLOWS, GH100, PER_JOULE, Load, Mix, clocked, effective
 from astrarium.compute.measured import Measured
 from astrarium.cost.energy import npu_energy
 from astrarium.engine.plugins import ComputeNodes
 from astrarium.errors import InputError
 from astrarium.lower.clocks import clocks_of
+from astrarium.planner.clocks import PROBE
+from astrarium.trace.read import traces_of_bytes
 from astrarium.vocab import Kernel
 
 SUSTAINED = [(4096, 4096, 4096, 209.9, 1410), (4096, 4096, 14336, 708.2, 1382), (512, 8192, 8192, 106.6, 1380),
@@ -88,6 +92,26 @@ def test_power_is_that_of_the_formula() -> None:
     assert found.watts == pytest.approx(700)
 
 
+def test_many_clocks_at_once_are_the_same_from_above_and_rise_no_more_than_they_say() -> None:
+    sets = np.array([[1e12, 8e11, 2e11, 0.0], [1e9, 2e9, 1e8, 3e9], [1.5e6, 2e6, 1e6, 1e6], [7e5, 4e5, 3e5, 0.0]])
+    share, room = Mix(GH100, 132, 700.0, sets).highest()
+    for other in (0.0, 1e3, 1e5, 1e6):
+        bound = np.minimum(1.0, share * (1 + other / np.maximum(room - other, 1e-9)))
+        for (flops, size, busy, more), least in zip(sets.T.tolist(), bound.tolist()):
+            load = Load(flops, size, lambda clock: busy + other + more * (1 / clock - 1) / FOLLOWS)    # noqa: B023
+            found = clocked(GH100, 132, 700.0, load).share
+            assert found <= least + 1e-9
+            assert other or found == pytest.approx(least, abs=1e-6)
+
+
+def test_optimizers_take_ever_less_time_a_byte_from_the_planners_probe_on() -> None:
+    for model in map(kernels.load, CHIPS):
+        for curve in (model.machine.stream, model.streams.get("adamw_fused", ())):
+            size, ns = np.array(curve or [(1.0, 1.0)]).T
+            assert (np.diff((ns / size)[np.searchsorted(size, PROBE.bytes) - 1:]) <= 0).all()
+        assert "adamw_fused" not in model.slower
+
+
 def test_the_chip_gives_what_rows_of_large_products_make_of_a_joule() -> None:
     large = product(4096, 4096, 14336)
     _, _, (ps,) = ran(large)
@@ -109,3 +133,19 @@ def test_a_run_says_its_clock_and_counts_its_energy(tmp_path: Path, run: Run) ->
     ar.dump_design(design, tmp_path / "d.yaml")
     said = run("run", tmp_path / "d.yaml", "--json").err
     assert re.search(r"compute.clock: 1,\d{3} MHz \(0\.\d\d of the highest\) on rank 0 and 3 equal ones", said)
+
+
+def test_a_recording_has_a_clock_too() -> None:
+    """Of a product that ran 2.4 ms: the clock of a generated one, and its watts count."""
+    builder, matrix = Recorded(), {"kind": "c10::BFloat16", "width": 2}
+    operands = [tensor(number, 8192, 8192, **matrix) for number in range(3)]
+    builder.kernel("nvjet", builder.call(MM, operands[:2], operands[2:], duration=0), duration=2400)
+    traces = traces_of_bytes([builder.encode()])
+    compute = {"like": "h100_sxm", "clock": "sustained", "missing": "0 ns", "idle_power": "80 W"}
+    design = ar.Design(workload=ar.Trace("made.*.et"), compute=compute, memory="h100_sxm",
+                       network=ar.Network([ar.Switch(1, bandwidth="450 GB/s", latency="1 us")]))
+    (ranks, found), = clocks_of(design, traces)
+    assert ranks.tolist() == [0]
+    assert found.clock * 1000 == pytest.approx(ran(product(8192, 8192, 8192))[0], rel=0.01)     # its bytes are unknown
+    result = ar.simulate(design, traces=traces)
+    assert npu_energy(design, result)[0] == pytest.approx(result.makespan / 1e9 * found.watts)

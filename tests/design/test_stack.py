@@ -52,7 +52,8 @@ def test_a_stack_has_settings_of_models(model: str, fusion: str) -> None:
 
 
 @pytest.mark.parametrize(("stack", "operators", "launch"), [
-    ("pytorch", "eager", 40_200), ("pytorch-compile", "compiled", 0)])
+    ("pytorch", "eager", 40_200), ("pytorch-compile", "compiled", 0), ("fsdp2", "eager", 40_200),
+    ("torchtitan", "compiled", 0)])
 def test_a_stack_of_training_runs_inference_alike(stack: str, operators: str, launch: float) -> None:
     """What PyTorch launches, and what its host takes."""
     work = {"source": "inference", "model": "llama3-8b", "tp": 8, "phase": "decode", "context": 8}
@@ -112,6 +113,18 @@ def test_a_design_in_the_name_of_a_stack_without_its_settings_is_refused() -> No
     nemo = config.replace(plain, "stack", "nemo")
     assert pickle.loads(pickle.dumps(nemo)) == nemo
     assert config.loads(Design, config.dumps(nemo)) == nemo
+
+
+def test_a_clock_that_a_stack_s_factor_stands_for_is_refused() -> None:
+    """nanotron's products take 1.215 of a short run's; nemo's on H100 take what the clock leaves."""
+    plain = {"compute": {"like": "h100_sxm", "clock": "sustained"}, "memory": "h100_sxm", "network": PLAIN["network"],
+             "workload": {"source": "transformer", "model": "llama3-8b", "tp": 8, "global_batch": 4}}
+    with pytest.raises(InputError, match=r"compute\.clock: sustained: in_situ\.gemm 1\.215 of stack nanotron"):
+        config.decode(Design, {**plain, "stack": "nanotron"})
+    design = config.decode(Design, {**plain, "stack": "nemo"})
+    assert design.compute.in_situ.gemm == 1
+    given = {**plain, "stack": "nanotron", "compute": {**plain["compute"], "in_situ": {"gemm": 1}}}
+    assert config.decode(Design, given).compute.in_situ.vector > 3
 
 
 def test_a_search_over_stacks_applies_them() -> None:

@@ -42,13 +42,13 @@ def test_llama3_8b_is_not_half_as_fast_as_measured() -> None:
     assert held(best, MEASURED_8B)
 
 
-def test_one_layout_of_two_stacks_has_intervals_that_meet() -> None:
+def test_one_layout_of_two_stacks_says_what_no_row_has() -> None:
     """Issue 35 line 6: llama3-70b on 512 H100, tp 4, ZeRO 3: 5.84 to 6.66 s of nemo and 6.75 to 9.34 of fsdp, each
-    "80 % of unseen measured rows", of which none has ZeRO 3 (nemo) or tp (fsdp)."""
+    "80 % of unseen measured rows", of which none has ZeRO 3 (nemo) or tp (fsdp). That FSDP is slower was measured: of
+    Llama-3.1-8B on 8 H100 NeMo has 10,682 tokens/s a GPU (dgxc-benchmarking), torchtitan 5,762 (eager) and 6,667."""
     fixed = {"tp": [4], "pp": [1], "cp": [1], "dp": [128], "zero": [3], "micro_batch": [1], "recompute": ["none"],
              "tp_sequence": [True]}
     lines = [ar.plan("llama3-70b", "h100_sxm", 512, fixed=fixed, top=1, stack=stack).best for stack in ("nemo", "fsdp")]
-    (_, most), (least, _) = (line.within.around(line.time) or (0.0, 0.0) for line in lines)
-    assert least < most
+    assert 10682 / 6667 - 0.25 < lines[1].time / lines[0].time < 10682 / 5762
     assert [list(line.within.extrapolated) for line in lines] == [
         ["ZeRO 3, rows have ZeRO 1"], ["tp, rows have none"]]

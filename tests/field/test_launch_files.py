@@ -34,23 +34,26 @@ def planned(path: Path, device: str, **more: Any) -> Shortlist:
     return plan_from(str(path), device, **{"top": 1, "fixed": ONE, **more})
 
 
-@pytest.mark.parametrize(("device", "gpus", "fp8", "batch", "tokens", "reserved"), [
-    ("h100_sxm", 8, False, "batch_size", 6667, 77.0), ("h100_sxm", 8, True, "batch_size", 8532, 76.8),
-    ("h100_sxm", 128, False, "batch_size", 6514, 62.0), ("h200_sxm", 32, True, "local_batch_size", 10938, 47.96),
-    ("h200_sxm", 64, True, "local_batch_size", 10753, 46.97)])
-def test_measured_jobs_of_torchtitan(tmp_path: Path, device: str, gpus: int, fp8: bool, batch: str, tokens: float,
-                                     reserved: float) -> None:
+@pytest.mark.parametrize(("device", "gpus", "fp8", "compiled", "batch", "tokens", "reserved"), [
+    ("h100_sxm", 8, False, True, "batch_size", 6667, 77.0), ("h100_sxm", 8, True, True, "batch_size", 8532, 76.8),
+    ("h100_sxm", 8, False, False, "batch_size", 5762, 82.4), ("h100_sxm", 128, False, True, "batch_size", 6514, 62.0),
+    ("h200_sxm", 64, True, True, "local_batch_size", 10753, 46.97)])
+def test_measured_jobs_of_torchtitan(tmp_path: Path, device: str, gpus: int, fp8: bool, compiled: bool, batch: str,
+                                     tokens: float, reserved: float) -> None:
     """Line 3: with NeMo's stack and without the memory that checkpointing saves, the first came out at 10,955 tokens/s
-    and did not fit. Reserved memory is more than what is allocated."""
+    and did not fit. Without torch.compile it was 27 % too fast. Reserved memory is more than what is allocated."""
     path = tmp_path / "llama3_8b.toml"
-    path.write_text(TITAN.format(converters='"float8"' if fp8 else "", batch=batch))
-    found = planned(path, device, gpus=gpus)
+    path.write_text(TITAN.format(converters='"float8"' if fp8 else "", batch=batch).replace(
+        "compile = true", f"compile = {str(compiled).lower()}"))
+    fixed = {**ONE, "zero": [3], "recompute": ["operators"], "micro_batch": [2]}
+    found = planned(path, device, gpus=gpus, reserve=0, fixed=fixed,
+                    cost={"compute.power": "500 W"} if device == "h100_sxm" else None)
     now = found.today
     assert now is not None
     assert now.design.stack == "fsdp"
     assert any("stack fsdp, as the file is torchtitan's" in text for text in found.assumed)
-    assert now.tokens == pytest.approx(tokens, rel=0.11)
-    assert 0.86 < now.memory / 2**30 / reserved < 1.1
+    assert now.tokens == pytest.approx(tokens, rel=0.05 if device == "h100_sxm" else 0.11)
+    assert 0.92 < now.memory / 2**30 / reserved < 0.95
     if device == "h100_sxm":
         low, high = now.within.around(now.tokens, -1) or (0, 0)
         assert low < tokens < high

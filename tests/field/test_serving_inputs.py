@@ -81,6 +81,7 @@ SHORT = "prompt: 500, output: 20"
     (model("mixtral-8x7b, exchange: deepep"), SHORT, "", "deepep means nothing here: ranks of dp share no experts"),
     (model("gpt2-small"), "prompt: 500, output: 600", "", "request 0 has 1,100 tokens (prompt and answer); expected at "
      "most 1,024"),
+    (model("llama3-8b, host_launch: 30 us"), SHORT, "", "policy.launch: 30 us in the serving file, and none here"),
     ({"stack": "megatron-lm"}, SHORT, "", "stack: megatron-lm trains, and does not serve"),
     ({"stack": "vllm"}, SHORT, "graphs: []", "policy.graphs: are none, where stack vllm has some"),
     ({}, SHORT, "graphs: [8, 4]", "policy.graphs: [8, 4] are not in ascending order; expected [4, 8]"),
@@ -104,6 +105,16 @@ def test_what_does_nothing_is_said(serving: Path, capsys: pytest.CaptureFixture[
     assert "requests.concurrency: 5 users, but only 2 requests" in said
     assert "buckets: do nothing" in said
     assert "launch (host time to launch a kernel outside CUDA graphs)" in said
+
+
+def test_a_field_of_the_design_is_changed_as_one_of_the_file(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, times = write(serving, {}, "prompt: 5, output: 8", ""), []
+    for bandwidth in ("3 TB/s", "6 TB/s"):
+        assert dispatch(["serve", name, "--set", f"memory.bandwidth={bandwidth}", "--json"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["tpot_mean_ms"])
+    assert times[0] == pytest.approx(2 * times[1], rel=0.01)
+    assert dispatch(["serve", name, "--set", "memory.bandwith=1 GB/s"]) == 1
+    assert "did you mean 'bandwidth'" in capsys.readouterr().err
 
 
 def test_a_stack_with_another_compute_model_is_said(serving: Path, capsys: pytest.CaptureFixture[str]) -> None:

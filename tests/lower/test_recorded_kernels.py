@@ -10,7 +10,6 @@ import pytest
 import astrarium as ar
 from astrarium.compute.kernels import load
 from astrarium.errors import AstrariumError
-from astrarium.profile.link import link, write_linked
 from astrarium.trace import TraceBuilder
 from astrarium.trace.node import IOInfo, attribute
 from astrarium.vocab import NodeKind
@@ -58,12 +57,10 @@ def test_others_are_refused_unless_a_design_says_what_they_take(tmp_path: Path) 
 
 
 @pytest.mark.shared
-def test_a_recorded_forward_pass_on_the_device_that_recorded_it(shared: Path, tmp_path: Path) -> None:
+def test_a_recorded_forward_pass_on_the_device_that_recorded_it(megatron: Path) -> None:
     """The kernels that are known take 3 % less than recorded; the model has never seen the recording."""
-    real = shared / "traces" / "real"
-    write_linked(tmp_path / "w", link(real / "megatron_tp8_et_0.json.gz", real / "megatron_tp8_kineto_0.json.gz"))
     before, after = (ar.simulate(ar.Design(
-        workload=ar.Trace(str(tmp_path / "w.0.et"), rank=0), memory=ar.Memory(bandwidth="2.04 TB/s"), compute=compute,
+        workload=ar.Trace(f"{megatron}.0.et", rank=0), memory=ar.Memory(bandwidth="2.04 TB/s"), compute=compute,
         network=ar.Network([ar.Switch(8, bandwidth="300 GB/s", latency="2 us")])))
         for compute in (ar.Replay(missing="0 ns"),
                         ar.Measured(device="a100_sxm_80gb", unknown="recorded", missing="0 ns")))

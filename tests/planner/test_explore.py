@@ -49,11 +49,12 @@ def test_never_worse_than_exhaustive_search_of_other_spaces(case: Case) -> None:
 ROOFLINE = QUICK.how
 
 
-@pytest.mark.parametrize(("model", "npus", "fixed", "how"), [
-    (DENSE, 32, {}, ROOFLINE), (SPARSE, 8, {"cp": [1]}, ROOFLINE),
-    (DENSE, 64, {"pp": [4], "virtual_stages": [1, 2]}, ROOFLINE), (DENSE, 32, {}, MEASURED.how)])
+@pytest.mark.parametrize(("model", "npus", "fixed", "how", "tightest"), [
+    (DENSE, 32, {}, ROOFLINE, 0.75), (SPARSE, 8, {"cp": [1]}, ROOFLINE, 0.75),
+    (DENSE, 64, {"pp": [4], "virtual_stages": [1, 2]}, ROOFLINE, 0.75),
+    ("llama3-8b", 16, {"pp": [1, 2]}, MEASURED.how, 0.96)], ids=["dense", "experts", "stages", "sustained clocks"])
 def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[str, list[int]],
-                                        how: tuple[str, str, str | None]) -> None:
+                                        how: tuple[str, str, str | None], tightest: float) -> None:
     machine = machine_of("h100_sxm", npus, None, *how)
     job = job_of(model, **settings_for(machine, {"seq": 4096, "global_batch": 32}))
     search = _Search(job, machine, Kept(), Guard())
@@ -63,7 +64,7 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
     for group in (every, [each for each in every if each.zero > 1]):
         fit = (each for layout in group if (each := search.candidate(layout)) is not None
                and each.floor.memory <= machine.capacity)
-        for candidate in islice(fit, draws(4).max_examples):
+        for candidate in islice(fit, draws(7).max_examples):
             trial, _ = search.trial(candidate)
             assert not trial.problem
             if math.isnan(trial.time):
@@ -72,7 +73,7 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
             assert candidate.floor.time <= trial.time
             assert candidate.floor.memory <= trial.memory * (1 + 1e-9)
             tight.append(candidate.floor.time / trial.time)
-    assert max(tight) > 0.75
+    assert max(tight) > tightest
 
 
 def test_kernels_that_nobody_measured_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,12 @@ mode = "full"
         read(tmp_path, "t.toml", old.replace("seq_len", "local_batch_size = 4\nseq_len"), npus=64)
 
 
+def test_the_optimizer_of_torchtitan(tmp_path: Path) -> None:
+    for each in ("fused", "foreach"):
+        found = read(tmp_path, "t.toml", f'{TITAN}[optimizer]\nimplementation = "{each}"\n', npus=64)
+        assert found.job.base.software.step == each
+
+
 def test_checkpointing_of_torchtitan(tmp_path: Path) -> None:
     def layers(option: str) -> Today:
         change = f'mode = "selective"\nselective_ac_option = "{option}"'

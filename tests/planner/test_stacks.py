@@ -70,3 +70,13 @@ def test_a_stack_that_is_named_has_only_its_layouts() -> None:
     assert why == "stack hf-trainer has zero 0, tp 1, pp 1, cp 1 (to change: --fix)"
     assert limited("nemo", {"zero": [1]}) == ({"zero": [1]}, "")
     assert limited(None, None) == ({}, "")
+
+
+def test_a_plan_with_eager_pytorch() -> None:
+    """The stack's operators, which inference has elsewhere, were a field that training does not have."""
+    found = ar.plan("llama3-8b", "h100_sxm", 8, seq=8192, global_batch=8, stack="deepspeed-3", top=1,
+                    fixed={"recompute": ["full"], "micro_batch": [1]})
+    work = found.best.design.workload
+    assert isinstance(work, ar.Transformer)
+    assert (work.software.operators, work.zero, work.tp) == ("eager", 3, 1)
+    assert any("stack deepspeed-3 has zero 3, tp 1, pp 1, cp 1" in text for text in found.assumed)

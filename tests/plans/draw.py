@@ -70,7 +70,7 @@ class RandomProgram(Struct, frozen=True, eq=False):
 
 
 def wanted(usual: int) -> int:
-    """How many programs a test draws: ASTRARIUM_PROGRAMS, or as many as usual (in `make roam` four times)."""
+    """How many programs a test draws: ASTRARIUM_PROGRAMS, or as many as usual (in `make roam` seven times)."""
     return int(os.environ.get("ASTRARIUM_PROGRAMS") or draws(usual).max_examples)
 
 

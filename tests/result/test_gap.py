@@ -12,7 +12,6 @@ from astrarium.cli import main
 from astrarium.cli.replay_design import replay_design
 from astrarium.errors import InputError
 from astrarium.profile.kernel_names import kernel_class
-from astrarium.profile.link import link, write_linked
 from astrarium.result.gap import TOGETHER, gap_of
 from astrarium.result.parts import PARTS, parts_of
 from astrarium.trace import TraceBuilder
@@ -131,12 +130,8 @@ def test_the_command(recording: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.shared
-def test_a_recorded_forward_pass_on_eight_gpus(shared: Path, tmp_path: Path) -> None:
+def test_a_recorded_forward_pass_on_eight_gpus(megatron: Path) -> None:
     """40 layers, tp 8 on A100: products as predicted; ranks 0 and 6, slow hosts, make the others wait."""
-    real = shared / "traces" / "real"
-    for rank in range(8):
-        host, device = (real / f"megatron_tp8_{kind}_{rank}.json.gz" for kind in ("et", "kineto"))
-        write_linked(tmp_path / "w", link(host, device, rank=rank))
     model = Decoder(layers=40, d_model=4096, heads=32, ffn=16_384, vocab=51_200, seq=2048, gated=False, norm="layer",
                     activation="gelu", biases=["qkv", "out", "mlp"])
     predicted = ar.simulate(ar.Design(
@@ -144,7 +139,7 @@ def test_a_recorded_forward_pass_on_eight_gpus(shared: Path, tmp_path: Path) -> 
                               mask="full", fusion=False),
         compute=ar.Measured(device="a100_sxm_80gb"), memory=ar.Memory(bandwidth="2.04 TB/s"),
         network=ar.Network([ar.Switch(8, bandwidth="300 GB/s", latency="2 us")])))
-    found = gap_of(predicted, ar.simulate(replay_design(f"{tmp_path / 'w'}.*.et")))
+    found = gap_of(predicted, ar.simulate(replay_design(f"{megatron}.*.et")))
     products = found.mean("products")
     assert products[1] == pytest.approx(products[0], rel=0.03)
     waiting, host = (found.recorded[:, found.names.index(name)] for name in ("waiting for ranks", "host"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Run, Said
 from tests.search.designs import small_space
 from tests.search.test_study import rows
 
@@ -80,26 +81,25 @@ agent: random
 """
 
 
-def test_the_command_line_on_a_full_disk(tmp_path: Path) -> None:
+def test_the_command_line_on_a_full_disk(tmp_path: Path, run: Run) -> None:
     space = tmp_path / "space.yaml"
     space.write_text(SPACE)
 
-    def command(path: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "astrarium", "search", space, "--study", path, "--trials", "700"],
-                              capture_output=True, text=True, timeout=120, check=False)
+    def command(path: Path) -> Said:
+        return run("search", space, "--study", path, "--trials", "700")
     with small_disk(tmp_path / "disk") as disk:
         said = command(disk / "s.study")
-        assert (said.returncode, said.stdout) == (1, "")
+        assert (said.code, said.out) == (1, "")
         progress = " trials/s  "        # a line of a slow machine
-        lines = [line for line in said.stderr.splitlines() if progress not in line]
+        lines = [line for line in said.err.splitlines() if progress not in line]
         assert len(lines) == 1
-        assert "disk is full" in said.stderr
+        assert "disk is full" in said.err
         kept = rows(disk / "s.study")
         assert 0 < len(kept) < 700
         subprocess.run(["mount", "-o", "remount,size=16m", disk], check=True)
-        assert command(disk / "s.study").returncode == 0
+        assert command(disk / "s.study").code == 0
         found = rows(disk / "s.study")
-    assert command(tmp_path / "s.study").returncode == 0
+    assert command(tmp_path / "s.study").code == 0
     assert found == rows(tmp_path / "s.study")
     assert found[:len(kept)] == kept
 
@@ -117,11 +117,11 @@ def problem(path: Path) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("junk", [b"\0", b"{"])
-def test_a_damaged_page_is_repaired_and_the_study_goes_on(junk: bytes, whole: Path, tmp_path: Path) -> None:
+def test_a_damaged_page_is_repaired_and_the_study_goes_on(whole: Path, tmp_path: Path) -> None:
     """Every page of the file in turn; the first one is the database's head, without which it is none."""
     met = again = 0
     for page in range(1, pages(whole)):
+        junk = b"{" if page % 2 else b"\0"
         path = tmp_path / f"{page}.study"
         data = bytearray(whole.read_bytes())
         data[page * PAGE:(page + 1) * PAGE] = junk * PAGE

@@ -105,7 +105,7 @@ def test_whatever_is_refused_the_parts_add_up(count: int, seed: int, share: floa
 
 
 def test_when_everything_in_between_is_refused_all_is_one_knob() -> None:
-    first, second, paths = _changed(10)
+    first, second, paths = _changed(8)
     table = {frozenset[str](): 5, frozenset(paths): 9}
 
     def run(design: ar.Design) -> int:
@@ -114,7 +114,7 @@ def test_when_everything_in_between_is_refused_all_is_one_knob() -> None:
             raise InputError("toy", "refuses this")
         return table[key]
     found = explain(first, second, run=run)
-    assert [(each.contribution, each.alone, len(each.knobs)) for each in found.changes] == [(4, 4, 10)]
+    assert [(each.contribution, each.alone, len(each.knobs)) for each in found.changes] == [(4, 4, 8)]
 
 
 def test_drawn_orders_add_up_and_are_near_the_truth() -> None:

@@ -60,7 +60,7 @@ def test_continua_and_conditions(agent: str) -> None:
     assert all((point[2] == -1) == (point[1] == 0) for point in points)
 
 
-@pytest.mark.parametrize("agent", ["nsga2", "nsga3"])
+@pytest.mark.parametrize("agent", ["nsga2", pytest.param("nsga3", marks=pytest.mark.exam)])
 def test_several_objectives(agent: str) -> None:
     ready(agent)
     study = search(small_space(), ["makespan", "network_bandwidth"], agent=agent, trials=96, options={"batch": 24})

@@ -55,9 +55,9 @@ def alive(session: int) -> list[str]:
 
 
 def at_work(session: int, flags: tuple[str, ...]) -> bool:
-    """Whether a search runs designs: it and its workers have had most of a second of the processor each."""
+    """Whether a search runs designs: it and its workers have had more of the processor than they need to start."""
     seconds = sorted(processes(session).values(), reverse=True)
-    return sum(seconds[:3]) > 2.2 if "--processes" in flags else sum(seconds) > 1.0
+    return sum(seconds[:3]) > 1.8 if "--processes" in flags else sum(seconds) > 0.8
 
 
 def begun(tmp_path: Path, *flags: str) -> subprocess.Popen[bytes]:

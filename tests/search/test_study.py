@@ -57,7 +57,7 @@ def test_a_study_in_pieces_is_the_whole_study(agent: str, tmp_path: Path) -> Non
 
 def test_any_number_of_workers_gives_the_same_trials(tmp_path: Path) -> None:
     for jobs, processes in ((1, False), (3, False), (2, True)):
-        search(small_space(), "makespan", trials=100, seed=1, jobs=jobs, processes=processes,
+        search(small_space(), "makespan", trials=60, seed=1, jobs=jobs, processes=processes,
                study=tmp_path / f"{jobs}{processes}")
     assert rows(tmp_path / "1False") == rows(tmp_path / "3False") == rows(tmp_path / "2True")
 
@@ -213,7 +213,7 @@ def check_kills(tmp_path: Path, trials: int, kills: int, agent: str, jobs: int) 
 
 
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    check_kills(tmp_path, 2500, 3, "genetic", 2)
+    check_kills(tmp_path, 1500, 2, "genetic", 2)
 
 
 @pytest.mark.exam

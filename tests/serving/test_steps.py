@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium import catalog
@@ -74,9 +75,9 @@ def steps(count: int, seed: int, *, padding: int = 8) -> list[Shape]:
     pytest.param(design(SMALL, speculation={"draft": {**SMALL, "layers": 1}, "tokens": 3, "acceptance": 0.7}), 20,
                  id="speculation")])
 def test_tables_give_what_a_simulation_gives(base: ar.Design, count: int) -> None:
-    """Within 0.5 % on 200 drawn steps."""
+    """Within 0.5 % on drawn steps."""
     simulated, tables = both(base)
-    drawn = steps(count, 1, padding=0 if simulated.guesses else 8)
+    drawn = steps(draws(count).max_examples, 1, padding=0 if simulated.guesses else 8)
     off = [abs(tables.of(each) / simulated.of(each) - 1) for each in drawn]
     assert tables.how == "steps from tables"
     assert max(off) < 0.005

@@ -166,7 +166,7 @@ def test_what_a_file_says_is_checked(learned: tuple[Model, list[Example]], tmp_p
     save_model(tmp_path / "a", learned[0])
     _, body = (tmp_path / "a").read_bytes().rstrip(b"\n").split(b"\n")
     numbers, rng = list(re.finditer(rb"-?\d+(\.\d+)?", body)), random.Random(0)
-    for _ in range(60):
+    for _ in range(30):
         one = rng.choice(numbers)
         new = body[:one.start()] + rng.choice([b"-7", b"0", b"99999999", b"1e300", b"2.5"]) + body[one.end():]
         header = {"format": "astrarium-trace-model", "version": 2, "sha256": hashlib.sha256(new).hexdigest()}

@@ -31,7 +31,7 @@ def rows_of(folder: Path, *lines: str, name: str = "h100_pytorch") -> list[Row]:
 
 def test_rows_are_kernels_of_pytorch(tmp_path: Path) -> None:
     """A weight's gradient is stated with its outputs along m, a kernel has its inputs there."""
-    rows = rows_of(tmp_path, NT, WGRAD, NORM, DECODE)
+    rows = rows_of(tmp_path, NT, WGRAD, NORM, DECODE.replace("128,0", "128,False"))
     assert (rows[0].source, rows[1].case) == ("h100_pytorch", "gemm wgrad bf16 3968x11968x448")
     made = list(predictions(rows))
     expected = [Kernel("gemm", "bf16", (1, 4096, 4096, 4096), 1.0, 2.0 * 4096**3, 0),
@@ -43,6 +43,17 @@ def test_rows_are_kernels_of_pytorch(tmp_path: Path) -> None:
         assert isinstance(each, Prediction)
         assert each.values[0].predicted == pytest.approx(own / 1e3)
         assert each.values[0].error == pytest.approx(0, abs=0.15)
+
+
+def test_rows_of_the_kit_are_such_rows(tmp_path: Path) -> None:
+    """`calibrate --measure` writes the device first, and why rows are missing."""
+    path = tmp_path / "mine.rows.csv"
+    path.write_text(f"# device: NVIDIA H200; PyTorch 2.11\n{HEAD}{NT.format(',' * 11)}# not measured: a: \"b\n")
+    row, = read_rows(path)
+    assert (row.line, row.text("gpu")) == (3, "NVIDIA H200")
+    made, = predictions([row])
+    assert isinstance(made, Prediction)
+    assert made.meant.device == "h200_sxm"
 
 
 def test_what_ran_for_long_has_a_clock(tmp_path: Path) -> None:

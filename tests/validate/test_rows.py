@@ -8,6 +8,7 @@ import pytest
 
 from astrarium.errors import InputError
 from astrarium.validate.rows import read_rows
+from astrarium.validate.systems import system_named
 
 HEAD = "source,case,gpu,n_gpus,model,tp,step_s\n"
 
@@ -51,3 +52,9 @@ def test_faults_name_file_line_and_column(tmp_path: Path, text: str | bytes, whe
 def test_an_absent_file_is_the_users_mistake(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_rows(tmp_path / "none.csv")
+
+
+def test_a_number_that_goes_on_is_another_device() -> None:
+    assert system_named("NVIDIA H100-SXM-80GB").device == "h100_sxm"
+    with pytest.raises(InputError, match="no device"):
+        system_named("h1000")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,11 @@ def run(options: argparse.Namespace) -> int:
     place("--rows", options.rows)
     for flag, path in (("--out", options.out), ("--rows", options.rows)):
         apart(flag, path, (*options.file, options.serving, options.measure))
+    if options.rows and options.out and os.path.realpath(options.rows) == os.path.realpath(options.out):
+        raise InputError(f"--rows {options.rows}", "is the file of --out, too", expected="another name")
     if options.measure is not None:
         return _measure(options)
-    idle("--limit", options.limit, "--measure beside it")
+    idle("--limit", options.limit, "--measure without DESIGN")
     if not options.file:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure")
     if options.serving is not None:
@@ -79,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     errors = unseen_errors(found)
     rows += [sentence(name, count, errors.get(name)) for name, count in found.counts.items()]
     if found.stream != 1:
-        rows.append(f"streams take {found.stream:.3g} of the predicted time")
+        rows.append(f"streams take {found.stream:.3g} times the predicted time")
     text = dumps(found, "\n".join(rows))
     if options.json:
         figures = {name: {"rows": found.counts[name], "before": before, "after": after}
@@ -212,8 +215,10 @@ def _measure(options: argparse.Namespace) -> int:
     """The kit, or the kernels of a design."""
     idle("FILE", options.file, "one of FILE and --measure")
     device, others = ("base", "rows", "peak", "bandwidth", "units"), ("fabric", "link", "host", "serving", "json")
-    for name in (*others, *(("limit", *device) if options.measure else ())):
+    for name in others:
         idle(f"--{name}", getattr(options, name), "no --measure beside it")
+    for name in ("limit", *device) if options.measure else ():
+        idle(f"--{name}", getattr(options, name), "--measure without DESIGN")
     if not options.measure:
         from astrarium.cli.calibrate_kit import run_kit
 

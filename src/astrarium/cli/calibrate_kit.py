@@ -143,5 +143,8 @@ def sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[floa
     if errors is None:
         return f"{name}: {rows} rows, too few to state an error"
     (median, p90), (median_after, p90_after) = errors
+    if errors[0] == errors[1]:
+        return (f"{name}: {rows} rows; error median {median:g} %, p90 {p90:g} %; not corrected, as rows left out are "
+                "no nearer with a correction")
     return (f"{name}: {rows} rows; error median {median:g} %, p90 {p90:g} % before, {median_after:g} %, "
             f"{p90_after:g} % after (on rows left out)")

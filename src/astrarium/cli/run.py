@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.arguments import rank as rank_number
+from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
     for ranks, found in clocks.items():
         note(f"compute.clock: {found['clock_mhz']:,} MHz ({found['share']:.2f} of the highest) on {ranks}, whose "
              f"kernels draw {found['watts']} W")
-    if getattr(design.workload, "operators", "fused") != "fused" and not getattr(design.workload, "host_launch", 1):
-        note("workload.host_launch is 0 ns: the host takes no time, as in CUDA graphs")
+    for line in design_notes(design):
+        note(line)
     if options.verbose:
         for attempt in result.outcome.how:
             note(attempt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 
 from astrarium.cli.arguments import Parser, apart, json_flag, note, place
@@ -20,7 +21,8 @@ def arguments(parser: Parser) -> None:
     """The serving file and changes to it."""
     parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field, such as requests.rate=4; may be repeated")
+                        help="change a field of the file or of its design, such as requests.rate=4 or workload.tp=2; "
+                             "may be repeated")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
     json_flag(parser)
 
@@ -29,18 +31,21 @@ def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
     from astrarium.config import assignments
-    from astrarium.design import load_design
+    from astrarium.design import Design, load_design
     from astrarium.report.files import write_whole
     from astrarium.report.serving import serving_notes, serving_plain, serving_tables, written_requests
     from astrarium.serving import load_serving, serve, serve_slower
 
     place("--csv", options.csv)
     changes = assignments(options.set)
-    serving = read_as("serving file", lambda path: load_serving(path, changes), options.serving)
+    of_design = {path: value for path, value in changes.items()
+                 if re.split(r"[.\[]", path)[0] in Design.__struct_fields__}
+    own = {path: value for path, value in changes.items() if path not in of_design}
+    serving = read_as("serving file", lambda path: load_serving(path, own, of_design), options.serving)
     lengths = [getattr(serving.requests, name, None) for name in ("prompt", "output")]
     apart("--csv", options.csv, (options.serving, serving.design,
                                  *(getattr(each, "path", None) for each in (serving.requests, *lengths))))
-    design = load_design(serving.design)
+    design = load_design(serving.design, of_design)
     say_imports(design)
     told, known, slower = Counted(), dict[tuple[object, ...], int](), None
 

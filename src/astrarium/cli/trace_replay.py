@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, whole
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, whole
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.scale < 1e6:
         raise InputError("--scale", f"{options.scale}", expected="0 or more")
     traces = read_traces(options.traces)
+    for rank in range(traces.ranks if options.out else 0):
+        place("--out", f"{options.out}.{rank}.et")
+        apart("--out", f"{options.out}.{rank}.et", traces.sources)
     if options.compute == "real":
         from astrarium.cli.trace_replay_real import replay_real
 

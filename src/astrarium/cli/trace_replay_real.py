@@ -28,6 +28,7 @@ SHOWN = 20      # operators in the table
 
 def replay_real(options: argparse.Namespace, traces: Traces, start: Callable[[int], int]) -> int:
     """With --dry-run the checks alone; else as one rank under torchrun, or alone; else `start` a process per trace."""
+    from astrarium.profile.execute import program
     from astrarium.profile.execute.real import device_for, findings, plan_of, refuse_faults
 
     for name in options.packages:
@@ -36,12 +37,16 @@ def replay_real(options: argparse.Namespace, traces: Traces, start: Callable[[in
     device = device_for(traces)
     alone = not {"RANK", "WORLD_SIZE"} <= set(os.environ)
     if options.dry_run:
+        idle("--out", options.out, "no --dry-run beside it")
         found = [findings(plan_of(traces, rank, device), device) for rank in range(traces.ranks)]
         _say_findings(options, found, device)
         return 1 if any(each.missing for each in found) and not options.skip else 0
     if alone and traces.ranks > 1:
-        for rank in range(traces.ranks if not options.skip else 0):
-            refuse_faults(plan_of(traces, rank, device))      # said once, before anything starts
+        for rank in range(traces.ranks):        # faults are said once, before anything starts
+            if options.skip:
+                program(traces, rank)
+            else:
+                refuse_faults(plan_of(traces, rank, device))
         return start(traces.ranks)
     return _replay(options, traces, device)
 
@@ -49,8 +54,8 @@ def replay_real(options: argparse.Namespace, traces: Traces, start: Callable[[in
 def _import(name: str) -> None:
     try:
         importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(f"--import {name}", f"cannot be imported ({error})",
+    except Exception as error:      # of any kind: the package's own code runs
+        raise InputError(f"--import {name}", f"cannot be imported ({type(error).__name__}: {error})",
                          expected="a package that registers operators") from None
 
 
@@ -78,12 +83,17 @@ def _replay(options: argparse.Namespace, traces: Traces, device: str) -> int:
 
 
 def _report(options: argparse.Namespace, plan: Plan, times: Times, other: int, path: str | None) -> None:
+    from astrarium.profile.execute.real import most_bytes
+
     rows = _rows(plan, times)
     makespan = [each * 1e3 for each in times.makespan]
     skipped = sum(1 for item in plan.items if item.fault)
     if options.json:
-        print(json.dumps({"device": times.device, "makespan_ms": makespan, "median_ms": statistics.median(makespan),
-                          "operators": rows, "skipped": skipped, "other_kernels": other, "path": path}, indent=1))
+        said = {"device": times.device, "makespan_ms": makespan, "median_ms": statistics.median(makespan),
+                "operators": rows, "skipped": skipped, "other_kernels": other,
+                "bytes": most_bytes(plan, "cuda" if times.gpu else "cpu"), "allocated_bytes": times.allocated or None,
+                "path": path}
+        print(json.dumps(said, indent=1))
         return
     before, after = (sum(row[key] for row in rows) / 1e3 for key in ("recorded_us", "replayed_us"))
     print(f"replay on {times.device}: median {statistics.median(makespan):.3f} ms of "

@@ -17,10 +17,11 @@ from astrarium.compute.kernels.asked import SIXTEEN, STREAMS, in_torch, normalis
 from astrarium.compute.kernels.choice import TORCH
 from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import I16
-from astrarium.compute.kernels.model import Curve, Part
+from astrarium.compute.kernels.model import Part
 from astrarium.compute.kernels.power import Chip
-from astrarium.compute.kernels.predict import between, no_rates
+from astrarium.compute.kernels.predict import no_rates
 from astrarium.compute.kernels.rowwise import FEW
+from astrarium.compute.kernels.table import Curve, between
 from astrarium.compute.timings import Timing
 from astrarium.engine.plugins.kernels import tabled
 from astrarium.vocab import Kernel
@@ -123,7 +124,8 @@ def _residual(plain: DeviceModel, name: str, rows: Mapping[str, Rows]) -> tuple[
     """(features, log2(measured / predicted)) of a class's rows by backend."""
     family, precision = name.split("/")
     part = plain.part(family, precision)
-    found = [plain.residual(family, precision, *each, _variant(part, backend)) for backend, each in rows.items()]
+    found = [plain.residual(family, precision, *each, _variant(part, backend), alone=True)
+             for backend, each in rows.items()]
     return np.concatenate([columns for columns, _ in found], axis=1), np.concatenate([rest for _, rest in found])
 
 

@@ -77,10 +77,10 @@ def _loaded(path: str, _: tuple[int, ...]) -> DeviceModel:
         raise InputError(path, "is no calibration of kernels", expected="a file that `astrarium calibrate` wrote")
     try:
         rows = {name: _columns(each["values"]) for name, each in data.get("rows", {}).items()}
-        base: str | Machine = data["base"] if "base" in data else _machine(data["machine"])
+        base: str | Machine = str(data["base"]) if "base" in data else _machine(data["machine"])
         chip = Chip(**data["chip"]) if "chip" in data else None
-        return Calibration(base, MappingProxyType(rows), float(data["stream"]), frozenset(data.get("as_base", ())),
-                           str(data.get("framework", "")), chip).model()
+        return Calibration(base, MappingProxyType(rows), _above(data["stream"], "stream"),
+                           frozenset(data.get("as_base", ())), str(data.get("framework", "")), chip).model()
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(path, f"is a damaged calibration: {error}") from None
 
@@ -98,8 +98,17 @@ def _of_catalog(path: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _columns(values: Any) -> tuple[F64, F64]:
     table = np.array(values, np.float64).T
+    if table.ndim != 2 or not (np.isfinite(table).all() and (table >= 0).all() and (table[-1] > 0).all()):
+        raise ValueError("each row of values needs the sizes of a kernel and its time")
     return table[:-1], table[-1]
 
 
+def _above(value: Any, name: str) -> float:
+    if not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} is {value}")
+    return float(value)
+
+
 def _machine(data: Mapping[str, Any]) -> Machine:
-    return Machine("the data sheet", dict(data["peaks"]), float(data["bandwidth"]), int(data["units"]))
+    peaks = {name: _above(peak, f"peak {name}") for name, peak in data["peaks"].items()}
+    return Machine("the data sheet", peaks, _above(data["bandwidth"], "bandwidth"), int(_above(data["units"], "units")))

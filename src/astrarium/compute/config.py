@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from astrarium.compute.kernels.power import Clocked
+    from astrarium.compute.kernels.power import Clocked, Mix
     from astrarium.engine.plugins.compute import ComputeNodes
 
     I64 = npt.NDArray[np.int64]
@@ -102,6 +102,22 @@ class Compute(Config, frozen=True, kw_only=True):
         return None
 
     @property
+    def sustained(self) -> bool:
+        """Whether its clock follows from what a rank runs."""
+        return False
+
+    @property
+    def on_products(self) -> float:
+        """The factor on products in a long run of a software stack."""
+        return 1.0
+
+    def at(self, clock: float) -> Compute:
+        """This model at a clock (a part of that of short runs; at 1 nothing takes less time) where its own one follows
+        from what a rank runs."""
+        del clock
+        return self
+
+    @property
     def active_power(self) -> float | None:
         """W of one NPU while it computes, at the clock that it runs at; None where the section does not say."""
         scaling = getattr(self, "scaling", None)
@@ -120,6 +136,11 @@ class Compute(Config, frozen=True, kw_only=True):
 
     def clocked(self, nodes: ComputeNodes) -> Clocked | None:
         """The clock of a rank that runs these nodes, and what it draws; None: its clock does not depend on them."""
+        del nodes
+        return None
+
+    def mix(self, nodes: ComputeNodes) -> Mix | None:
+        """What each of these nodes loads the chip with; None: no clock follows from that alone."""
         del nodes
         return None
 

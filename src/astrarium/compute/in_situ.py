@@ -25,7 +25,7 @@ class InSitu(Config, frozen=True, kw_only=True):
 
     gemm: Annotated[float, Knob("Products of matrices (clocks under sustained power, kernels that the stack picks).",
                                 gt=0)] = 1.0
-    gemm_narrow: Annotated[float, Knob("Those in formats of 8 and 4 bits.", gt=0)] = 1.0
+    gemm_narrow: Annotated[float | None, Knob("Those in formats of 8 and 4 bits; left out: as `gemm`.", gt=0)] = None
     attention: Annotated[float, Knob("Attention in one kernel, forward.", gt=0)] = 1.0
     attention_backward: Annotated[float, Knob("Its backward pass.", gt=0)] = 1.0
     vector: Annotated[float, Knob("Everything bound by memory.", gt=0)] = 1.0
@@ -35,10 +35,7 @@ def factors_of(kernels: KernelTable, settings: InSitu) -> F64:
     """The factor of each kernel's class."""
     found = np.empty(len(kernels))
     for part in kernels.parts:
-        found[part.place] = getattr(settings, _class(part.kind, part.precision))
+        kind = CLASS.get(part.kind, "vector")
+        narrow = kind == "gemm" and part.precision in NARROW and settings.gemm_narrow is not None
+        found[part.place] = settings.gemm_narrow if narrow else getattr(settings, kind)
     return found
-
-
-def _class(kind: str, precision: str) -> str:
-    found = CLASS.get(kind, "vector")
-    return "gemm_narrow" if found == "gemm" and precision in NARROW else found

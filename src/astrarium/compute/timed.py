@@ -23,7 +23,7 @@ from astrarium.units import OptionalTime, Time
 
 if TYPE_CHECKING:
     from astrarium.compute.kernels import DeviceModel
-    from astrarium.compute.kernels.power import Clocked, Load
+    from astrarium.compute.kernels.power import Chip, Clocked, Load, Mix
     from astrarium.engine.plugins.compute import ComputeNodes
     from astrarium.vocab import Kernel
 
@@ -53,6 +53,20 @@ class Predicted(Compute, frozen=True, kw_only=True):
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)
 
+    @property
+    def sustained(self) -> bool:
+        """Whether its clock follows from what a rank runs."""
+        return self.clock == "sustained"
+
+    @property
+    def on_products(self) -> float:
+        """The factor on products in a long run of a software stack."""
+        return self.in_situ.gemm
+
+    def at(self, clock: float) -> Predicted:
+        """This model at a clock, where its own one follows from what a rank runs."""
+        return replace(self, clock=clock) if self.sustained else self
+
     def timed_by(self, nodes: ComputeNodes) -> tuple[DeviceModel, Predict]:
         """The device's model, and the times of kernels alone at a clock, ns."""
         raise InternalError(f"{type(self).__name__} predicts no kernels of {len(nodes)} nodes")
@@ -63,10 +77,17 @@ class Predicted(Compute, frozen=True, kw_only=True):
 
     def clocked(self, nodes: ComputeNodes) -> Clocked | None:
         """The clock of a rank that runs these nodes, and what it draws; None: its clock is given."""
-        if self.clock != "sustained":
+        if not self.sustained:
             return None
         model, predict = self.timed_by(nodes)
         return _clocked(self, model, _timing(self, nodes, model, predict))
+
+    def mix(self, nodes: ComputeNodes) -> Mix | None:
+        """What each of these nodes loads the chip with; None: no clock follows from that alone."""
+        if not self.sustained or self.unknown == "recorded":
+            return None
+        model, predict = self.timed_by(nodes)
+        return _mix(self, model, _timing(self, nodes, model, predict))
 
 
 class Work(Struct, frozen=True, eq=False):
@@ -124,10 +145,9 @@ def _load(setting: Predicted, model: DeviceModel, timing: Timing) -> Load:
     """The mix of a class's kernels. Between two clocks the time of all goes with 1 / clock."""
     from astrarium.compute.kernels.power import Load
 
-    nodes, work, peak = timing.nodes, timing.work, model.machine.peak("bf16")
+    nodes, work = timing.nodes, timing.work
     runs = np.bincount(work.number, minlength=len(timing.table))
-    flops = sum(float(runs[part.place] @ part.flops) * peak / model.machine.peak(part.precision)
-                for part in timing.table.parts if part.kind in PRODUCTS and runs[part.place].any())
+    flops = float(runs @ _flops(model, timing.table, runs))
     other = work.unknown if setting.unknown == "recorded" else work.unknown[:0]
     hosts, others = (float(nodes.duration[some].sum()) / 1000 for some in (work.host, other))
     fast, slow = (float(runs @ timing.each(clock)) for clock in (1.0, SLOW))
@@ -135,12 +155,38 @@ def _load(setting: Predicted, model: DeviceModel, timing: Timing) -> Load:
                 lambda clock: others + fast + (slow - fast) * (1 / clock - 1) / (1 / SLOW - 1), hosts)
 
 
-def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
-    from astrarium.compute.kernels.power import chip_of, clocked
+def _flops(model: DeviceModel, table: KernelTable, runs: I64) -> F64:
+    """[kernels] flops of the products that run, in bf16 ones."""
+    found, peak = np.zeros(len(table)), model.machine.peak("bf16")
+    for part in table.parts:
+        if part.kind in PRODUCTS and runs[part.place].any():
+            found[part.place] = part.flops * (peak / model.machine.peak(part.precision))
+    return found
+
+
+def _mix(setting: Predicted, model: DeviceModel, timing: Timing) -> Mix:
+    from astrarium.compute.kernels.power import FOLLOWS, Mix
+
+    fast, slow = (timing.each(clock) for clock in (1.0, SLOW))
+    kernels = np.stack([_flops(model, timing.table, np.bincount(timing.work.number, minlength=len(timing.table))),
+                        timing.table.column("bytes"), fast, (slow - fast) * FOLLOWS / (1 / SLOW - 1)])
+    found = np.zeros((4, len(timing.nodes)))
+    found[:, timing.work.known] = kernels[:, timing.work.number]
+    return Mix(*_limit(setting, model), found)
+
+
+def _limit(setting: Predicted, model: DeviceModel) -> tuple[Chip, int, float]:
+    """A chip, its units, and the power (W) that it keeps to."""
+    from astrarium.compute.kernels.power import chip_of
 
     chip = model.chip or chip_of(model.machine.name)
-    limit = chip.limit if setting.power is None else float(setting.power)
-    return clocked(chip, model.machine.units, limit, _load(setting, model, timing))
+    return chip, model.machine.units, chip.limit if setting.power is None else float(setting.power)
+
+
+def _clocked(setting: Predicted, model: DeviceModel, timing: Timing) -> Clocked:
+    from astrarium.compute.kernels.power import clocked
+
+    return clocked(*_limit(setting, model), _load(setting, model, timing))
 
 
 def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:

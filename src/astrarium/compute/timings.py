@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ WHOLE = ("groups", "m", "n", "k", "second", "share", "skew")
 """Of a whole layer of experts."""
 OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal", "repeats", *WHOLE[4:])
 APART = ("launch", "host")
-"""Kinds of rows that are no kernels."""
+"""Kinds of rows beside those of kernels."""
 SUSTAINED = "sustained"
 """`op` of products at the clock of a long run."""
 SIDES = ("m", "n")
@@ -42,6 +42,7 @@ BESIDE = ("elements", "vocab", "clock", "watt")
 WORDS: Mapping[str, tuple[str, ...]] = {"layout": ("NT", "dgrad", "wgrad", "cudnn", "flash"),
                                         "op": ("short", "tensor", "row", "decode")}
 """Columns that say how PyTorch ran a kernel, and their values; `op` of a stream is any operator's name."""
+LARGEST = 2.0**53
 TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 
 
@@ -58,16 +59,17 @@ def read_timings(path: str) -> list[Timing]:
     """The rows of kernels of a CSV file with a header, or of a JSON list of objects; rows of sustained clocks and of
     hosts are left out. Raises InputError with the row's number."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from None
-    if text.lstrip()[:1] == "[":
-        try:
-            rows: Iterable[Any] = json.loads(text)
-        except ValueError as error:
-            raise InputError(path, f"is no JSON: {error}") from None
-    else:
-        rows = csv.DictReader(line for line in text.splitlines() if line and line[0] != "#")
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"byte {error.start} is not UTF-8", expected="CSV or JSON in UTF-8") from None
+    rows: Sequence[Any]
+    try:
+        rows = json.loads(text) if text.lstrip()[:1] == "[" else list(
+            csv.DictReader(line for line in text.splitlines() if line and line[0] != "#"))
+    except (ValueError, RecursionError, csv.Error) as error:
+        raise InputError(path, f"is no JSON or CSV: {str(error)[:80]}") from None
     found = [_timing(row, f"{path}: row {number}") for number, row in enumerate(rows, 1)
              if not isinstance(row, Mapping) or (row.get("kind") not in APART and row.get("op") != SUSTAINED)]
     if not found:
@@ -96,6 +98,8 @@ def _timing(row: Any, where: str) -> Timing:
         raise InputError(where, f"precision {precision[:60]!r} is not known", expected="one of " + ", ".join(BYTES),
                          did_you_mean=nearest(precision, BYTES))
     numbers = {name: _number(value, f"{where}: {name}", name) for name, value in given.items()}
+    if numbers.get("causal") and numbers.get("queries", 0) > numbers.get("keys", 0):
+        raise InputError(f"{where}: causal", "more queries than keys", expected="at least as many keys")
     for name in COLUMNS[kind]:
         if name not in numbers and not (name == "head_length" and {"key_length", "value_length"} <= set(numbers)):
             raise InputError(where, f"has no {name}", expected=", ".join(COLUMNS[kind]))
@@ -125,9 +129,9 @@ def _number(value: Any, where: str, name: str) -> float:
         return float(str(value).strip().lower() == "true")
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not (math.isfinite(number) and (number > 0 or name == "causal")):
+    if not (number < LARGEST and (number > 0 or (name == "causal" and number == 0))):
         raise InputError(where, f"{str(value)[:60]!r} is no time or size", expected="a number above 0")
     return number
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from astrarium.design import Design, npu_types
 from astrarium.lower.native import placement_of
 from astrarium.lower.native_plugins import compute_nodes
+from astrarium.lower.native_work import work_of
 from astrarium.trace.columns import Traces
 from astrarium.vocab import NodeKind
 
@@ -21,17 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["clocks_of"]
 
 I32 = npt.NDArray[np.int32]
-SUSTAINED = "sustained"
 
 
 def clocks_of(design: Design, source: Traces | Generated | None) -> Iterator[tuple[I32, Clocked]]:
-    """(ranks, their clock) of the classes of a generated workload whose clock follows from their kernels."""
+    """(ranks, their clock) of the classes of a workload, generated or read, whose clock follows from their kernels."""
     kinds, types = npu_types(design)
-    wanted = {number for number, (compute, _) in enumerate(types) if getattr(compute, "clock", None) == SUSTAINED}
-    if not wanted or source is None or isinstance(source, Traces):
+    wanted = {number for number, (compute, _) in enumerate(types) if compute.sustained}
+    if not wanted or source is None:
         return
     kind_of = kinds[placement_of(design)]
-    for trace in source.classes:
+    for trace in work_of(design, source).classes if isinstance(source, Traces) else source.classes:
         chosen = trace.type == NodeKind.COMP
         if trace.tier is not None:
             chosen &= trace.tier < 0

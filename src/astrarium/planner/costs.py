@@ -13,22 +13,21 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.lower.native_nodes import program_of
 from astrarium.planner.chain import longest_chain
+from astrarium.planner.clocks import PROBE, Clocks, clocks_of
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout, workload_fields
 from astrarium.planner.machine import Machine
+from astrarium.planner.nodes import Nodes
 from astrarium.planner.wires import Wires
-from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
-from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe, Sizes
 from astrarium.workload.graph import Forms
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Step
 from astrarium.workload.training import recipe_of
 
-__all__ = ["Costs", "costs_of", "durations", "recipe_of_layout"]
+__all__ = ["Costs", "costs_of", "recipe_of_layout"]
 
 F64 = npt.NDArray[np.float64]
 Axes = tuple[str, ...]
@@ -40,7 +39,8 @@ class Costs(Struct, frozen=True, eq=False):
     `forward`, `backward`: ns of the longest chain of a block's nodes from its entry to its exit, collectives at their
     floors; `busy`: ns of all its compute nodes; `sent`: ns of its messages along an
     axis, on the rank whose ports are slowest; `saved`: bytes from its forward to its backward pass. `elements`
-    [blocks]: parameters by the axes over which their gradients are summed.
+    [blocks]: parameters by the axes over which their gradients are summed. `clocks`: where clocks follow from what
+    ranks run; times are those at the clock of the whole model then.
     """
 
     blocks: int
@@ -53,6 +53,7 @@ class Costs(Struct, frozen=True, eq=False):
     sizes: Sizes
     first: int
     last: int
+    clocks: Clocks | None = None
 
     def same(self, other: Costs) -> bool:
         """Whether blocks take and save the same."""
@@ -78,10 +79,11 @@ def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mes
     that has these blocks. Raises InputError for kernels that the compute model refuses."""
     order = [block for part in recipe.parts for block in part]
     kinds = recipe.kinds
-    took = durations(machine, recipe.mesh, [step for kind in kinds for piece in (kind.forward, kind.backward)
-                               for step in piece.steps])
-    places = iter(np.split(took, np.cumsum([len(piece.steps) for kind in kinds
-                                            for piece in (kind.forward, kind.backward)])[:-1]))
+    pieces = [piece for kind in kinds for piece in (kind.forward, kind.backward)]
+    probe, ends = (PROBE,) if machine.compute.sustained else (), np.cumsum([len(piece.steps) for piece in pieces])
+    nodes = Nodes(recipe.mesh, [*(step for piece in pieces for step in piece.steps), *probe])
+    clocks = clocks_of(job, machine, recipe, nodes, ends[1::2].tolist())
+    places = iter(np.split(nodes.durations(machine, 1.0 if clocks is None else 1 / clocks.slower), ends))
     chains, busy, sent = np.zeros((2, len(kinds))), np.zeros(len(kinds)), np.zeros(len(kinds))
     for number, kind in enumerate(kinds):
         for way, piece in enumerate((kind.forward, kind.backward)):
@@ -94,7 +96,7 @@ def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mes
     return Costs(
         len(order), _sums(chains[0], order), _sums(chains[1], order), _sums(busy, order), _sums(sent, order),
         _sums([kind.saved for kind in kinds], order), _elements(kinds, order), recipe.sizes,
-        first=_ends(job, len(order), 0), last=_ends(job, len(order), 1) if layers else 0)
+        first=_ends(job, len(order), 0), last=_ends(job, len(order), 1) if layers else 0, clocks=clocks)
 
 
 def _ends(job: Job, blocks: int, last: int) -> int:
@@ -115,22 +117,3 @@ def _elements(kinds: Sequence[BlockPieces], order: Sequence[int]) -> dict[Axes, 
 
 def _took(wires: Wires, mesh: Mesh, ns: F64, number: int, step: Step) -> float:
     return wires.floor(step.op, step.bytes, step.axes, mesh) if step.op is not None else float(ns[number])
-
-
-def durations(machine: Machine, mesh: Mesh, steps: Sequence[Step]) -> F64:
-    """ns that each step takes by the machine's compute model; 0 for those that do not compute."""
-    found, compute = np.zeros(len(steps)), [place for place, step in enumerate(steps) if step.kind == NodeKind.COMP]
-    size, pool = len(compute), Pool(mesh)
-    if not size:
-        return found
-    rows = np.array([pool.step(steps[place]) for place in compute])
-    columns = {name: values[rows] for name, values in pool.columns().items()}
-    trace = TraceClass(
-        ranks=np.zeros(1, np.int32), node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"],
-        is_cpu=columns["duration_us"] > 0, duration_us=columns["duration_us"], num_ops=columns["num_ops"],
-        tensor_size=columns["tensor_size"], comm_type=columns["comm_type"], comm_size=columns["comm_size"],
-        involved=np.full(size, -1, np.int32), priority=columns["priority"], parent_ptr=np.zeros(size + 1, np.int64),
-        parent=np.zeros(0, np.int32), slot_a=np.zeros((1, 0), np.int32), slot_b=np.zeros((1, 0), np.int32),
-        kernel=columns["kernel"], kernels=tuple(pool.kernels))
-    found[compute] = program_of(trace, machine.compute, machine.memory).duration / 1000.0
-    return found

@@ -8,6 +8,7 @@ of that unit). Then every stage steps its optimizer, behind the norm of all grad
 
     floor = max over s of (H + W + max(T, R - last unit)) + max over s of O
 
+Where clocks follow from what ranks run, units take the time at the highest clock that their stage can have (`clocks`).
 Under ZeRO 2 and 3, which communicate for every unit, all bytes over the ports are another floor. Memory: what a stage
 owns, plus what its micro-batches in flight have saved when it has run ahead as far as its schedule goes.
 """
@@ -76,7 +77,7 @@ def ahead(pp: int, virtual: int, batches: int) -> npt.NDArray[np.float64]:
 class Shape(Struct, frozen=True, eq=False):
     """What layouts share whose blocks and parts are equal. `at`: block at which every part begins; `forward`,
     `backward`: ns of a unit of every part, `before` and `behind`: of the parts in front of it; `work`, `busy`, `sent`:
-    ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]."""
+    ns of every stage and micro-batch; `saved`: bytes of a micro-batch [stages, chunks]; `highest`: see `Clocks`."""
 
     at: npt.NDArray[np.int64]
     forward: F64
@@ -87,6 +88,7 @@ class Shape(Struct, frozen=True, eq=False):
     busy: F64
     sent: F64
     saved: F64
+    highest: tuple[F64, F64] | None = None
 
 
 def shape_of(job: Job, costs: Costs, pp: int, virtual: int) -> Shape:
@@ -95,12 +97,27 @@ def shape_of(job: Job, costs: Costs, pp: int, virtual: int) -> Shape:
     at = np.array(cuts(job.layers, job.with_ends(parts), parts, costs.first, costs.last))
     forward, backward, busy, sent, saved = (_steps(each[at]) for each in (
         costs.forward, costs.backward, costs.busy, costs.sent, costs.saved))
-    return _shape(at, forward, backward, _by_stage(busy, pp), _by_stage(sent, pp), saved.reshape(virtual, pp).T)
+    return _shape(at, forward, backward, _by_stage(busy, pp), _by_stage(sent, pp), saved.reshape(virtual, pp).T,
+                  None if costs.clocks is None else costs.clocks.highest(at, pp))
 
 
-def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, sent: F64, saved: F64) -> Shape:
+def _shape(at: npt.NDArray[np.int64], forward: F64, backward: F64, busy: F64, sent: F64, saved: F64,
+           highest: tuple[F64, F64] | None) -> Shape:
     return Shape(at, forward, backward, np.cumsum(forward) - forward, np.cumsum(backward) - backward,
-                 np.maximum(_by_stage(forward + backward, len(busy)), busy), busy, sent, saved)
+                 np.maximum(_by_stage(forward + backward, len(busy)), busy), busy, sent, saved, highest)
+
+
+def _clocked(shape: Shape, costs: Costs, replicas: Replicas, batches: int) -> Shape:
+    """The shape at the highest clocks at which its stages can run. Those of several may have the weights that the first
+    and the last block share twice."""
+    if costs.clocks is None or shape.highest is None:
+        return shape
+    stages = len(shape.busy)
+    own = _by_stage(_steps(replicas.own[shape.at]), stages) + (replicas.own[1] if stages > 1 else 0.0)
+    scale = costs.clocks.scale(*shape.highest, own, batches)
+    parts = np.tile(scale, len(shape.forward) // stages)
+    return _shape(shape.at, shape.forward * parts, shape.backward * parts, shape.busy * scale, shape.sent, shape.saved,
+                  shape.highest)
 
 
 def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
@@ -109,7 +126,7 @@ def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
     forward = _parts(_steps(costs.forward), gather, at)
     ahead_of = np.where(np.arange(costs.blocks) < costs.first, 0.0, gather)     # an embedding's is not needed
     backward = _parts(_steps(costs.backward)[::-1], ahead_of[::-1], costs.blocks - at[::-1])[::-1]
-    return _shape(at, forward, backward, shape.busy, shape.sent, shape.saved)
+    return _shape(at, forward, backward, shape.busy, shape.sent, shape.saved, shape.highest)
 
 
 def floor_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Replicas, wires: Wires) -> Floor:
@@ -118,6 +135,7 @@ def floor_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Rep
     pp, batches = layout.pp, job.global_batch // layout.dp // layout.micro_batch
     if layout.zero == 3:
         shape = _gathering(shape, costs, _steps(replicas.gather))
+    shape = _clocked(shape, costs, replicas, batches)
     at = shape.at
     reduce, gather = _steps(replicas.reduce[at]), _steps(replicas.gather[at])
     gathered = gather if layout.zero == 3 else np.zeros(layout.parts)
@@ -173,19 +191,22 @@ def _shards(axes: Sequence[str], mesh: Mesh) -> tuple[tuple[str, ...], int]:
 
 class Replicas(Struct, frozen=True, eq=False):
     """Sums over the blocks in front of each, [blocks + 1]: ns to reduce their gradients, ns to gather their weights
-    under ZeRO, bytes of their weights, gradients and optimizer states."""
+    under ZeRO, bytes of their weights, gradients and optimizer states, elements that the optimizer steps."""
 
     reduce: F64
     gather: F64
     held: F64
+    own: F64
 
 
 def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
     """Of ranks on a mesh, under a ZeRO stage (Rajbhandari et al., arXiv 1910.02054)."""
-    reduce, gather, held, sizes = np.zeros(costs.blocks), np.zeros(costs.blocks), np.zeros(costs.blocks), costs.sizes
+    reduce, gather, held, own = np.zeros((4, costs.blocks))
+    sizes = costs.sizes
     for axes, count in costs.elements.items():
         shard, ranks = _shards(axes, mesh)
         real = mesh.real(axes)
+        own += count / (ranks if zero >= 1 else 1)
         held += count * ((sizes.shards / ranks if zero >= 3 else sizes.weights)
                          + sizes.gradients / (ranks if zero >= 2 else 1) + sizes.states / (ranks if zero >= 1 else 1))
         if real and zero and shard:
@@ -193,4 +214,4 @@ def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
             gather += wires.rate(CommOp.ALL_GATHER, shard, mesh) * sizes.weights * count / ranks
         elif real:
             reduce += wires.rate(CommOp.ALL_REDUCE, real, mesh) * sizes.sent * count
-    return Replicas(_sums(reduce), _sums(gather), _sums(held))
+    return Replicas(_sums(reduce), _sums(gather), _sums(held), _sums(own))

@@ -103,9 +103,10 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     needs_dims(found, "a plan")
     if found.npus != npus:
         raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
-    settings = stack_settings(stack, len(found.flat) > 1)
+    model = compute or usual_model(device)
+    settings = stack_settings(stack, len(found.flat) > 1, device, model)
     how = decode(Collective, {**settings["collective"], "model": collectives or usual_collectives(found)})
-    return Machine(device, _compute(device, compute or usual_model(device), {**settings["compute"], **powers}),
+    return Machine(device, _compute(device, model, {**settings["compute"], **powers}),
                    Memory(**row.memory), found, how, decode(System, settings["system"]), stack,
                    (*said, *assumed, *([reserve.text] if reserve.text else ())), cost or NOWHERE, reserve)
 
@@ -126,15 +127,16 @@ def _compute(device: str, model: str, settings: Mapping[str, Any]) -> Compute:
     return decode(Compute, {LIKE: device, "model": model, **given})
 
 
-def stack_settings(stack: str | None, several_hosts: bool) -> Mapping[str, Mapping[str, Any]]:
-    """Section -> settings of a software stack; of none where there is no name. Raises InputError for an unknown one."""
+def stack_settings(stack: str | None, several_hosts: bool, device: str, model: str) -> Mapping[str, Mapping[str, Any]]:
+    """Section -> settings of a software stack on a device under a compute model; of none where there is no name. Raises
+    InputError for an unknown one."""
     if stack is None:
         return dict.fromkeys(SECTIONS, MappingProxyType({}))
     if stack not in Stacks():
         names = Stacks().names()
         raise InputError("stack", f"{stack[:60]!r} is not known", expected="one of " + ", ".join(names),
                          did_you_mean=nearest(stack, names))
-    return settings_of(stack, several_hosts)
+    return settings_of(stack, several_hosts, device, compute=model)
 
 
 def _is_file(text: str) -> bool:

@@ -37,6 +37,7 @@ from astrarium.planner.stacks import Chosen, limited, needs_of, usual_stack
 from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
+from astrarium.stack import placed
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
@@ -118,9 +119,13 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of the workload: the stack's, but for what a layout says, under `settings`."""
-    row = stack_settings(machine.stack, len(machine.network.flat) > 1)["workload"]
-    return merged({name: value for name, value in row.items() if name not in Layout.__struct_fields__}, settings)
+    """Fields of the workload: the stack's, but for what a layout says, under `settings`. Layers that `settings` compile
+    (fusion) are not a stack's eager ones."""
+    row = stack_settings(machine.stack, len(machine.network.flat) > 1, machine.device, machine.compute.tag)["workload"]
+    row = placed({name: value for name, value in row.items() if name not in Layout.__struct_fields__}, Transformer)
+    if settings.get("fusion") is True and row.get("software", {}).get("operators") == "eager":
+        row = merged(row, {"software": {"operators": "compiled"}})
+    return dict(merged(row, settings))
 
 
 def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,
@@ -142,7 +147,7 @@ def _maker(device: str, network: str | Network | None, compute: str | None, coll
            stack: Chosen, terms: Terms, reserve: Reserve) -> Maker:
     assumed = [stack.why] if stack.why else []
     cost = cost_of(terms, device, assumed) if terms.needed else Cost()
-    powers = powers_of(terms, device, assumed) if terms.needed else {}
+    powers = powers_of(terms, device, assumed) if terms.needed or terms.compute else {}     # a limit is a clock, too
 
     def make(npus: int) -> Machine:
         return machine_of(device, npus, network, compute, collectives, stack.stack, cost=cost, powers=powers,

@@ -12,6 +12,7 @@ from astrarium.compute import kernels
 from astrarium.cost.interval import ANYWHERE, FEWEST
 from astrarium.cost.support import Support, format_of, kind_of
 from astrarium.planner.job import Job
+from astrarium.stack import layouts_of
 
 __all__ = ["Chosen", "limited", "needs_of", "usual_stack"]
 
@@ -37,10 +38,7 @@ def limited(stack: str | None, fixed: Mapping[str, Sequence[Any]] | None
             ) -> tuple[dict[str, Sequence[Any]], str]:
     """(the only values of parts of a layout, a sentence about those that are the stack's): what the caller says, else
     what a stack that the caller names has: stages of ZeRO that it runs, and other parts (column `layout`)."""
-    row = catalog.load("stacks").get(stack or "", {})
-    runs = {"zero": row["runs"]["zero"]} if "zero" in row.get("runs", {}) else {}
-    theirs = {part: tuple(values) for part, values in {**runs, **row.get("layout", {})}.items()
-              if part not in (fixed or {})}
+    theirs = {part: tuple(values) for part, values in layouts_of(stack).items() if part not in (fixed or {})}
     said = ", ".join(f"{part} {' or '.join(map(str, values))}" for part, values in theirs.items())
     why = f"stack {stack} has {said} (to change: --fix)" if theirs else ""
     return {**theirs, **(fixed or {})}, why

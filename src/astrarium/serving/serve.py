@@ -37,11 +37,13 @@ class Serving(Config, frozen=True, kw_only=True):
     objective: Annotated[Objective, Knob("What was promised (SLO).")] = Objective()
 
 
-def load_serving(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> Serving:
-    """Read a serving file (YAML), with `changes` (path -> value) made. What its policy leaves out is that of the
-    design's stack, where this has one. Raises InputError with every problem, its line, and what was expected."""
+def load_serving(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({}),
+                 of_design: Mapping[str, object] = MappingProxyType({})) -> Serving:
+    """Read a serving file (YAML), with `changes` (path -> value) made. What its policy leaves out is that of the stack
+    of its design (with the changes `of_design`), where this has one. Raises InputError with every problem, its line,
+    and what was expected."""
     serving = config.load(Serving, path, changes)
-    settings = of_stack(load_design(serving.design))
+    settings = of_stack(load_design(serving.design, of_design))
     if not settings:
         return serving
     given = parse_yaml(read_text(os.fspath(path)), os.fspath(path)).data

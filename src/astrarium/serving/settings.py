@@ -49,6 +49,9 @@ def refuse_or_note(design: Design, policy: Policy) -> Iterator[str]:
         yield "policy.wait_share does nothing without wait_steps"
     if not isinstance(work, (Inference, Disaggregated)):
         return
+    if work.host_launch > 0:
+        raise InputError("workload.host_launch", f"{work.host_launch} is of a batch; a stream has policy.launch",
+                         expected=f"policy.launch: {work.host_launch} in the serving file, and none here")
     fields = {spec.name for spec in specs(type(design.compute))}
     row = catalog.load("stacks")[design.stack].get("compute", {}) if design.stack else {}
     if unknown := [name for name in row if name not in fields]:

@@ -48,9 +48,9 @@ class Asked(Struct, frozen=True):
     sustained: bool = False
 
 
-def stated(values: Mapping[str, Value], file: str) -> Mapping[str, Value]:
+def stated(values: Mapping[str, Value], file: str, device: str = "") -> Mapping[str, Value]:
     """The columns of a row with its source, device and case; source and device of a row that states none are the name
-    of the file's folder."""
+    of the file's folder, or the `device` that the file says."""
     folder = Path(file).resolve().parent.name
     sizes = [str(values[name]) for name in SIZES.get(str(values.get("kind")), ()) if name in values]
     if values.get("kind") == "stream":
@@ -58,7 +58,7 @@ def stated(values: Mapping[str, Value], file: str) -> Mapping[str, Value]:
     words = [str(values[name]) for name in ("kind", "op", "layout", "precision") if name in values]
     mask = ["causal"] if values.get("causal") else []
     case = " ".join([*words, "x".join(sizes), *mask])
-    return MappingProxyType({"source": folder, "gpu": folder, **values, "case": case})
+    return MappingProxyType({"source": folder, "gpu": device or folder, **values, "case": case})
 
 
 def identity(values: Mapping[str, Value]) -> int:
@@ -96,9 +96,8 @@ def _size(values: Mapping[str, Value], name: str) -> int:
 
 
 def _stream(values: Mapping[str, Value]) -> Asked:
-    shape = tuple(_size(values, name) for name in ("m", "n") if name in values)
-    kernel = Kernel("pointwise", "bf16", shape if len(shape) == 2 else (), 1.0, 0.0, _size(values, "bytes"),
-                    op=str(values.get("op", "")))
+    shape = (_size(values, "m"), _size(values, "n")) if {"m", "n"} <= set(values) else (_size(values, "elements"), 1)
+    kernel = Kernel("pointwise", "bf16", shape, 1.0, 0.0, _size(values, "bytes"), op=str(values.get("op", "")))
     return Asked(kernel, "torch", "streams")
 
 

@@ -44,7 +44,9 @@ SOURCES: Mapping[str, str] = MappingProxyType({
     "mlperf": "MLPerf Inference", "silicon": "silicon table of aiconfigurator-core",
     "vllm": "vLLM runs of sim-to-real-accuracy-validation"})
 """Sources of kinds whose rows do not name one."""
+MEASURED_ON = "# device: "      # first line of the rows of `calibrate --measure`
 MOST = ("concurrency", "max")       # as many requests as there may be
+TRUTH: Mapping[str, int] = MappingProxyType({"false": 0, "true": 1})
 LARGEST, WIDEST, LONGEST = 2**53, 256, 1 << 16
 
 
@@ -96,13 +98,14 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
         return [Row(name, number, kind, MappingProxyType(values))
                 for number, (kind, values) in enumerate(read_steps(name, text), start=1)]
     lines = _lines(name, text)
-    line, head = next(lines, (1, []))
+    line, head = next((each for each in lines if any(each[1])), (1, []))
     columns = [each.strip() for each in head]
     kind = _kind(name, line, columns)
     check_columns(f"{name}:{line}", kind, columns, KINDS[kind])
     if kind == "kernel":
-        found = [Row(name, line, kind, stated(_values(name, line, columns, cells, KERNEL_COUNTS, KERNEL_NUMBERS), name))
-                 for line, cells in lines if any(cells)]
+        device = text.partition(";")[0].removeprefix(MEASURED_ON) if text.startswith(MEASURED_ON) else ""
+        found = [Row(name, line, kind, stated(_values(name, line, columns, cells, KERNEL_COUNTS, KERNEL_NUMBERS), name,
+                                              device)) for line, cells in lines if any(cells)]
     else:
         found = [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
     if not found:
@@ -117,8 +120,9 @@ def with_stack(rows: Iterable[Row], stack: str | None) -> list[Row]:
 
 
 def _lines(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its last line, cells) of every record."""
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    """(number of its last line, cells) of every record; none of lines that begin with "# "."""
+    reader = csv.reader(("\n" if line.startswith("# ") else line for line in text.splitlines(keepends=True)),
+                        strict=True)
     while True:
         try:
             cells = next(reader)
@@ -165,6 +169,8 @@ def _values(name: str, line: int, columns: list[str], cells: list[str], counts: 
             raise InputError(f"{name}:{line}: {column}", "is not readable text", expected="printable characters")
         if (column, text.lower()) == MOST:
             found[column] = "max"
+        elif column == "causal" and text.lower() in TRUTH:
+            found[column] = TRUTH[text.lower()]
         elif column in counts or column in numbers:
             if text.lower() not in NOTHING:
                 found[column] = _number(f"{name}:{line}: {column}", text, column in counts)

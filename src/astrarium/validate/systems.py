@@ -33,15 +33,14 @@ HGX_A100 = System("a100_sxm_80gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")
 HGX_H100 = System("h100_sxm", "dgx_h100_nvswitch", 8, "infiniband_ndr")
 SYSTEMS: tuple[tuple[str, System], ...] = (
     (r"a100.*40 ?gb?\b", System("a100_sxm_40gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")),
-    (r"a100|ampere", HGX_A100),
+    (r"a100(?!\d)|ampere", HGX_A100),
     (r"l40s", System("l40s", "l40s_pcie4", 8, "infiniband_hdr")),
-    (r"h200", System("h200_sxm", "dgx_h200_nvswitch", 8, "infiniband_ndr")),
-    (r"h100|hopper", HGX_H100),
-    (r"gb300", System("gb300", "gb300_nvl72", 72, "infiniband_ndr")),
-    (r"gb200", System("gb200", "gb200_nvl72", 64, "infiniband_ndr")),
-    (r"\bb300", System("b300", "dgx_b300_nvswitch", 8, "infiniband_ndr")),
-    (r"\bb200", System("b200", "dgx_b200_nvswitch", 8, "infiniband_ndr")),
-    (r"l40s", System("l40s", "l40s_pcie4", 8, "infiniband_ndr")),
+    (r"h200(?!\d)", System("h200_sxm", "dgx_h200_nvswitch", 8, "infiniband_ndr")),
+    (r"h100(?!\d)|hopper", HGX_H100),
+    (r"gb300(?!\d)", System("gb300", "gb300_nvl72", 72, "infiniband_ndr")),
+    (r"gb200(?!\d)", System("gb200", "gb200_nvl72", 64, "infiniband_ndr")),
+    (r"\bb300(?!\d)", System("b300", "dgx_b300_nvswitch", 8, "infiniband_ndr")),
+    (r"\bb200(?!\d)", System("b200", "dgx_b200_nvswitch", 8, "infiniband_ndr")),
     (r"mi300x", System("mi300x", "mi300x_platform", 8, "ethernet_400g")),
     (r"mi325x", System("mi325x", "mi300x_platform", 8, "ethernet_400g")),
 )

@@ -137,6 +137,15 @@ def _zero(work: Transformer) -> Iterator[Problem]:
         yield Problem("prefetch", "means nothing but under zero: 3", "zero: 3")
 
 
+def _autocast(work: Transformer) -> Iterator[Problem]:
+    software, weights = work.software, work.precision.weights
+    if software.autocast and software.operators == "fused":
+        yield Problem("software.autocast", "means nothing under software.operators: fused", "eager or compiled")
+    if software.autocast and weights != "fp32":
+        yield Problem("precision.weights", f"{weights}, under software.autocast, which casts weights in fp32",
+                      "fp32, or software.autocast: false")
+
+
 def _split(work: Transformer) -> Iterator[Problem]:
     """What the pieces cannot do together."""
     line = SCHEDULES[work.schedule]
@@ -179,7 +188,7 @@ def unplaceable(work: Transformer, what: str) -> tuple[str, str] | None:
 
 RULES: Rules = (
     _bounds, _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split,
-    _away)
+    _away, _autocast)
 
 SPLIT = "(workload.schedule == 'zero_bubble' or workload.schedule == 'dualpipe')"
 BATCHES = "ceil(workload.global_batch / (workload.dp * workload.micro_batch))"

@@ -56,7 +56,7 @@ def test_training_is_never_below_its_floor_and_the_answer_beats_a_grid() -> None
     assert found.best.network_cost == pytest.approx(network_cost(made.network), rel=1e-9)
     assert found.bound <= found.best.time <= found.convex.time <= found.equal.time
     rng = np.random.default_rng(0)
-    for share in rng.dirichlet(np.ones(3), 60):
+    for share in rng.dirichlet(np.ones(3), 25):
         bandwidths = np.maximum(share * network_cost(made.network) / prices, 0.1)
         time = float(ar.simulate(with_bandwidths(made, bandwidths.tolist()), record=False).makespan)
         assert time >= found.best.time

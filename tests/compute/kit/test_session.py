@@ -44,9 +44,15 @@ def test_a_file_of_another_device_is_refused(tmp_path: Path) -> None:
     measure(CASES, path, "a GPU", ran, 600.0, lambda _: None)
     with pytest.raises(InputError, match="has rows of a GPU"):
         measure(CASES, path, "another GPU", ran, 600.0, lambda _: None)
-    (tmp_path / "rows.csv").write_text("kind,us\n")
-    with pytest.raises(InputError, match="is no file of rows"):
-        measure(CASES, path, "a GPU", ran, 600.0, lambda _: None)
+    whole = (tmp_path / "rows.csv").read_text()
+    for text, words in (("kind,us\n", "is no file of rows"), ("# device: a GPU\n", "is no file of rows"),
+                        (whole + "\0\n", "row 4 is none that"), (whole.replace(",128,", ",x,", 1), "row 1 is none"),
+                        (whole + "gemm,,NT\n", "row 4 is none"), (whole.replace("gemm", "\xe9"), "cannot be read")):
+        (tmp_path / "rows.csv").write_text(text, encoding="latin-1")
+        with pytest.raises(InputError, match=words):
+            measure(CASES, path, "a GPU", ran, 600.0, lambda _: None)
+    (tmp_path / "rows.csv").write_text(whole, newline="\r\n")        # by an editor of another system
+    assert measure(CASES, path, "a GPU", ran, 600.0, lambda _: None).before == 4
 
 
 def test_every_part_of_the_kit_has_its_share_of_each_kind() -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from astrarium.trace import TraceBuilder
 from astrarium.trace.node import IOInfo, Metadata, attribute
 from astrarium.vocab import CommOp, NodeKind
 
+SOURCE = Path(__file__).resolve().parents[3] / "src"
 MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"
 ADD = "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
+
+
+def astrarium(*words, cwd):
+    """The command line in a process of its own."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.run([sys.executable, "-m", "astrarium", *words], cwd=cwd, env=env, capture_output=True, text=True,
+                          timeout=300, check=False)
 
 
 def tensor(storage, *shape, kind="float", width=4, device="cpu", offset=0):

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,17 +12,12 @@ from astrarium.trace import TraceBuilder, read_traces
 from astrarium.trace.node import IOInfo, Metadata, attribute
 from astrarium.vocab import CommOp, NodeKind
 
+from .recordings import astrarium
+
 pytest.importorskip("torch", reason='executing traces needs PyTorch: pip install "astrarium[torch]"')
 pytestmark = pytest.mark.exam
 
-SOURCE = Path(__file__).resolve().parents[3] / "src"
 GROUPS = IOInfo(repr([json.dumps([{"pg_name": "1", "ranks": [0, 1]}, {"pg_name": "2", "ranks": [1, 2]}])]))
-
-
-def astrarium(*words, cwd):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])}
-    return subprocess.run([sys.executable, "-m", "astrarium", *words], cwd=cwd, env=env, capture_output=True, text=True,
-                          timeout=300, check=False)
 
 
 def builder_of(groups=True):

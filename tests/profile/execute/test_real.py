@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
+from astrarium.cli.dispatch import dispatch
 from astrarium.errors import InputError
 from astrarium.profile.execute.program import program
 from astrarium.profile.execute.real.kernels import kernels_of
@@ -139,7 +141,7 @@ def plan_for(builder, device="cpu"):
      "Device? device=None, bool? pin_memory=None) -> Tensor", [("/tmp/x", [], "String"), True, 8], [], "files"),
     (MM, [tensor(1, 2, 3), tensor(2, 4, 5)], [tensor(3, 2, 5)], "refused by PyTorch"),
     (MM, [tensor(1, 2, 3), tensor(2, 3, 5)], [tensor(3, 2, 6)], "gives [2, 5] in this PyTorch, recorded are [2, 6]"),
-    (MM, [tensor(1, 1 << 40, 1 << 40), tensor(2, 1 << 40, 1)], [tensor(3, 1 << 40, 1)], "not one of float"),
+    (MM, [tensor(1, 1 << 40, 1 << 40), tensor(2, 1 << 40, 1)], [tensor(3, 1 << 40, 1)], "ends at byte"),
     (MM, [tensor(1, 2, 3), ("<Generator>", [], "Generator")], [], "'mat2': its value is not recorded"),
     ("aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor", [([1 << 40], [[]], "GenericList[Int]")], [tensor(1, 1)], "gives [1099511627776]"),
@@ -169,3 +171,17 @@ def test_more_memory_than_there_is_is_refused():
 
     with joined_group("gloo", "cpu", 1) as group, pytest.raises(InputError, match=r"take 2\.199 TB at a time"):
         replay_operators(plan, group, repeat=1, skip=False, progress=lambda _: None)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("-o", "{here}/step"), "is one of the files that are read"), (("-o", "{here}/none/step"), "cannot be written"),
+    (("--compute", "real", "--import", "../x"), "--import ../x: cannot be imported"),
+    (("--compute", "real", "--import", "broken"), "cannot be imported .ZeroDivisionError")])
+def test_flags_are_refused_before_anything_runs(tmp_path, monkeypatch, capsys, words, said):
+    trace = Recorded()
+    trace.call(MM, [tensor(1, 2, 2), tensor(2, 2, 2)], [tensor(3, 2, 2)])
+    trace.write(tmp_path / "step.0.et")
+    (tmp_path / "broken.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert dispatch(["trace", "replay", str(tmp_path / "step"), *(each.format(here=tmp_path) for each in words)]) == 1
+    assert re.search(said, capsys.readouterr().err)

@@ -15,15 +15,13 @@ from astrarium.errors import InputError
 from astrarium.profile.collector import collect
 from astrarium.trace import read_traces, traces_of_bytes
 
-from .recordings import ADD, MM, Recorded, tensor
+from .recordings import ADD, MM, Recorded, astrarium, tensor
 
 torch = pytest.importorskip("torch", reason='replaying operators needs PyTorch: pip install "astrarium[torch]"')
 
 from astrarium.profile.execute import joined_group  # noqa: E402
 from astrarium.profile.execute.real import plan_of, replay_operators  # noqa: E402
 from astrarium.profile.execute.real.runner import Runner  # noqa: E402
-
-from .test_gloo_replay import astrarium  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU here")
 
@@ -224,16 +222,21 @@ def test_one_rank_of_several_is_refused_or_skipped():
 
 @pytest.mark.exam
 def test_gloo_with_two_ranks(tmp_path):
-    """Data-parallel training: gradients reduced before they are used, times of both ranks written."""
+    """Data-parallel training, and an all_to_all of unequal parts, whose messages go on together; both ranks write."""
     (tmp_path / "step.py").write_text("""
 import torch, torch.distributed as dist
 from astrarium.profile.collector import collect
 dist.init_process_group("gloo")
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
 x = torch.randn(8, 64)
-model(x).square().mean().backward()
-with collect("out"):
+rank = dist.get_rank()
+def step():
     model(x).square().mean().backward()
+    dist.all_to_all_single(torch.empty(4 if rank else 6, 64), x[:6 if rank else 4], [1, 3] if rank else [3, 3],
+                           [3, 3] if rank else [3, 1])
+step()
+with collect("out"):
+    step()
 dist.destroy_process_group()
 """)
     run = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "step.py"],
@@ -242,7 +245,7 @@ dist.destroy_process_group()
     found = astrarium("trace", "replay", "out/trace.*.et", "--compute", "real", "-o", "again", "--json", cwd=tmp_path)
     assert found.returncode == 0, found.stderr[-3000:]
     rows = {row["operator"]: row for row in json.loads(found.stdout)["operators"]}
-    assert rows["all_reduce"]["count"] == 1
+    assert rows["all_reduce"]["count"] == rows["send or receive"]["count"] == 1
     assert rows["aten::addmm"]["count"] == 1
     assert read_traces(str(tmp_path / "again.*.et")).ranks == 2
 

@@ -31,6 +31,7 @@ def test_mtia_jobs_are_kernels_and_its_dma_are_copies(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.exam
 def test_an_mtia_recording_keeps_its_device_events(shared: Path, tmp_path: Path) -> None:
     found = link(None, shared / "traces" / "real" / "mtia_rank_0.json.gz")
     write_linked(tmp_path / "w", found)

@@ -96,6 +96,7 @@ def test_a_step_takes_the_time_by_which_it_moves_the_end_on(tmp_path: Path) -> N
 
 
 @pytest.mark.shared
+@pytest.mark.exam
 def test_steps_of_a_recording_take_their_own_time(shared: Path, tmp_path: Path) -> None:
     """ResNet-50 on a V100: the third of six steps alone, against the time between the ends of two steps' GPU work."""
     path = shared / "traces" / "real" / "resnet50_v100_a.json.gz"

@@ -126,7 +126,7 @@ HEAD = "arrival,prompt,output,ttft"
     (f"{HEAD}\nnan,10,3,1\n", "request 1: arrival: nan is impossible"),
     (f"{HEAD}\n1e300,10,3,1\n", "request 1: arrival: 1e\\+300 is impossible"),
     (f"{HEAD}\n5,10,0,1\n", "request 1: output: 0 is impossible"),
-    ('[1]', "something that is no object"), ('{"input_lens": [], "ttfts": [], "itls": []}', "output_lens: is missing"),
+    ('[1]', "not an object"), ('{"input_lens": [], "ttfts": [], "itls": []}', "output_lens: is missing"),
     ('{"input_lens": [], "ttfts": [], "output_lens": [], "itls": []}', "start_times: is missing.*request_rate"),
     ('{"input_lens": [1], "ttfts": [1], "output_lens": [1], "itls": [[]], "request_rate": 0}', "request_rate: '0' is"),
     ('{"start_times": [1], "input_lens": [1, 2], "ttfts": [1], "output_lens": [1], "itls": [[]]}',

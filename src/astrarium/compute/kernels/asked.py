@@ -73,12 +73,19 @@ def _site(numbers: F64) -> Site | None:
     return (int(numbers[0]), int(numbers[1])) if numbers.any() else None
 
 
-def _product(part: Columns) -> Asked:
-    """What products with weights ask."""
+def _products(part: Columns) -> Iterator[Asked]:
+    """What products with weights ask; that of one expert is a product like others."""
     shape, precision = part.shape.astype(np.float64), _weight_only(part)
-    if part.kind == "gemm":
-        return Asked("gemm", precision, part.held, part.place, shape, part.flops / (2.0 * np.prod(shape, axis=0)),
-                     op=part.op)
+    plain = np.full(len(part.place), part.kind == "gemm") | (len(shape) == 4) & (shape[0] == 1)
+    if plain.any():
+        yield Asked("gemm", precision, part.held, part.place, shape, part.flops / (2.0 * np.prod(shape, axis=0)),
+                    op=part.op).where(plain)
+    if not plain.all():
+        yield _layers(part, shape, precision).where(~plain)
+
+
+def _layers(part: Columns, shape: F64, precision: str) -> Asked:
+    """What products of experts ask."""
     if len(shape) == 4:
         rest = np.tile(np.array([[0.0], [1.0], [0.0]]), shape.shape[1])
     else:
@@ -131,7 +138,7 @@ def normalised(parts: Iterable[Columns]) -> Iterator[Asked]:
             yield Asked("delta", SCANS, "", part.place, part.shape.astype(np.float64),
                         np.maximum(1, part.launches).astype(np.float64))
         elif part.kind in ("gemm", "grouped_gemm"):
-            yield _product(part)
+            yield from _products(part)
         else:
             yield from _attention(part)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from astrarium.compute.kernels.asked import STREAMS, asked_of
 from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
@@ -46,8 +48,9 @@ def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework:
     for family, precision, held, place, shapes, times, site, _ in asked_of(model, parts if exact else ()):
         variants = model.candidates(family, precision, held, framework, site)
         for number, shape, repeats in zip(place.tolist(), shapes.T, times.tolist(), strict=True):
-            found = [_rows(model.machine.name, family, precision, name).get(_key(shape)) for name in variants]
-            measured = [row for row in found if row is not None]
+            found = [(name, _rows(model.machine.name, family, precision, name).get(_key(shape))) for name in variants]
+            measured = [row if held or family != "gemm" else float(model.without_cast(
+                family, precision, name, shape[:, None], np.array([row]))[0]) for name, row in found if row is not None]
             if measured and family in CACHED:
                 out[number] = max(out[number], min(measured) * repeats)
             elif measured:

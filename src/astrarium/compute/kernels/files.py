@@ -53,7 +53,10 @@ def from_sheet(machine: Machine, part: float = TYPICAL) -> DeviceModel:
     """A device without a table: its data sheet, of whose peaks its power leaves `part` (`power.sustained`), and the
     efficiency that the measured devices have in common."""
     shared = generic()
-    return replace(shared, machine=machine.streaming_like(shared.machine), sustained=part)
+    parts = {key: replace(each, casts={name: machine.streaming_like(replace(shared.machine, stream=curve)).stream
+                                       for name, curve in each.casts.items()}) for key, each in shared.parts.items()}
+    return replace(shared, machine=machine.streaming_like(shared.machine), parts=MappingProxyType(parts),
+                   sustained=part)
 
 
 def named(device: str) -> str | None:
@@ -111,7 +114,8 @@ def read(path: Path) -> DeviceModel:
                            MappingProxyType(part["error"]),
                            {name: tuple(each) for name, each in part.get("caches", {}).items()},
                            part.get("counts", {}),
-                           {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()})
+                           {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()},
+                           {name: tuple(map(tuple, each)) for name, each in part.get("casts", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"],
                        streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()},
                        rowwise={op: Rowwise(*each) for op, each in header.get("rowwise", {}).items()},
@@ -127,7 +131,7 @@ def write(model: DeviceModel, path: Path) -> None:
     for name, part in model.parts.items():
         header["parts"][name] = {"bias": part.forest.bias, "variants": part.variants, "default": part.default,
                                  "rows": part.rows, "error": dict(part.error), "caches": dict(part.caches),
-                                 "counts": dict(part.counts), "sites": dict(part.sites)}
+                                 "counts": dict(part.counts), "sites": dict(part.sites), "casts": dict(part.casts)}
         arrays[f"{name}/feature"] = part.forest.feature
         arrays[f"{name}/threshold"] = part.forest.threshold
         arrays[f"{name}/leaf"] = part.forest.leaf

@@ -19,14 +19,13 @@ from astrarium.compute.kernels.forest import I16, Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, WEIGHT_ONLY, Machine
 from astrarium.compute.kernels.power import Chip
 from astrarium.compute.kernels.rowwise import Rowwise
-from astrarium.compute.kernels.table import F64, Described
+from astrarium.compute.kernels.table import F64, Curve, Described, along
 from astrarium.errors import InputError, nearest
 
 __all__ = ["FAMILIES", "DeviceModel", "Part"]
 
 Describe = Callable[[F64, str, Machine, F64], Described]
 Site = tuple[int, int]
-Curve = tuple[tuple[float, float], ...]
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "gemm": (gemm.COLUMNS, gemm.describe),
     "bmm": (gemm.COLUMNS, gemm.describe),
@@ -56,7 +55,8 @@ class Part(Struct, frozen=True, eq=False):
 
     `error`: figures of rows left out of the fit, per cent. Of each variant: `caches`, formats of the cache in
     attention's rows; `counts`, rows; `sites`, models whose kernels it measured: (experts of a layer, columns that they
-    take), or of attention (length of a key, of a value). `device`: whose rows they are, if another's.
+    take), or of attention (length of a key, of a value); `casts`, rising (elements, ns) of the cast of the activation
+    that rows of products contain. `device`: whose rows they are, if another's.
     """
 
     forest: Forest
@@ -67,6 +67,7 @@ class Part(Struct, frozen=True, eq=False):
     caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     sites: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
+    casts: Mapping[str, Curve] = field(default_factory=dict)
     device: str = ""
 
 
@@ -169,13 +170,17 @@ class DeviceModel(Struct, frozen=True, eq=False):
         return f"{framework} has no rows of {family} at {precision} on {where}{why}: the fastest others stand in"
 
     def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None,
-                   clock: float = 1.0) -> F64:
+                   clock: float = 1.0, *, alone: bool = False) -> F64:
         """Predicted time, ns [n], of kernels `shape` f64 [columns of the family, n]; `clock`: a part of the measured
-        one, which lengthens what is bound by arithmetic and leaves what is bound by memory."""
-        return self.fastest_ns(family, precision, shape, self.candidates(family, precision, framework=framework), clock)
+        one, which lengthens what is bound by arithmetic and leaves what is bound by memory; `alone`: see `fastest_ns`.
+        """
+        variants = self.candidates(family, precision, framework=framework)
+        return self.fastest_ns(family, precision, shape, variants, clock, alone=alone)
 
-    def fastest_ns(self, family: str, precision: str, shape: F64, variants: Sequence[str], clock: float = 1.0) -> F64:
-        """`latency_ns` of the fastest of several variants, for each kernel."""
+    def fastest_ns(self, family: str, precision: str, shape: F64, variants: Sequence[str], clock: float = 1.0, *,
+                   alone: bool = False) -> F64:
+        """`latency_ns` of the fastest of several variants, for each kernel; `alone`: of products without the casts of
+        their activations that rows contain."""
         part = self.part(family, precision)
         numbers = [part.variants.index(name) for name in variants]
         option = np.full(shape.shape[1], float(numbers[0]))
@@ -185,6 +190,9 @@ class DeviceModel(Struct, frozen=True, eq=False):
         columns, correction = fixed_point(described.features), self._correction(family, precision)
         row = next(place for place, each in enumerate(described.features) if each is option)
         exponents = part.forest.each(columns, row, numbers) if len(numbers) > 1 else part.forest(columns)[None]
+        if alone and part.casts:
+            exponents = np.stack([np.log2(self.without_cast(family, precision, name, shape, described.base * np.exp2(
+                each)) / described.base) for name, each in zip(variants, exponents)])
         if correction is not None:
             for place, number in enumerate(numbers):
                 columns[row] = fixed_point(float(number))
@@ -196,18 +204,30 @@ class DeviceModel(Struct, frozen=True, eq=False):
         """The machine to which residuals of a class are relative: PyTorch's to the whole data sheet."""
         return self.machine if family in PYTORCH else self.machine.at(self.sustained)
 
+    def without_cast(self, family: str, precision: str, variant: str, shape: F64, ns: F64) -> F64:
+        """Times `ns` [n] of a variant's products without the cast of the activation, at least those of the data sheet.
+        """
+        casts = self.part(family, precision).casts
+        if variant not in casts:
+            return ns
+        batch, m, _, k = shape
+        least = FAMILIES[family][1](shape, precision, self.machine, np.zeros(len(m))).base
+        return np.maximum(least, ns - along(casts[variant], batch * m * k))
+
     def _correction(self, family: str, precision: str) -> Correction | None:
         """A user's rows of the class at the precision; of fp16 those of bf16 stand in, and the other way round."""
         both = ("fp16", "bf16") if precision in ("fp16", "bf16") else ()
         return next((self.corrections[f"{family}/{name}"] for name in (precision, *both)
                      if f"{family}/{name}" in self.corrections), None)
 
-    def residual(self, family: str, precision: str, shape: F64, ns: F64, variant: str = "") -> tuple[I16, F64]:
-        """(features, log2(ns / predicted)) of measured kernels of a variant (""; the default), without a correction."""
+    def residual(self, family: str, precision: str, shape: F64, ns: F64, variant: str = "", *, alone: bool = False
+                 ) -> tuple[I16, F64]:
+        """(features, log2(ns / predicted)) of measured kernels of a variant ("": the default), without a correction;
+        `alone`: see `fastest_ns`."""
         part = self.part(family, precision)
         variant = variant or part.default
         option = np.full(len(ns), float(part.variants.index(variant)))
         machine = self._running(family)
         columns = fixed_point(FAMILIES[family][1](shape, precision, machine, option).features)
         plain = replace(self, corrections=MappingProxyType({}))
-        return columns, np.log2(ns / plain.fastest_ns(family, precision, shape, (variant,)))
+        return columns, np.log2(ns / plain.fastest_ns(family, precision, shape, (variant,), alone=alone))

@@ -20,11 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["CHIPS", "PER_JOULE", "TYPICAL", "Chip", "Clocked", "Load", "chip_of", "clocked", "effective", "sustained"]
+__all__ = ["CHIPS", "PER_JOULE", "TYPICAL", "Chip", "Clocked", "Load", "Mix", "chip_of", "clocked", "effective",
+           "sustained"]
 
 PER_JOULE: Mapping[str, float] = MappingProxyType({"mma": 0.622, "wgmma": 1.088, "tcgen05": 1.376})
 """Instruction -> 1e12 bf16 flops a joule: of the devices that have it the geometric mean of (median rate of products
@@ -34,7 +37,9 @@ long run it is 0.95 on H100 (GH100 below)."""
 TYPICAL = 0.71
 """What is left of the peak where nothing is known of power: the geometric mean of those devices."""
 
+F64 = npt.NDArray[np.float64]
 STEPS = 40      # bisections of a clock
+NEWTON = 4      # steps from the highest clock
 LOWEST = 0.2    # of the highest clock
 FOLLOWS = 0.5
 """Share of a product's time in a short run that goes with 1 / clock: products at 0.697 to 0.712 of H100's highest clock
@@ -71,6 +76,38 @@ class Load(Struct, frozen=True):
     bytes: float
     busy: Callable[[float], float]
     least: float = 0.0
+
+
+class Mix(Struct, frozen=True, eq=False):
+    """What many sets of kernels load a chip of `units` under a `limit` (W) with, [4, sets]: flops and bytes (see Load);
+    ns at the highest clock; and ns that each unit of 1 / share - 1 adds. Sums of columns are those of unions."""
+
+    chip: Chip
+    units: int
+    limit: float
+    sets: F64
+
+    def highest(self) -> tuple[F64, F64]:
+        """(share, room) [sets]: the clock of each as a share of the highest one, from above; and how it rises at most
+        with `other` ns of other kernels: to share x (1 + other / (room - other)).
+
+        With T(c) = a + b / c, the clock solves  g(c) = c (drawn(c) - (limit - idle) T(c)) = 0,  a polynomial that is
+        convex where c > 0 and g(0) <= 0. So Newton's steps from c = 1 stay above the root. Other kernels take at least
+        (limit - idle) other c from g, since they draw no less than nothing; a tangent of what is left lies below it,
+        and its zero above the root.
+        """
+        chip, left = self.chip, self.limit - self.chip.idle
+        flops, size, busy, more = self.sets
+        active, steady = chip.active * self.units, busy - more
+        fourth, third = active * steady, chip.flop * flops + active * more
+        first, constant = chip.byte * size - left * steady, left * more
+        share = np.ones(busy.shape)
+        for _ in range(NEWTON):
+            above = np.maximum(0.0, fourth * share**4 + third * share**3 + first * share - constant)
+            slope = 4 * fourth * share**3 + 3 * third * share**2 + first
+            share = share - above / np.where(above > 0, slope, 1.0)
+        slope = 4 * fourth * share**3 + 3 * third * share**2 + first
+        return np.maximum(share, LOWEST), slope / left
 
 
 class Clocked(Struct, frozen=True):

@@ -11,15 +11,15 @@ from astrarium.compute.kernels.asked import KINDS, SCANS, STREAMS, asked_of
 from astrarium.compute.kernels.choice import is_torch
 from astrarium.compute.kernels.experts import at_random
 from astrarium.compute.kernels.machine import BYTES, Machine
-from astrarium.compute.kernels.model import FAMILIES, Curve, DeviceModel
+from astrarium.compute.kernels.model import FAMILIES, DeviceModel
 from astrarium.compute.kernels.rowwise import rowwise_ns, which
-from astrarium.compute.kernels.table import F64
+from astrarium.compute.kernels.table import F64, Curve, along, between
 from astrarium.compute.kernels.uncached import CACHED, uncached_ns
 from astrarium.engine.plugins.kernels import Columns, tabled
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "between", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "stream_ns"]
 
 ROWS = 40           # octaves of rows of a layer of experts
 
@@ -30,19 +30,7 @@ def stream_ns(machine: Machine, moved: F64, curve: Curve = ()) -> F64:
     bandwidth."""
     if not (curve or machine.stream):
         return machine.launch + moved / machine.bandwidth
-    curve = curve or machine.stream
-    last, ns = curve[-1]
-    found: F64 = np.where(moved > last, ns * moved / last, between(curve, moved))
-    return found
-
-
-def between(curve: Curve, moved: F64) -> F64:
-    """Values of rising (bytes, value) at `moved` bytes [n], beyond the ends theirs; 1 without a curve."""
-    if not curve:
-        return np.ones(len(moved))
-    size, value = np.array(curve).T
-    found: F64 = np.exp2(np.interp(np.log2(np.maximum(moved, 1.0)), np.log2(size), np.log2(value)))
-    return found
+    return along(curve or machine.stream, moved)
 
 
 def _moving_ns(model: DeviceModel, part: Columns, framework: str | None) -> F64:
@@ -109,7 +97,8 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     for asked in asked_of(model, rest, framework):
         family, precision, held, place, shape, times, site, _ = asked
         variants = model.candidates(family, precision, held, framework, site)
-        predict = _rising_ns if family == "experts" else _uncached_ns if family in CACHED else DeviceModel.fastest_ns
+        predict = (_rising_ns if family == "experts" else _uncached_ns if family in CACHED else
+                   functools.partial(DeviceModel.fastest_ns, alone=not held))
         out[place] = predict(model, family, precision, shape, variants, clock) * times
         if family == "experts":
             out[place] *= at_random(shape, precision, model.machine)

@@ -16,7 +16,7 @@ from astrarium.compute.kernels.artefacts import artefact
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, install_line, nearest
 
-__all__ = ["FEW", "PRECISIONS", "SHAPES", "Rows", "devices", "read", "streams", "tables"]
+__all__ = ["FEW", "PRECISIONS", "SHAPES", "Rows", "casts", "devices", "read", "streams", "tables"]
 
 PRECISIONS: Mapping[str, str] = {
     "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "fp4", "sq": "int8", "int8_wo": "w8a16",
@@ -221,12 +221,20 @@ def _fastest(rows: Rows) -> Rows:
     return rows.where(order[first])
 
 
+def casts(device: str, name: str, framework: str) -> F64:
+    """(elements, ns) f64 [2, rows] of a table of kernels that cast a matrix into fp8: `scale_matrix_perf` scales it,
+    `computescale_perf` finds the scale of all. Empty where the device has none."""
+    parts = [np.zeros((2, 0))]
+    for variant, path in tables(device, "quantize", name):
+        if variant.startswith(framework):
+            table = _columns(path)
+            parts.append(np.array([1.0 * table["m"] * table["k"], table["latency"] * 1e6]))
+    return np.concatenate(parts, 1)
+
+
 def streams(device: str) -> F64:
     """(bytes, ns) f64 [2, rows] of kernels that scale a bf16 matrix into fp8: what only moves bytes. Empty where the
     device has none. sglang's are left out: they run at a tenth of the bandwidth of the others."""
-    parts = [np.zeros((2, 0))]
-    for variant, path in tables(device, "quantize", "scale_matrix_perf"):
-        if not variant.startswith("sglang"):
-            table = _columns(path)
-            parts.append(np.array([3.0 * table["m"] * table["k"], table["latency"] * 1e6]))
-    return np.concatenate(parts, 1)
+    parts = [casts(device, "scale_matrix_perf", framework) for framework in ("trtllm", "vllm")]
+    found: F64 = np.concatenate(parts, 1) * np.array([[3.0], [1.0]])
+    return found

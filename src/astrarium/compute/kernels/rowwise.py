@@ -1,9 +1,11 @@
-"""PyTorch's operators whose time depends on rows and columns beside their bytes: norms, sums over rows, embeddings.
+"""PyTorch's operators whose time depends on rows and columns beside their bytes: norms, sums over rows, embeddings'
+gradients, the optimizer.
 
 A norm's block works on one row, so a kernel takes at least as long as one row does; the gradients of gamma and beta,
 and a sum over rows, go down the rows one after another; long rows pass the cache more than once (PyTorch,
 aten/src/ATen/native/cuda/layer_norm_kernel.cu). `embedding`'s gradient fills the table, then sorts the tokens and sums
-those of one row, but not up to 3,072 tokens, where each block looks through all of them (Embedding.cu).
+those of one row, but not up to 3,072 tokens, where each block looks through all of them (Embedding.cu). A fused AdamW
+computes so much that it depends on the numbers (rows of one column) as well as on their bytes.
 """
 
 from __future__ import annotations

@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-__all__ = ["F64", "Described", "log2", "part"]
+__all__ = ["F64", "Curve", "Described", "along", "between", "log2", "part"]
 
 F64 = npt.NDArray[np.float64]
+Curve = tuple[tuple[float, float], ...]
+"""Rising (size, ns)."""
 
 
 class Described(Struct, frozen=True, eq=False):
@@ -26,3 +28,20 @@ def log2(values: F64) -> F64:
 def part(values: F64) -> F64:
     """The fractional part."""
     return np.asarray(values - np.floor(values))
+
+
+def along(curve: Curve, sizes: F64) -> F64:
+    """Times [n] of sizes [n] on a curve: between its points a power of the size, beyond them in proportion."""
+    last, ns = curve[-1]
+    found: F64 = np.where(sizes > last, ns * sizes / last, between(curve, sizes))
+    return found
+
+
+def between(curve: Curve, sizes: F64) -> F64:
+    """Values [n] of sizes [n] on a curve: between its points a power of the size, beyond its ends theirs; 1 without
+    any."""
+    if not curve:
+        return np.ones(len(sizes))
+    size, value = np.array(curve).T
+    found: F64 = np.exp2(np.interp(np.log2(np.maximum(sizes, 1.0)), np.log2(size), np.log2(value)))
+    return found

@@ -3,16 +3,19 @@
 cuBLAS computes the result in tiles, each on one multiprocessor, and may divide the inner length into parts whose sums
 are added up by another kernel (NVIDIA, "Matrix Multiplication Background User's Guide"). The base is the fastest of the
 tiles and parts below. Its constants were fitted, all layouts together, on 2,711 bf16 products of PyTorch 2.11 on one
-H100 (`tools/fit_torch.py --constants`).
+H100, and on 534 fp8 ones with one scale a tensor (`tools/fit_torch.py --constants`); those with a scale for each row
+are other kernels (`scaled`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from astrarium.compute.kernels import gemm
+from astrarium.compute.kernels import gemm, scaled
 from astrarium.compute.kernels.machine import BYTES, Machine
 from astrarium.compute.kernels.table import F64, Described, log2, part
 
@@ -47,17 +50,25 @@ class Constants(NamedTuple):
     sharp: float = 3.253
 
 
-CONSTANTS = Constants()
+CONSTANTS: Mapping[str, Constants] = MappingProxyType({
+    "bf16": Constants(), "fp8": Constants(0.949, 19.03, 839.7, 2146.8, 0.817, 6128.7, 0.0, 0.011, 2.957)})
+"""Precision -> constants; others take those of bf16."""
 
 
-def base_ns(shape: F64, precision: str, machine: Machine, constants: Constants = CONSTANTS) -> F64:
+def base_ns(shape: F64, precision: str, machine: Machine, constants: Constants | None = None) -> F64:
     """Time of the fastest tiling, or of the bytes, of products f64 [4 or more, n]: batch, m, n, k."""
-    blocks = [shape[:4, start:start + BLOCK] for start in range(0, shape.shape[1], BLOCK)]
-    return np.concatenate([np.zeros(0), *(_base_ns(each, precision, machine, constants) for each in blocks)])
+    return _timed(shape, precision, machine, constants or CONSTANTS.get(precision, CONSTANTS["bf16"]))[0]
 
 
-def _base_ns(shape: F64, precision: str, machine: Machine, constants: Constants) -> F64:
-    """`base_ns` of a few, over all [tiles, parts, n] at once."""
+def _timed(shape: F64, precision: str, machine: Machine, constants: Constants) -> tuple[F64, F64]:
+    """(`base_ns`; log2 of the time of each tile with the inner length whole over the fastest tiling's [tiles, n])."""
+    blocks = [_tiled(shape[:4, start:start + BLOCK], precision, machine, constants)
+              for start in range(0, max(1, shape.shape[1]), BLOCK)]
+    return np.concatenate([base for base, _ in blocks]), np.concatenate([whole for _, whole in blocks], axis=1)
+
+
+def _tiled(shape: F64, precision: str, machine: Machine, constants: Constants) -> tuple[F64, F64]:
+    """`_timed` of a few, over all [tiles, parts, n] at once."""
     batch, m, n, k = shape
     rate, edge, finish, launch, bandwidth, gather, added, late, sharp = constants
     rows, columns = np.array(TILES, np.float64).T[:, :, None, None]
@@ -67,10 +78,9 @@ def _base_ns(shape: F64, precision: str, machine: Machine, constants: Constants)
     tile = 2 * slowed * (np.ceil(k / STEP / parts) * STEP) / each + finish * rows * columns / 128**2
     tile *= late * np.ceil(waves) + (1 - late) * np.maximum(waves, 1)
     added_up = (parts > 1) * (gather + added * 8 * batch * m * n / machine.bandwidth)
-    best = (tile + added_up).min(axis=(0, 1))
+    best = np.asarray((tile + added_up).min(axis=(0, 1)))
     moved = batch * (BYTES[precision] * k * (m + n) + gemm.RESULT_BYTES * m * n) / (machine.bandwidth * bandwidth)
-    found: F64 = ((best + launch)**sharp + (moved + launch)**sharp)**(1 / sharp)
-    return found
+    return ((best + launch)**sharp + (moved + launch)**sharp)**(1 / sharp), log2(tile[:, 0] / best)
 
 
 def _twos(side: F64) -> F64:
@@ -90,8 +100,11 @@ def _waste(shape: F64, units: int, down: int, right: int) -> F64:
 def describe(shape: F64, precision: str, machine: Machine, option: F64) -> Described:
     """Base time and features of products, f64 [5, n]: batch, m, n, k, number of the layout."""
     _, m, n, k, layout = shape
-    base, plain = base_ns(shape, precision, machine), gemm.describe(shape[:4], precision, machine, option)
+    base, whole = _timed(shape, precision, machine, CONSTANTS.get(precision, CONSTANTS["bf16"]))
+    rows, plain = option == scaled.ROWS, gemm.describe(shape[:4], precision, machine, option)
+    if precision == "fp8" and rows.any():
+        base = np.where(rows, scaled.base_ns(shape, precision, machine), base)
     features = (*plain.features, layout, _twos(m), _twos(n), _twos(k), part(k / 128), part(n / 128), part(k / STEP),
                 _waste(shape, machine.units, 1, 1), _waste(shape, machine.units, 2, 1),
-                _waste(shape, machine.units, 1, 2), log2(base / plain.base))
+                _waste(shape, machine.units, 1, 2), log2(base / plain.base), *whole)
     return Described(base, features)

@@ -151,7 +151,7 @@ MOVED = {"add": 6, "mul": 6, "cat": 4, "gelu": 4, "gelu_backward": 6, "silu": 4,
          "to_fp8": 3, "transpose_copy": 4}
 """Operator on rows x columns in bf16 -> bytes an element that it must move."""
 OF_LOGITS = {"cross_entropy": 8, "cross_entropy_backward": 8, "logits_to_fp32": 6}
-"""The same of tokens x vocabulary."""
+"""Operator on tokens x vocabulary -> bytes an element that it must move."""
 
 
 def _stream(op: str, rows: int, columns: int) -> Case:

@@ -96,18 +96,21 @@ def _by_nvml(name: str) -> Driver | None:
     """By the Python bindings of NVML, where these are."""
     try:
         nvml: Any = importlib.import_module("pynvml")
+    except ImportError:
+        return None
+    try:
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByIndex(0) if name == "0" else nvml.nvmlDeviceGetHandleByUUID(name)
         highest = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
         limit, version = nvml.nvmlDeviceGetEnforcedPowerLimit(handle), nvml.nvmlSystemGetDriverVersion()
-    except Exception:
+    except nvml.NVMLError:
         return None
 
     def read() -> tuple[float, float] | None:
         try:
             return (float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
                     nvml.nvmlDeviceGetPowerUsage(handle) / 1e3)
-        except Exception:
+        except nvml.NVMLError:
             return None
 
     text = version.decode() if isinstance(version, bytes) else str(version)

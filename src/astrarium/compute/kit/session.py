@@ -19,6 +19,7 @@ from astrarium.errors import InputError
 __all__ = ["Progress", "Session", "measure", "rows_of"]
 
 DEVICE, SKIPPED = "# device: ", "# not measured: "
+DEFAULTS = Case._field_defaults
 USED = 0.98         # of the budget, after which no case starts: the rest is for the calibration
 
 
@@ -85,12 +86,11 @@ def _known(path: str, device: str) -> dict[str, str]:
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"{DEVICE}{device}\n{','.join(COLUMNS)}\n")
         return {}
-    with open(path, encoding="utf-8", newline="") as file:
-        text = file.read()
+    text = _text(path)
     whole = text[:text.rfind("\n") + 1]
-    if not whole.startswith(DEVICE):
+    if not whole.startswith(DEVICE) or whole.splitlines()[1:2] != [",".join(COLUMNS)]:
         raise InputError(path, "is no file of rows that `calibrate --measure` wrote", expected="a name that is free")
-    first = whole.split("\n", 1)[0].removeprefix(DEVICE)
+    first = whole.split("\n", 1)[0].removeprefix(DEVICE).rstrip()
     if first != device:
         raise InputError(path, f"has rows of {first}", expected=f"rows of {device}, or a name that is free")
     if whole != text:
@@ -102,9 +102,22 @@ def _known(path: str, device: str) -> dict[str, str]:
 
 def rows_of(path: str) -> list[tuple[Case, float, float, float]]:
     """(case, ns, MHz, W) of every row."""
-    with open(path, encoding="utf-8") as file:
-        table = list(csv.DictReader(line for line in file if line[0] != "#"))
-    sizes = {name for name, value in Case._field_defaults.items() if value == 0}
-    cases = [{name: int(row[name] or 0) if name in sizes else row[name] for name in Case._fields} for row in table]
-    return [(Case(**cast("dict[str, Any]", case)), float(row["us"]) * 1e3, float(row["clock"] or 0),
-             float(row["watt"] or 0)) for case, row in zip(cases, table, strict=True)]
+    table = csv.DictReader(line for line in _text(path).splitlines() if line and line[0] != "#")
+    found = list[tuple[Case, float, float, float]]()
+    try:
+        for row in table:
+            sizes = {name: int(row[name] or 0) if value == 0 else row[name] for name, value in DEFAULTS.items()}
+            case = Case(row["kind"], **cast("dict[str, Any]", sizes))
+            found.append((case, float(row["us"]) * 1e3, float(row["clock"] or 0), float(row["watt"] or 0)))
+    except (KeyError, TypeError, ValueError, csv.Error):
+        raise InputError(path, f"row {len(found) + 1} is none that `calibrate --measure` wrote",
+                         expected="the file as it was, or a name that is free") from None
+    return found
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"cannot be read ({error})", expected="a file of rows, or a name that is free") from None

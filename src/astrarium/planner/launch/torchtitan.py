@@ -39,6 +39,7 @@ CONVERTERS = ("float8", *(f"quantize.{kind}.float8" for kind in ("linear", "dens
 FLAVOURS = {("llama3", "8B"): "llama3-8b", ("llama3", "70B"): "llama3-70b", ("llama3", "405B"): "llama3-405b",
             ("deepseek_v3", "671B"): "deepseek-v3", ("qwen3", "8B"): "qwen3-8b", ("qwen3", "32B"): "qwen3-32b",
             ("qwen3", "30B-A3B"): "qwen3-30b-a3b", ("qwen3", "235B-A22B"): "qwen3-235b-a22b"}
+FSDP2: Mapping[str, Any] = MappingProxyType({"gather": "copied", "reduce": "group", "ends": "together", "pools": True})
 SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved1f1b": 2}
 FIXED: Mapping[str, Sequence[Any]] = MappingProxyType({"recompute": ("none", "operators", "full")})
 """What torchtitan has of a layout: its own checkpointing."""
@@ -97,8 +98,10 @@ def _renamed(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         if old in values and found.setdefault(new, values[old]) != values[old]:
             raise InputError(f"{where}: {old}", f"is {str(values[old])[:40]}, and {new} is {str(found[new])[:40]}",
                              expected="one of them")
-    if "training.batch_size" in values and found.get("compile.enable"):      # the loss was compiled later
-        found.setdefault("compile.components", ["model"])
+    if "training.batch_size" in values:     # of 2024
+        found.setdefault("model.norm_type", "rmsnorm")
+        if found.get("compile.enable"):     # the loss was compiled later
+            found.setdefault("compile.components", ["model"])
     return found
 
 
@@ -108,7 +111,6 @@ def _refused(given: Given, tp: int) -> None:
     given.refuse("parallelism.expert_parallel_comm_backend", ("standard",), "tokens go to experts by all_to_all")
     given.refuse("comm.mode", ("default",), "a run without communication")
     given.refuse("optimizer.name", ("Adam", "AdamW"), "another optimizer")
-    given.refuse("optimizer.implementation", ("fused",), "an optimizer of several kernels")
     given.refuse("model.norm_type", ("rmsnorm", "fused_rmsnorm", "compiled_rmsnorm"), "another norm")
 
 
@@ -193,7 +195,16 @@ def _settings(given: Given) -> dict[str, Any]:
         precision |= {"gradients": "bf16", "reduction": reduced, "master": None, "moments": "bf16"}
     rotated = given.choice("parallelism.context_parallel_rotate_method", {"allgather": "gather", "alltoall": "ring"},
                            "allgather")
-    return {"precision": precision, "cp_attention": rotated, **_compiled(given)}
+    return {"precision": {**precision, "shards": "master"}, "cp_attention": rotated, "software": _software(given),
+            "buffers": dict(FSDP2), **_compiled(given)}
+
+
+def _software(given: Given) -> dict[str, str]:
+    """How the program writes its operators: a file that names `rmsnorm`, or could have, is of a torchtitan whose norm
+    was operators of its own (torchtitan/models/norms.py); later ones have torch.nn.RMSNorm."""
+    norms = "operators" if given.raw("model.norm_type") == "rmsnorm" else "kernel"
+    steps = given.choice("optimizer.implementation", {"fused": "fused", "foreach": "foreach"}, "fused")
+    return {"rms_norm": norms, "rotary": "complex", "step": str(steps), "clip": "scaled"}
 
 
 def _compiled(given: Given) -> dict[str, Any]:

@@ -185,9 +185,10 @@ def _in_proportion(durations: F64, paid: F64, classes: _Classes) -> tuple[F64, b
     """`REFERENCE`, times what stretches of views take of it (median), or others in which operators begin or end and
     nothing is launched (`LEAST`: the shortest of them do as little)."""
     views = [node for name, members in classes.items() for node in members if not name[0] and paid[node] > 0]
-    others = [node for name, members in classes.items() for node in members
-              if name[1] in (str(OPERATOR), str(REST)) and name[3] == str(False) and paid[node] > 0
-              and not any(part in each for part in KEPT for each in name[2:])]
+    others = [node for name, members in classes.items()
+              if name[1] in (str(OPERATOR), str(REST)) and name[3] == str(False)
+              and not any(part in each for part in KEPT for each in name[2:])
+              for node in members if paid[node] > 0]
     found, share = (views, 0.5) if len(views) >= CLASS else (others, LEAST)
     if len(found) < CLASS:
         return np.array(REFERENCE), False

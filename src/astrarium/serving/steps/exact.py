@@ -52,7 +52,7 @@ class Times(Struct, frozen=True, dict=True):
             raise InseparableError("network.changes make steps differ")
         if replays_all(self._own[1]):
             raise InseparableError("compute.model replays what was recorded")
-        if getattr(self._own[1], "clock", None) == "sustained":
+        if self._own[1].sustained:
             raise InseparableError("compute.clock follows from all kernels of a step")
 
     @cached_property

@@ -39,7 +39,7 @@ class Sent(Struct, frozen=True):
 
 
 def rows_of(name: str, text: str) -> tuple[list[Row], Sent]:
-    """Requests, FAILED where there is no answer. Raises InputError for a text that is no log."""
+    """Requests, FAILED where there is no answer. Raises InputError for a text in none of the formats."""
     if not text.lstrip().startswith(("{", "[")):
         return list(_table(name, text)), Sent()
     try:
@@ -54,7 +54,7 @@ def rows_of(name: str, text: str) -> tuple[list[Row], Sent]:
     except (ValueError, RecursionError) as error:
         raise InputError(name, f"is not JSON ({str(error)[:80]})", expected="one request a line") from None
     if not all(isinstance(row, dict) for row in rows):
-        raise InputError(name, "has something that is no object", expected="{...} with a key a value for each request")
+        raise InputError(name, "has an entry that is not an object", expected="{...} for each request")
     if any(row.keys() >= {"request_rate", "completed"} for row in rows):
         raise InputError(name, "has several results of bench_serving" if len(rows) > 1 else
                          "has totals of bench_serving, but no lists of its requests", expected="one result, written by "
@@ -140,7 +140,7 @@ def _of_lists(name: str, whole: Row) -> tuple[list[Row], Sent]:
         known["tpot"] = [math.fsum(each) / max(1, answer - 1) if each else math.nan
                          for each, answer in zip(gaps, known["output"], strict=True)]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name}: itls", "has a gap that is no number", expected="seconds") from None
+        raise InputError(f"{name}: itls", "has a gap that is not a number", expected="seconds") from None
     rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
     return [row if row["output"] else FAILED for row in rows], sent
 

@@ -128,9 +128,9 @@ class Gathered:
     def _kinds(self, position: int) -> list[int]:
         """The kinds of blocks whose weights are gathered for one."""
         recipe, kind = self.recipe, self.order[position]
-        first = self.kind != BACKWARD and not position
         alone = not (recipe.kept_whole(kind) or _weightless(recipe, kind, self.kind))
-        return [each for each in self.order if first and recipe.kept_whole(each)] + [kind] * alone
+        whole = [each for each in self.order if recipe.kept_whole(each)] if not position and recipe.flat.ends else []
+        return (whole if self.kind != BACKWARD else []) + [kind] * alone
 
     def _size(self, position: int) -> float:
         recipe = self.recipe
@@ -278,12 +278,13 @@ class Reduced:
 
     def _add(self, blocks: Sequence[tuple[int, int, list[int]]]) -> None:
         """(kind, first node, nodes that make gradients) of blocks whose gradients are one group."""
-        recipe, copies = self.recipe, self.recipe.flat.reduce != "in_place"
-        elements = [self._elements(kind) for kind, _, _ in blocks]
-        if copies and sum(elements):
-            self._copy(sum(elements), [node for _, _, nodes in blocks for node in nodes])
+        recipe, elements = self.recipe, [self._elements(kind) for kind, _, _ in blocks]
+        every = sum(elements)
+        copies = recipe.flat.reduce != "in_place" and every > 0
+        if copies:
+            self._copy(every, [node for _, _, nodes in blocks for node in nodes])
         for (kind, base, ready), many in zip(blocks, elements, strict=True):
-            self.pending.add(kind, [self.copy] if copies and sum(elements) else ready)
+            self.pending.add(kind, [self.copy] if copies else ready)
             if copies and self.each:
                 self._hold([(many * recipe.sizes.weights, base)], [self.copy])
             if (recipe.flat.reduce == "group" and recipe.zero >= 2) or (self.each and not copies):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,13 +20,14 @@ WAY = ("forward", "backward", "weight")
 def namer(tiled: Tiled, templates: Sequence[Template], which: npt.NDArray[np.int32], units: Units,
           steps: Sequence[str], first_block: Sequence[int]) -> Callable[[int], str]:
     """node -> `batch3.block12.forward.STEP`; `first_block` [chunks]: number in the model of a chunk's first block."""
+    offset = tiled.offset.data
 
     def name(node: int) -> str:
-        unit = int(np.searchsorted(tiled.offset, node, side="right")) - 1
+        unit = bisect_right(offset, node) - 1
         step = steps[int(tiled.rows[node])]
         if unit >= len(units):
             return f"step.{step}"
-        template, inner = templates[int(which[unit])], node - int(tiled.offset[unit])
+        template, inner = templates[int(which[unit])], node - offset[unit]
         block = template.block_of(inner)
         where = "" if block is None else f"block{first_block[int(units.chunk[unit])] + block}."
         return f"batch{int(units.batch[unit])}.{where}{WAY[int(units.kind[unit])]}.{step}"

@@ -51,8 +51,10 @@ def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: 
 
 
 def copied(pool: Pool, name: str, read: float, written: float) -> int:
-    """Row number of a kernel that copies tensors into a buffer, or out of it: these many bytes."""
-    return pool.compute(name, 0.0, read + written, Sketch("pointwise", "bf16", op="cat"))
+    """Row number of a kernel that copies tensors into a buffer, or out of it: these many bytes, wider ones written than
+    read where it casts."""
+    op = "to_fp32" if written > read else "cat"
+    return pool.compute(name, 0.0, read + written, Sketch("pointwise", "bf16", op=op))
 
 
 def loads(recipe: Recipe, pool: Pool, kind: int) -> list[int]:

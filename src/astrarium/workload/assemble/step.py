@@ -58,7 +58,8 @@ class _Moves(Struct):
 
     def _step(self, pieces: int) -> int:
         sizes, own = self.recipe.sizes, self.owned.own / pieces
-        return self.pool.compute("optimizer.step", own * sizes.step_flops, own * sizes.step_bytes, STEP)
+        kernel = STEP._replace(shape=(own, 1.0))
+        return self.pool.compute("optimizer.step", own * sizes.step_flops, own * sizes.step_bytes, kernel)
 
     def in_tier(self, ready: list[int]) -> list[int]:
         """Gradients go there, unless they are there; weights come back, unless they stay there."""

@@ -123,7 +123,7 @@ class Op(NamedTuple):
             self.kind == "gemm" and base(self.outputs[0].dims[-1]) == "pairs")
 
 
-class Block(Struct, frozen=True):
+class Block(Struct, frozen=True, dict=True):
     """A piece of a model between two points of its residual stream.
 
     `weights` name -> dims; `states` (a KV cache) likewise, read but never differentiated; `widths` tensor -> precision
@@ -153,6 +153,11 @@ class Block(Struct, frozen=True):
 
     def __hash__(self) -> int:
         return hash((self.name, self.input, self.output, self.ops))
+
+    @functools.cached_property
+    def matrices(self) -> frozenset[str]:
+        """What products have on their right: their weights, and other tensors."""
+        return frozenset(op.inputs[1].tensor for op in self.ops if op.kind == "gemm")
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
         return replace(self, ops=tuple(ops))

@@ -25,8 +25,7 @@ def role_of(weight: str, block: Block) -> str:
     quantise), or `plain` (tables, heads, routers, norms and offsets)."""
     if weight in block.experts:
         return "experts"
-    product = any(op.kind == "gemm" and op.inputs[1].tensor == weight for op in block.ops)
-    if not product or set(_PLAIN).intersection(block.weights[weight]):
+    if weight not in block.matrices or set(_PLAIN).intersection(block.weights[weight]):
         return "plain"
     return "attention" if weight in block.attention else "weights"
 

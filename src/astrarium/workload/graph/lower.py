@@ -200,9 +200,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", modu
     front = Side(block, layout, widths, fuse, numbers)
     for use in _entering(block):
         front.known[use.tensor] = Known(Placed(use.dims), ENTRY)
-    for op in block.ops:
-        for use in op.inputs:
-            _external(front, use)
+    _external(front, block)
     front.forward(block.ops)
     end = front.need(block.output) if block.output.tensor else len(front.drafts) - 1
     stored = _stored(block.ops, front)
@@ -319,10 +317,10 @@ def _made_memory(block: Block) -> set[str]:
     return {block.memory.tensor} if block.gives_memory and not block.takes_memory else set()
 
 
-def _external(side: Side, use: Use) -> None:
+def _external(side: Side, block: Block) -> None:
     """Token indices and the like: tensors that no operator of the block makes lie as they are first used."""
-    made = {out.tensor for op in side.block.ops for out in op.outputs}
-    if use.tensor not in made and use.tensor not in side.block.weights and use.tensor not in side.block.states:
+    there = {out.tensor for op in block.ops for out in op.outputs}.union(block.weights, block.states, side.known)
+    for use in (use for op in block.ops for use in op.inputs if use.tensor not in there):
         side.known.setdefault(use.tensor, Known(Placed(use.dims), ENTRY))
 
 

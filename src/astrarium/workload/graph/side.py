@@ -52,9 +52,16 @@ class Side:
         self.others: dict[str, dict[str, float]] = {}       # of gradients: contributions that their reader adds up
         self.passed_on: set[str] = set()        # gradients that are those of other tensors, too
         self.joined_sizes: dict[str, float] = {}     # bytes of tensors whose rows several operators make
+        self._widths: dict[str, float] = {}
 
     def width(self, tensor: str) -> float:
         """Bytes per element."""
+        found = self._widths.get(tensor)
+        if found is None:
+            found = self._widths[tensor] = self._width(tensor)
+        return found
+
+    def _width(self, tensor: str) -> float:
         block, plain = self.block, tensor.removeprefix("d.")
         if tensor in block.widths:
             return self.widths[block.widths[tensor]]
@@ -109,9 +116,11 @@ class Side:
 
     def _unsummed(self, use: Use) -> tuple[str, ...]:
         """Axes over which a tensor is a partial sum, but those that shard it where it is used."""
-        sharding = {axis for dim in use.dims for axis in self.layout.axes_of(dim)}
         known = self.known.get(use.tensor)
-        return () if known is None else tuple(axis for axis in known.placed.partial if axis not in sharding)
+        if known is None or not known.placed.partial:
+            return ()
+        sharding = {axis for dim in use.dims for axis in self.layout.axes_of(dim)}
+        return tuple(axis for axis in known.placed.partial if axis not in sharding)
 
     def redistribute(self, tensor: str, placed: Placed, dims: tuple[str, ...], step: int) -> int:
         for change in changes(placed, dims, self.layout):
@@ -128,11 +137,14 @@ class Side:
     def partial(self, op: Op, out: Use) -> tuple[str, ...]:
         """Axes of the dims that the operator sums over, unless the result is sharded on them too."""
         axes_of = self.layout.axes_of
-        kept = {axis for dim in out.dims for axis in axes_of(dim)}
         offset = op.kind == "gemm" and out != op.outputs[0]      # a bias: its gradient sums dY alone
         inputs = op.inputs[-1:] if offset else op.inputs
-        summed = (axis for use in inputs for dim in use.dims if dim not in out.dims for axis in axes_of(dim))
-        return tuple(axis for axis in dict.fromkeys(summed) if axis not in kept)
+        summed = dict.fromkeys(axis for use in inputs for dim in use.dims if dim not in out.dims
+                               for axis in axes_of(dim))
+        if not summed:
+            return ()
+        kept = {axis for dim in out.dims for axis in axes_of(dim)}
+        return tuple(axis for axis in summed if axis not in kept)
 
     def run(self, op: Op, prefix: str = "", *, weight: bool = False) -> int:
         """One operator: the steps of its kernels; returns the last."""
@@ -194,7 +206,7 @@ class Side:
         return found
 
     def _cast_back(self, draft: Draft, made: int) -> int:
-        """The same of a weight's gradient, which its product gives in 16 bits."""
+        """The step that casts a weight's gradient, which its product gives in 16 bits, to fp32."""
         copies = {f"{name}{CAST}": size / 2 for name, size in draft.writes.items()}
         whole, draft.writes = draft.writes, copies
         return self.drafts.emit(Draft(f"{draft.name}.to_fp32", NodeKind.COMP, {made}, reads=copies, writes=whole,

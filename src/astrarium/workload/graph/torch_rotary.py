@@ -2,7 +2,7 @@
 
 | form | forward | backward | whose |
 |---|---|---|---|
-| `halves` | mul, mul, sub, mul, mul, add, cat | mul, mul, neg, mul, add, mul, add, cat, copy | nanochat, others |
+| `halves` | mul, mul, sub, mul, mul, add, cat | mul, mul, neg, mul, add, mul, add, cat, copy | the measured steps |
 | `whole` | mul, neg, cat, mul, add | mul, mul, neg, two zeros with a copy, two adds | Hugging Face (rotate_half) |
 | `complex` | to_fp32, mul, to_bf16 | the same | Meta's Llama, torchtitan (view_as_complex) |
 

@@ -58,7 +58,8 @@ def _formats(work: Inference) -> Iterator[Problem]:
 
 def _operators(work: Inference) -> Iterator[Problem]:
     if work.operators != "fused" and work.fusion is not True:
-        yield Problem("fusion", f"means nothing where operators is {work.operators}", "operators: fused, or no fusion")
+        yield Problem("fusion", f"{work.fusion} means nothing where operators is {work.operators}",
+                      "operators: fused, or fusion: true (the stack may have set it)")
     if work.fused_weights and work.operators == "fused":
         yield Problem("fused_weights", "means nothing where operators is fused", "operators: eager or compiled")
 

@@ -124,9 +124,11 @@ def _tensor_fault(ref: Ref) -> str:
         return f"tensors of {ref.dtype!r} are not known here"
     if ref.device.partition(":")[0] not in DEVICES:
         return f"a tensor on device {ref.device!r}"
-    if dtype.itemsize != ref.width or len(ref.shape) > MOST_RANK or ref.extent > MOST_BYTES:
-        return f"a tensor of {ref.width} B elements, shape {list(ref.shape)[:8]}: not one of {ref.dtype}"
-    return ""
+    if dtype.itemsize != ref.width:
+        return f"a tensor of {ref.width} B elements, which {ref.dtype} has not"
+    if len(ref.shape) > MOST_RANK:
+        return f"a tensor of {len(ref.shape)} dimensions; PyTorch has at most {MOST_RANK}"
+    return f"a tensor that ends at byte {ref.extent:.3g} of its memory" if ref.extent > MOST_BYTES else ""
 
 
 def _signature(value: Any) -> Any:

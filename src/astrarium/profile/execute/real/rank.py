@@ -29,12 +29,14 @@ Progress = Callable[[str], None]
 
 class Times(Struct, frozen=True):
     """`makespan`: [runs] seconds, of the rank that took longest; `taken`: item -> [runs][its GPU operations] us, on a
-    CPU of one number each. `device`: what it ran on; `gpu`: whether that is a GPU."""
+    CPU of one number each. `device`: what it ran on; `gpu`: whether that is a GPU, where
+    PyTorch had `allocated` so many bytes at most."""
 
     makespan: list[float]
     taken: dict[int, list[list[float]]]
     device: str
     gpu: bool
+    allocated: int = 0
 
 
 def replay_operators(plan: Plan, group: Group, *, repeat: int, skip: bool, progress: Progress) -> Times:
@@ -70,8 +72,9 @@ def replay_operators(plan: Plan, group: Group, *, repeat: int, skip: bool, progr
         for _, each in found:
             for place, seconds in each.items():
                 taken[place].append([seconds * 1e6])
-    return Times([seconds for seconds, _ in found], dict(taken), _name(group.device),
-                 group.device == "cuda")
+    gpu = group.device == "cuda"
+    return Times([seconds for seconds, _ in found], dict(taken), _name(group.device), gpu,
+                 torch_module().cuda.max_memory_allocated() if gpu else 0)
 
 
 def _profiled(runs: Callable[[], Any], where: str) -> dict[int, list[list[float]]]:
@@ -113,10 +116,9 @@ def _free() -> int:
 def new_durations(plan: Plan, times: Times) -> tuple[dict[int, int], int]:
     """(node -> us, items whose number of kernels is another than recorded).
 
-    The k-th GPU operation of an item gets the median of the k-th measured; messages that go on together each get the
-    time of all; where there are more or fewer than
-    recorded, and on a CPU, the recorded ones are scaled to the measured sum. Whole us: what rounding leaves goes to the
-    next node, so that sums stay.
+    The k-th GPU operation of an item gets the median of the k-th measured. If there are more or fewer than recorded,
+    and on a CPU, the recorded ones are scaled to the measured sum. Messages that go on together each get the time of
+    all. Whole us: what rounding leaves goes to the next node, so that sums stay.
     """
     out, other, left = dict[int, int](), 0, 0.0
     for place, item in enumerate(plan.items):
@@ -127,13 +129,13 @@ def new_durations(plan: Plan, times: Times) -> tuple[dict[int, int], int]:
         if item.more:
             found = [statistics.median(sum(run) for run in runs)] * len(nodes)
         elif all(len(run) == len(nodes) for run in runs):
-            found = [statistics.median(parts) for parts in zip(*runs, strict=True)]
+            found = [statistics.median(several) for several in zip(*runs, strict=True)]
         else:
             other += times.gpu
             recorded = [max(plan.durations[node], 0) for node in nodes]
-            scale = statistics.median(sum(run) for run in runs) / max(sum(recorded), 1)
-            found = [each * scale for each in recorded] if sum(recorded) else [
-                scale / len(nodes)] * len(nodes)
+            parts = recorded if sum(recorded) else [1] * len(nodes)
+            scale = statistics.median(sum(run) for run in runs) / sum(parts)
+            found = [each * scale for each in parts]
         for node, micros in zip(nodes, found, strict=True):
             left += micros
             out[node] = max(round(left), 1 if item.lane else 0)

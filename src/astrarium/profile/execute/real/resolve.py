@@ -14,7 +14,7 @@ from msgspec import Struct
 from astrarium.profile.execute.real.recorded import Opaque, Operator
 from astrarium.trace._torch import torch_module
 
-__all__ = ["ALLOCATIONS", "Call", "Known", "Resolver"]
+__all__ = ["Call", "Known", "Resolver"]
 
 NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)(?:\.(\w+))?\(")
 CLOSED = frozenset({"prim", "c10d", "_c10d_functional", "_c10d_functional_autograd", "profiler", "inductor", "dist",
@@ -28,7 +28,6 @@ ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "n
 ABSENT = "not in this PyTorch, nor in what is imported (--import)"
 CHECKS = "_assert"         # operators that stop the GPU where contents, which are not recorded, are not as expected
 COMPOSITE = "CompositeImplicitAutograd"
-KEYS = {"cpu": ("CPU",), "cuda": ("CUDA",), "meta": ("Meta",)}
 GENERAL = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 
 
@@ -71,7 +70,7 @@ class Resolver:
     def has_kernel(self, known: Known, device: str) -> bool:
         """Whether the operator runs on `device` (cpu, cuda)."""
         has = self._torch._C._dispatch_has_kernel_for_dispatch_key
-        return any(has(known.name, key) for key in (*KEYS[device], *GENERAL))
+        return any(has(known.name, key) for key in (device.upper(), *GENERAL))
 
     def _look(self, schema: str) -> Known:
         match = NAME.match(schema)

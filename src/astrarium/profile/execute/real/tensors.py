@@ -10,7 +10,7 @@ from astrarium.profile.execute.real.recorded import Ref
 from astrarium.profile.execute.real.storages import ANY, FLOATS, Storage, Storages
 from astrarium.trace._torch import torch_module
 
-__all__ = ["DTYPES", "Memory", "torch_dtype"]
+__all__ = ["Memory", "torch_dtype"]
 
 DTYPES: Mapping[str, str] = MappingProxyType({
     "float": "float32", "double": "float64", "Half": "float16", "BFloat16": "bfloat16",
@@ -106,9 +106,9 @@ class Memory:
         count = storage.bytes // dtype.itemsize
         if not count:
             return
-        flat = torch.empty(0, dtype=dtype, device=where).set_(self._held[number], 0, (count,), (1,))
         if storage.blank and not storage.given and storage.dtype in FLOATS:
             return
+        flat = torch.empty(0, dtype=dtype, device=where).set_(self._held[number], 0, (count,), (1,))
         if storage.dtype == "bool":
             flat.fill_(True)
         elif storage.dtype.startswith("Float8"):
