@@ -72,6 +72,15 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "mamba": ("astrarium.workload.model.mamba:Mamba", "State-space models (Mamba-2)."),
         "dlrm": ("astrarium.workload.model.dlrm:Dlrm", "Recommendation models: embedding tables and MLPs (DLRM)."),
     },
+    "schedule": {
+        "gpipe": ("astrarium.workload.schedule.gpipe:GPIPE", "All forward, then all backward."),
+        "1f1b": ("astrarium.workload.schedule.one_f_one_b:ONE_F_ONE_B", "One forward, one backward in turn."),
+        "interleaved": ("astrarium.workload.schedule.interleaved:INTERLEAVED",
+                        "1F1B over several parts of the model per stage."),
+        "zero_bubble": ("astrarium.workload.schedule.zero_bubble:ZERO_BUBBLE",
+                        "1F1B with the gradients of weights later (ZB-H1)."),
+        "dualpipe": ("astrarium.workload.schedule.dualpipe:DUALPIPE", "Two copies of the model, from both ends."),
+    },
     "arrivals": {
         "poisson": ("astrarium.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
         "gamma": ("astrarium.serving.requests:Gamma", "Requests in bursts: at random with a given variation."),

@@ -89,8 +89,8 @@ def _space(parser: Parser) -> None:
     """Which layouts are looked at."""
     parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
                         help="a part of the layout that may only have these values: tp, cp, pp, dp, ep, zero, "
-                             "micro_batch, recompute, virtual_stages, tp_sequence; lifts a rule that forbids one of "
-                             "them; may be repeated")
+                             "micro_batch, recompute, virtual_stages, tp_sequence, schedule (default: 1f1b and "
+                             "interleaved); lifts a rule that forbids one of them; may be repeated")
     parser.add_argument("--lift", metavar="RULE[,RULE...]", action="append", default=[],
                         help="rules that leave out layouts and are lifted: host, cp, micro_batch, zero, stages (the "
                              "answer says what they are)")
