@@ -17,6 +17,7 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.changes import changes_of, changing
 from astrarium.lower.in_switch import carried, each_its_own, within_groups
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
@@ -27,7 +28,7 @@ from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
 from astrarium.network.dims import plan_dims
 from astrarium.network.packets import with_packets
-from astrarium.network.planned import changes_of, network_plan
+from astrarium.network.planned import network_plan
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import TraceClass
 
@@ -77,7 +78,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     plan = Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
-                attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
+                attached=attached_of(design.memory, design.network), changes=changes_of(design),
                 **surroundings(design, dims, groups))
     return within_groups(design, plan)
 
@@ -92,8 +93,8 @@ def _replay(design: Design, work: Work, groups: int) -> Plan:
     """Of a design in which every node takes its recorded time: a network without latency brings members together."""
     from astrarium.lower.recorded_meetings import MeetingTable
 
-    if design.network.changes:
-        raise UnsupportedError("network.changes", "mean nothing where every node takes its recorded time",
+    if path := changing(design):
+        raise UnsupportedError(path, "mean nothing where every node takes its recorded time",
                                expected="no changes, or another compute.model")
     rows = _programs(design, work, None)
     columns = _columns(rows, MeetingTable())

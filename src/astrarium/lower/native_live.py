@@ -17,12 +17,12 @@ from astrarium.engine.plugins.work import WorkSource
 from astrarium.engine.source import Stage
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.changes import changes_of, changing
 from astrarium.lower.in_switch import carried
 from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_plugins import local_memory
 from astrarium.network.dims import plan_dims
-from astrarium.network.planned import changes_of
 from astrarium.workload.config import Live
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
                                "runs", expected="own")
     if attached_of(design.memory, design.network):
         raise UnsupportedError("memory.tiers[].dim", "set, for a workload that decides as it runs", expected="none")
-    if changes_of(design.network) is not None:
-        raise UnsupportedError("network.changes", f"in a run of {workload.tag}, which decides as it runs",
+    if changes_of(design) is not None:
+        raise UnsupportedError(changing(design), f"in a run of {workload.tag}, which decides as it runs",
                                expected="no changes")
     npu_of, dims = placement_of(design), plan_dims(design.network)
     same_memory(npu_types(design)[1])
