@@ -250,6 +250,13 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "slowdown": ("astrarium.cost.slowdown:SLOWDOWN",
                      "Largest makespan of a job over its makespan alone, of several jobs on one fabric."),
     },
+    "page": {
+        "run": ("astrarium.report.run_html:PAGE", "A run: figures, where the time goes, pipeline, kernels, memory."),
+        "plan": ("astrarium.report.plan_html:PAGE", "A plan: layouts, their intervals, where time goes, pipeline."),
+        "report": ("astrarium.report.study_html:PAGE", "Searches: best designs, why, Pareto front, convergence."),
+        "validate": ("astrarium.report.validation_html:PAGE", "Measured rows against predictions, errors by source."),
+        "trace": ("astrarium.report.trace_page:PAGE", "One trace: nodes by kind, times as recorded."),
+    },
     "backend": {
         "closed_form": ("astrarium.engine.reference.native_ports:PORTS",
                         "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
