@@ -250,6 +250,17 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "slowdown": ("astrarium.cost.slowdown:SLOWDOWN",
                      "Largest makespan of a job over its makespan alone, of several jobs on one fabric."),
     },
+    "reader": {
+        "chakra": ("astrarium.trace.readers:CHAKRA", "Chakra execution traces (.et)."),
+        "kineto": ("astrarium.profile.readers:KINETO", "Kineto's JSON of PyTorch's profiler: kernels, runtime calls."),
+        "host": ("astrarium.profile.readers:HOST",
+                 "ExecutionTraceObserver's JSON of PyTorch: operators; with kernels where Chakra's linker joined it."),
+        "feeder": ("astrarium.profile.readers:FEEDER", "JSON of Chakra's feeder (workload_graph)."),
+        "stablehlo": ("astrarium.trace.graphs.stablehlo:READER", "StableHLO text (JAX, TensorFlow)."),
+        "jsonl": ("astrarium.report.trace_json:READER", "JSON lines of `astrarium convert --to jsonl`."),
+        "text": ("astrarium.profile.readers:TEXT",
+                 "Text workloads of ASTRA-sim 1.0, of all ranks at once (`astrarium trace convert --npus`)."),
+    },
     "page": {
         "run": ("astrarium.report.run_html:PAGE", "A run: figures, where the time goes, pipeline, kernels, memory."),
         "plan": ("astrarium.report.plan_html:PAGE", "A plan: layouts, their intervals, where time goes, pipeline."),
