@@ -13,11 +13,11 @@ import astrarium as ar
 from astrarium.collective.algorithms import supporting
 from astrarium.errors import InputError
 from astrarium.search import Case, Space, search
-from astrarium.search.evaluate import Evaluator
+from astrarium.search.bounds.branches import heads_of
+from astrarium.search.evaluate import Evaluator, Judge
 from astrarium.search.expression import Node, compiled
-from astrarium.search.floors import heads_of
-from astrarium.search.goal import Goal, Judge, goal_of
-from astrarium.search.stored import load_study
+from astrarium.search.goal import Goal, goal_of
+from astrarium.search.studyfile import load_study
 from astrarium.vocab import CommOp
 
 OPS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter",

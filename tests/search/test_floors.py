@@ -13,11 +13,12 @@ from tests.search.designs import few_trainings, trainings
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import Space, search
-from astrarium.search.evaluate import Evaluator
-from astrarium.search.expression.vector import vector
-from astrarium.search.floors import SAFE, heads_of
-from astrarium.search.floors.phases import phase_floor
-from astrarium.search.goal import Judge, goal_of
+from astrarium.search.bounds.branches import heads_of
+from astrarium.search.bounds.columns import vector
+from astrarium.search.bounds.objective import SAFE
+from astrarium.search.bounds.phases import phase_floor
+from astrarium.search.evaluate import Evaluator, Judge
+from astrarium.search.goal import goal_of
 from astrarium.vocab import CommOp
 
 SHAPES = {"ring": ar.Ring, "switch": ar.Switch, "fully_connected": ar.FullyConnected}

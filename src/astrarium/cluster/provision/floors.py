@@ -30,10 +30,9 @@ from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import Given, Kept, lower, plugins_of, read_work, work_of
 from astrarium.network.config import LinkDim, Ring
 from astrarium.network.needs import needs_dims
-from astrarium.search.floors.lanes import bounds_of
-from astrarium.search.floors.objective import NATIVE
-from astrarium.search.floors.phases import PhaseFloor, phase_floor
-from astrarium.search.floors.work import Chain, Key, WorkGraph, graph_of
+from astrarium.search.bounds.graph import Chain, Key, WorkGraph, bounds_of, graph_of
+from astrarium.search.bounds.objective import NATIVE
+from astrarium.search.bounds.phases import PhaseFloor, phase_floor
 from astrarium.vocab import CommOp
 
 __all__ = ["DesignFloor", "floor_of"]

@@ -20,17 +20,19 @@ from msgspec import Struct
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Proof, Values, one_objective
 from astrarium.search.agents.genetic import Genetic
-from astrarium.search.components import Component
+from astrarium.search.axes import Point
+from astrarium.search.bounds.branches import Head, heads_of
+from astrarium.search.bounds.columns import Columns, by_effect, columns, crossed, dive, left, vectorised
+from astrarium.search.bounds.objective import SAFE
+from astrarium.search.constraints import Component
+from astrarium.search.evaluate import Judge
 from astrarium.search.expression import Interval, Node, bounds, names_in
-from astrarium.search.expression.vector import vectorised
-from astrarium.search.floors import SAFE, Head, heads_of
-from astrarium.search.floors.parts import Columns, by_effect, columns, crossed, dive, left
-from astrarium.search.goal import Goal, Judge
-from astrarium.search.space import Point, Space
+from astrarium.search.goal import Goal
+from astrarium.search.space import Space
 
-__all__ = ["Exact", "ExactSearch", "Proof"]
+__all__ = ["Exact", "ExactSearch"]
 
 BLOCK = 1 << 20           # designs whose floors are computed together
 CHOICES = 1 << 17         # combinations of one component
@@ -55,14 +57,6 @@ class Exact(Options, frozen=True, kw_only=True):
             raise InputError("agent", f"exact cannot enumerate {space.axes[space.continua[0]].name}",
                              expected="a step or values for it")
         return ExactSearch(self, space, goal, seed)
-
-
-class Proof(Struct, frozen=True):
-    """What is proved: no design of the space has an objective below `bound`; `gap` is (best - bound) / best."""
-
-    bound: float
-    gap: float
-    complete: bool
 
 
 class _Floors(Struct, frozen=True):

@@ -1,20 +1,21 @@
-"""Combinations of a space's components as columns, and the design with the lowest floor to which small steps lead."""
+"""Trees evaluated for many designs at once (numpy columns), and the design with a low bound that small steps find."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.search.components import Component
-from astrarium.search.expression import Const, Interval, Node, bounds, names_in, put_all
-from astrarium.search.expression.vector import vectorised
-from astrarium.search.scope import plain
+from astrarium.search.choice import plain
+from astrarium.search.constraints import Component
+from astrarium.search.expression import Const, Interval, Node, Op, Ref, bounds, names_in, put_all
 from astrarium.search.space import Space
 
-__all__ = ["Columns", "by_effect", "columns", "crossed", "dive", "left", "narrowed"]
+__all__ = ["Columns", "by_effect", "columns", "crossed", "dive", "left", "narrowed", "vector", "vectorised"]
 
 Columns = dict[str, npt.NDArray[Any]]
 TRIED = 4096        # combinations of a component that a walk looks at
@@ -81,3 +82,70 @@ def dive(space: Space, tree: Node, parts: Sequence[Component]) -> dict[int, int]
             chosen[place] = int(found.argmin()) if found.size > 1 else chosen[place]
     return {place: index for part, number in zip(parts, chosen)
             for place, index in zip(part.places, part.diagram.choice(number))}
+
+
+def vector(node: Node, columns: Mapping[str, Any]) -> Any:
+    """The value of a tree for every row of `columns` (name -> array); arrays broadcast. Both sides of an `if` are
+    computed, and divisions by zero give infinity."""
+    return vectorised(node)(columns)
+
+
+def vectorised(node: Node) -> Callable[[Mapping[str, Any]], Any]:
+    """`vector` of one tree, for many calls: the tree is taken apart once, and a part that stands in it several times is
+    computed once."""
+    slots, order = _ordered(node)
+    start: list[Any] = [part.value if isinstance(part, Const) else None for part in order]
+    names = [(slot, part.name) for slot, part in enumerate(order) if isinstance(part, Ref)]
+    last = {slots[id(arg)]: slot for slot, part in enumerate(order) if isinstance(part, Op) for arg in part.args}
+    steps = [(slot, _FUNCTIONS[part.name] if len(part.args) != 2 else _BINARY.get(part.name, _FUNCTIONS[part.name]),
+              [slots[id(arg)] for arg in part.args],
+              {slots[id(arg)] for arg in part.args if last[slots[id(arg)]] == slot})
+             for slot, part in enumerate(order) if isinstance(part, Op)]
+
+    def run(columns: Mapping[str, Any]) -> Any:
+        values = start.copy()
+        for slot, name in names:
+            values[slot] = columns[name]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for slot, function, arguments, done in steps:
+                values[slot] = function(*[values[each] for each in arguments])
+                for each in done:
+                    values[each] = None      # large ones go at once
+        return values[-1]
+    return run
+
+
+def _ordered(node: Node) -> tuple[dict[int, int], list[Node]]:
+    """The parts of a tree, each after its own parts and once, and the place of each by its identity."""
+    slots: dict[int, int] = {}
+    order: list[Node] = []
+    stack = [node]
+    while stack:
+        top = stack[-1]
+        open_parts = [arg for arg in top.args if id(arg) not in slots] if isinstance(top, Op) else []
+        if open_parts:
+            stack += reversed(open_parts)
+            continue
+        stack.pop()
+        if id(top) not in slots:
+            slots[id(top)] = len(order)
+            order.append(top)
+    return slots, order
+
+
+def _member(value: Any, legal: Any) -> Any:
+    return functools.reduce(np.logical_or, [value == each for each in legal], np.False_)
+
+
+def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda *parts: functools.reduce(function, parts)
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum, "and": np.logical_and, "or": np.logical_or}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _folded(function) for name, function in _BINARY.items()},
+    "/": np.true_divide, "//": np.floor_divide, "%": np.mod, "in": _member, "not": np.logical_not, "if": np.where,
+    "abs": np.abs, "sqrt": np.sqrt, "log2": np.log2, "ceil": np.ceil, "floor": np.floor, "<=": np.less_equal,
+    "<": np.less, ">=": np.greater_equal, ">": np.greater, "==": operator.eq, "!=": operator.ne,
+}

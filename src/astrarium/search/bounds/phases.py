@@ -28,6 +28,11 @@ from astrarium.vocab import CommOp
 
 __all__ = ["PhaseFloor", "phase_floor"]
 
+Steps = list[tuple[int, float, float]]      # hops, blocks over one link, blocks added up one after the other
+_REDUCES = {CommOp.ALL_REDUCE: (True, False), CommOp.REDUCE_SCATTER: (True,), CommOp.ALL_GATHER: (False,)}
+_LINKS: Mapping[str, Callable[[int], int]] = {"ring": lambda _: 2, "switch": lambda _: 1,
+                                              "fully_connected": lambda npus: max(1, npus - 1)}
+
 
 class PhaseFloor(Struct, frozen=True):
     """delays * endpoint delay + hops * latency + block bytes * (blocks / NPU bandwidth + 3 reduced / memory rate).
@@ -41,10 +46,6 @@ class PhaseFloor(Struct, frozen=True):
     hops: int = 0
     delays: int = 0
     reduced: float = 0.0
-
-
-Steps = list[tuple[int, float, float]]      # hops, blocks over one link, blocks added up one after the other
-_REDUCES = {CommOp.ALL_REDUCE: (True, False), CommOp.REDUCE_SCATTER: (True,), CommOp.ALL_GATHER: (False,)}
 
 
 def _ring(shape: str, n: int, halves: tuple[bool, ...]) -> Steps:
@@ -71,8 +72,6 @@ def _halving(shape: str, n: int, halves: tuple[bool, ...]) -> Steps:
 
 _CHAINS: Mapping[str, Callable[[str, int, tuple[bool, ...]], Steps]] = {
     "ring": _ring, "direct": _direct, "halving_doubling": _halving}
-_LINKS: Mapping[str, Callable[[int], int]] = {"ring": lambda _: 2, "switch": lambda _: 1,
-                                              "fully_connected": lambda npus: max(1, npus - 1)}
 
 
 @lru_cache(maxsize=4096)

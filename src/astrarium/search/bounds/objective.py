@@ -24,19 +24,18 @@ from astrarium.errors import UnsupportedError
 from astrarium.network.config import Ring
 from astrarium.network.cost import LIBRA, tiers_of
 from astrarium.network.needs import needs_dims
+from astrarium.search.bounds.links import links_text, npu_bandwidth
+from astrarium.search.evaluate import Judge
 from astrarium.search.expression import Node, Op, Ref, bounds, make, names_in
-from astrarium.search.goal import Judge
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["NATIVE", "SAFE", "collective_makespan", "floor_dims", "npu_bandwidth", "objective_floor"]
+__all__ = ["NATIVE", "SAFE", "collective_makespan", "floor_dims", "objective_floor"]
 
 SAFE = 1 - 1e-9      # floors are floats, makespans are whole picoseconds
 NEVER = 1e300
 NATIVE: Mapping[str, bool] = {"none": True, "astra_sim": False}
 """Rule books in which every byte occupies ports."""
 
-_LINKS = "if({d}.shape == 'ring', 2, if({d}.shape == 'fully_connected', max(1, {d}.npus - 1), " \
-         "if({d}.shape == 'mesh', 2, if({d}.shape == 'hypercube', ceil(log2(max(2, {d}.npus))), 1))))"
 _SENT: Mapping[str, str] = {
     "all_reduce": "2 * {s} * ({b} - 1) / {b} / {m}", "reduce_scatter": "{s} * ({b} - 1) / {b} / {m}",
     "all_gather": "{s} * ({b} - 1) / {b} / {m}", "all_to_all": "{s} * ({n} - {m}) / {n}",
@@ -60,16 +59,6 @@ def floor_dims(design: Design, judge: Judge) -> list[str]:
     return [f"network.dims[{index}]" for index in range(len(design.network.dims))]
 
 
-def npu_bandwidth(design: Design, judge: Judge, dim: str) -> str:
-    """Byte/ns of all of an NPU's links in a dim: as the base or the space gives it."""
-    index = int(dim[dim.index("[") + 1:-1])
-    base = design.network.flat[index]
-    chosen = set(judge.space.paths)
-    if f"{dim}.bandwidth_per_npu" in chosen or (base.bandwidth is None and f"{dim}.bandwidth" not in chosen):
-        return f"{dim}.bandwidth_per_npu"
-    return f"{dim}.bandwidth * {_LINKS.format(d=dim)}"
-
-
 def collective_makespan(design: Design, judge: Judge) -> str:
     """The floor of the makespan (ns) of one collective of all ranks, as text."""
     if not isinstance(design.workload, SingleCollective):
@@ -79,7 +68,7 @@ def collective_makespan(design: Design, judge: Judge) -> str:
     if "workload.op" in judge.space.paths or not native:
         raise UnsupportedError("workload.op", "the floor is of one operation in the native rule book")
     dims = floor_dims(design, judge)
-    rates = [f"({npu_bandwidth(design, judge, dim)})" for dim in dims]
+    rates = [f"({npu_bandwidth(design, judge.space.paths, dim)})" for dim in dims]
     times = []
     for first in range(len(dims)):
         inside = "product(" + ", ".join(["1", *(f"{dim}.npus" for dim in dims[:first])]) + ")"
@@ -88,14 +77,12 @@ def collective_makespan(design: Design, judge: Judge) -> str:
     return f"max({', '.join(times)})"
 
 
-
-
 def _cost(design: Design, judge: Judge) -> str:
     dims, terms = floor_dims(design, judge), []
     for dim, tier in zip(dims, tiers_of(len(dims))):
         link = LIBRA.link[tier]
         switch = 2 * link + LIBRA.switch[tier] + LIBRA.nic.get(tier, 0.0) if tier in LIBRA.switch else NEVER
-        rate = f"({npu_bandwidth(design, judge, dim)}) / {_LINKS.format(d=dim)}"
+        rate = f"({npu_bandwidth(design, judge.space.paths, dim)}) / {links_text(dim)}"
         factor = f"if({dim}.shape == 'ring', {2 * link!r}, if({dim}.shape == 'fully_connected', " \
                  f"{link!r} * ({dim}.npus - 1), if({dim}.shape == 'switch', {switch!r}, {NEVER!r})))"
         terms.append(f"{factor} * {rate} * network.npus")      # N / n blocks of n NPUs
@@ -103,7 +90,7 @@ def _cost(design: Design, judge: Judge) -> str:
 
 
 def _bandwidth(design: Design, judge: Judge) -> str:
-    return " + ".join(npu_bandwidth(design, judge, dim) for dim in floor_dims(design, judge))
+    return " + ".join(npu_bandwidth(design, judge.space.paths, dim) for dim in floor_dims(design, judge))
 
 
 _FIGURES = {"network_cost": _cost, "network_bandwidth": _bandwidth}
@@ -151,5 +138,3 @@ def _rises(node: Node, ranges: Mapping[str, tuple[float, float]]) -> bool:
 
 def _free(nodes: Sequence[Node]) -> bool:
     return not any(name in FIGURES for node in nodes for name in names_in(node))
-
-

@@ -24,16 +24,14 @@ from astrarium.lower import lower
 from astrarium.lower.native_plugins import OWN, plugins_of
 from astrarium.lower.native_work import rank_count
 from astrarium.lower.placement import generated
-from astrarium.search.components import Component
+from astrarium.search.bounds.collectives import CollectiveFloors
+from astrarium.search.bounds.columns import dive, narrowed, vector
+from astrarium.search.bounds.graph import Key, WorkGraph, bounds_of, graph_of, tree_of, without_collectives
+from astrarium.search.bounds.objective import NATIVE, SAFE, collective_makespan, floor_dims, objective_floor
+from astrarium.search.choice import plain
+from astrarium.search.constraints import Component
+from astrarium.search.evaluate import Judge
 from astrarium.search.expression import Const, Node, bounds, make, names_in, put_all
-from astrarium.search.expression.vector import vector
-from astrarium.search.floors.collectives import CollectiveFloors
-from astrarium.search.floors.lanes import bounds_of, tree_of
-from astrarium.search.floors.objective import NATIVE, SAFE, collective_makespan, floor_dims, objective_floor
-from astrarium.search.floors.parts import dive, narrowed
-from astrarium.search.floors.work import Key, WorkGraph, graph_of, without_collectives
-from astrarium.search.goal import Judge
-from astrarium.search.scope import plain
 from astrarium.search.space import Space
 from astrarium.trace.read import read_traces
 from astrarium.vocab import CommOp
