@@ -175,7 +175,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     "agent": {
         "random": ("astrarium.search.agents.sampling:Random", "Feasible designs at random, all equally likely."),
         "grid": ("astrarium.search.agents.sampling:Grid", "Every design once, in an order that is spread evenly."),
-        "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound on floors."),
+        "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound."),
         "annealing": ("astrarium.search.agents.annealing:Annealing",
                       "Simulated annealing, several chains (the default)."),
         "genetic": ("astrarium.search.agents.genetic:Genetic", "Genetic algorithm: crossover, mutation, repair."),

@@ -46,7 +46,7 @@ def left(tree: Node, ranges: Mapping[str, Interval], part: Columns, choice: int)
 
 
 def narrowed(chosen: Mapping[str, Any], tree: Node, ranges: Mapping[str, Interval]) -> tuple[Node, dict[str, Interval]]:
-    """The same for any values."""
+    """The tree and the ranges when these values are chosen, by name."""
     numbers = {name: (value, value) for name, value in chosen.items()
                if isinstance(value, (int, float)) and not isinstance(value, bool)}
     others = {name: Const(value) for name, value in chosen.items() if name not in numbers}
@@ -60,8 +60,8 @@ def by_effect(tree: Node, ranges: Mapping[str, Interval], parts: Sequence[Compon
     def gain(place: int) -> float:
         if parts[place].diagram.count > TRIED or not all(values.dtype.kind in "if" for values in known[place].values()):
             return -1.0
-        floors = [bounds(*left(tree, ranges, known[place], choice))[0] for choice in range(parts[place].diagram.count)]
-        return sum(floors) / len(floors)
+        lows = [bounds(*left(tree, ranges, known[place], choice))[0] for choice in range(parts[place].diagram.count)]
+        return sum(lows) / len(lows)
     return sorted(range(len(parts)), key=lambda place: (-gain(place), place))
 
 

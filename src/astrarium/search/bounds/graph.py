@@ -1,4 +1,14 @@
-"""The dependency graph of a run: one rank for each program."""
+"""The dependency graph of a run, one rank for each program, and lower bounds of the run from it.
+
+Statements that hold for every design that shares the graph:
+
+- *start*: no rank starts a node before the longest chain of nodes in front of it has run, each for its lower bound;
+- *end*: once a node ends late on some rank, some rank ends no earlier than the longest chain behind it allows. (Here a
+  collective of several programs counts nothing: who ends last could run another program.)
+- *lane*: a lane with one slot runs one node at a time. So for any set S of its nodes the run takes at least the
+  earliest start of a node of S, the sum over S, and the least chain behind a node of S (Carlier, "The one-machine
+  sequencing problem", 1982). Only nodes of S with none of S in front of (behind) them matter for the start (the end).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Floors: what no simulation can fall below, as expressions over the knobs of a space.
+"""Lower bounds of objectives, as expressions over the knobs of a space: no simulation falls below them.
 
-`makespan` of a single collective in the native rule book: every byte occupies ports, so no NPU sends more than its
+The `makespan` of a single collective in the native rule book: every byte occupies ports, so no NPU sends more than its
 bandwidth. Take the blocks of m NPUs inside the first d dims, B = N / m of them. Over the dims from d on, some block has
 to send at least (S as nccl-tests counts it; the mean over blocks)
 
@@ -10,7 +10,7 @@ to send at least (S as nccl-tests counts it; the mean over blocks)
     broadcast, reduce           (B - 1) / B S
     gather, scatter             (B - 1) / B S / B
 
-at no more than m times an NPU's bandwidth in those dims. The largest of these times over d is the floor; latencies,
+at no more than m times an NPU's bandwidth in those dims. The largest of these times over d is the bound; latencies,
 reductions, chunks and algorithms only add to it. `network_cost` and `network_bandwidth` are exact.
 """
 
@@ -29,9 +29,9 @@ from astrarium.search.evaluate import Judge
 from astrarium.search.expression import Node, Op, Ref, bounds, make, names_in
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["NATIVE", "SAFE", "collective_makespan", "floor_dims", "objective_floor"]
+__all__ = ["NATIVE", "SAFE", "bounded_dims", "collective_makespan", "objective_bound"]
 
-SAFE = 1 - 1e-9      # floors are floats, makespans are whole picoseconds
+SAFE = 1 - 1e-9      # bounds are floats, makespans are whole picoseconds
 NEVER = 1e300
 NATIVE: Mapping[str, bool] = {"none": True, "astra_sim": False}
 """Rule books in which every byte occupies ports."""
@@ -46,28 +46,29 @@ _SENT: Mapping[str, str] = {
 """Bytes that an NPU sends on average over the dims outside its block of {m} NPUs, {b} blocks, {n} NPUs, payload {s}."""
 
 
-def floor_dims(design: Design, judge: Judge) -> list[str]:
-    """Paths of the dims. Raises UnsupportedError where they are such that no floor is known."""
-    needs_dims(design.network, "a floor", written=True)
+def bounded_dims(design: Design, judge: Judge) -> list[str]:
+    """Paths of the dims. Raises UnsupportedError if no lower bound is known for dims of their kind."""
+    needs_dims(design.network, "a lower bound", written=True)
     one_way = any(isinstance(dim, Ring) and dim.one_way for dim in design.network.dims)
     if one_way or any(path.endswith((".one_way", "network.dims", "]")) and path.startswith("network")
                       for path in judge.space.paths):
-        raise UnsupportedError("network.dims", "there is no floor for one-way rings, or for dims chosen as a whole")
+        raise UnsupportedError("network.dims", "one-way rings, and dims chosen as a whole, have no lower bound")
     if any(dim.tag == "torus" for dim in design.network.dims):
-        raise UnsupportedError("network.dims", "a torus is one dim of several directions, for which there is no floor",
+        raise UnsupportedError("network.dims", "a torus is one dim of several directions, which has no lower bound",
                                expected="its ring dims")
     return [f"network.dims[{index}]" for index in range(len(design.network.dims))]
 
 
 def collective_makespan(design: Design, judge: Judge) -> str:
-    """The floor of the makespan (ns) of one collective of all ranks, as text."""
+    """The lower bound of the makespan (ns) of one collective of all ranks, as text. Raises UnsupportedError if there is
+    none."""
     if not isinstance(design.workload, SingleCollective):
-        raise UnsupportedError("workload", "there is no floor of the makespan for this kind of workload",
+        raise UnsupportedError("workload", "the makespan of this kind of workload has no lower bound",
                                expected="source: collective, or the option floor of the agent exact")
     native = NATIVE[design.compat]
     if "workload.op" in judge.space.paths or not native:
-        raise UnsupportedError("workload.op", "the floor is of one operation in the native rule book")
-    dims = floor_dims(design, judge)
+        raise UnsupportedError("workload.op", "the lower bound is of one operation in the native rule book")
+    dims = bounded_dims(design, judge)
     rates = [f"({npu_bandwidth(design, judge.space.paths, dim)})" for dim in dims]
     times = []
     for first in range(len(dims)):
@@ -78,7 +79,7 @@ def collective_makespan(design: Design, judge: Judge) -> str:
 
 
 def _cost(design: Design, judge: Judge) -> str:
-    dims, terms = floor_dims(design, judge), []
+    dims, terms = bounded_dims(design, judge), []
     for dim, tier in zip(dims, tiers_of(len(dims))):
         link = LIBRA.link[tier]
         switch = 2 * link + LIBRA.switch[tier] + LIBRA.nic.get(tier, 0.0) if tier in LIBRA.switch else NEVER
@@ -90,33 +91,33 @@ def _cost(design: Design, judge: Judge) -> str:
 
 
 def _bandwidth(design: Design, judge: Judge) -> str:
-    return " + ".join(npu_bandwidth(design, judge.space.paths, dim) for dim in floor_dims(design, judge))
+    return " + ".join(npu_bandwidth(design, judge.space.paths, dim) for dim in bounded_dims(design, judge))
 
 
 _FIGURES = {"network_cost": _cost, "network_bandwidth": _bandwidth}
 
 
-def objective_floor(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> Node:
-    """The first objective with every figure replaced by its floor (the makespan's by what `makespan` gives, in ns): a
-    tree over the axes alone. Raises InputError where the objective could fall although a figure rises, or a figure has
-    no floor."""
+def objective_bound(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> Node:
+    """The first objective with every figure replaced by its lower bound (that of the makespan in ns by `makespan`): a
+    tree over the axes alone. Raises UnsupportedError if the objective could fall although a figure rises, or a figure
+    has no lower bound."""
     tree = judge.objectives[0]
     design = judge.space.base
     if callable(tree) or design is None:
-        raise UnsupportedError("minimize", "a Python function has no floor", expected="an expression")
+        raise UnsupportedError("minimize", "a Python function has no lower bound", expected="an expression")
     if judge.goal.objectives[0].maximize or not _rises(tree, judge.ranges()):
         raise UnsupportedError("minimize", f"{judge.goal.objectives[0].name!r} may fall where a figure rises",
                                expected="minimize: sums and products of figures and of what is not negative")
     if judge.goal.cases:
         raise UnsupportedError("cases", "the exact agent takes one workload")
-    floors: dict[str, Node] = {}
+    found: dict[str, Node] = {}
     for name in (name for name in names_in(tree) if name in FIGURES):
         if name != "makespan" and name not in _FIGURES:
-            raise UnsupportedError("minimize", f"there is no floor of {name}",
+            raise UnsupportedError("minimize", f"{name} has no lower bound",
                                    expected="one of " + ", ".join(("makespan", *_FIGURES)))
-        floors[name] = makespan(design, judge) if name == "makespan" else judge.scope.node(
-            _FIGURES[name](design, judge), f"floor of {name}")
-    return _swapped(tree, floors)
+        found[name] = makespan(design, judge) if name == "makespan" else judge.scope.node(
+            _FIGURES[name](design, judge), f"lower bound of {name}")
+    return _swapped(tree, found)
 
 
 def _swapped(node: Node, new: Mapping[str, Node]) -> Node:
