@@ -85,13 +85,12 @@ def _supported(design: Design) -> Iterator[Problem]:
 @lru_cache(4096)
 def _others_for(op: str, entry: str) -> tuple[str, ...]:
     """Algorithms that have an operation, where the one of `entry` has not."""
-    from astrarium.collective.algorithms import ALGORITHMS, supporting
+    from astrarium.collective.algorithms import has_op, supporting
+    from astrarium.registry import Kind
     from astrarium.vocab import CommOp
 
-    meant, line = CommOp[op.upper()], ALGORITHMS.get(parse_algorithm(entry)[0])
-    if line is None or meant in line.ops:
-        return ()
-    return supporting(meant)
+    meant, name = CommOp[op.upper()], parse_algorithm(entry)[0]
+    return () if name not in Kind("algorithm") or has_op(name, meant) else supporting(meant)
 
 
 def _stacked(design: Design) -> Iterator[Problem]:

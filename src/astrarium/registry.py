@@ -1,6 +1,6 @@
 """What there is to choose from: per kind a name, one sentence, and where the object lives; imported when asked for.
 
-One more of a kind is one new file and one line here (or in the table that its room keeps). Other packages add theirs
+One more of a kind is one new file and one line here. Other packages add theirs
 through the entry-point group `astrarium.plugins`: `"compute.mine" = "my_package.my_module:MyCompute"`.
 """
 
@@ -10,7 +10,7 @@ import functools
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,14 +31,7 @@ class Entry(Struct, frozen=True):
     package: str = ""
 
 
-class _Line(Protocol):
-    @property
-    def builder(self) -> str: ...
-    @property
-    def sentence(self) -> str: ...
-
-
-_BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType({
+_BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     "workload": {
         "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
@@ -88,7 +81,28 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "lognormal": ("astrarium.serving.requests:Lognormal", "Lognormal with a mean and a variation."),
         "empirical": ("astrarium.serving.requests:Empirical", "Lengths of a file, drawn with replacement."),
     },
-    "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
+    "algorithm": {
+        "ring": ("astrarium.collective.algorithms.ring:RING",
+                 "Everyone talks to the next one round a ring: least traffic, n - 1 steps."),
+        "ring_two_way": ("astrarium.collective.algorithms.ring_two_way:RING_TWO_WAY",
+                         "Two rings, half of the payload each, one per direction of the links."),
+        "direct": ("astrarium.collective.algorithms.direct:DIRECT",
+                   "Everyone talks to everyone else at once: one step (two for all_reduce)."),
+        "halving_doubling": (
+            "astrarium.collective.algorithms.halving_doubling:HALVING_DOUBLING",
+            "Partners at doubling distance exchange halving shares: least traffic in ceil(log2 n) steps."),
+        "double_binary_tree": (
+            "astrarium.collective.algorithms.double_binary_tree:DOUBLE_BINARY_TREE",
+            "Two complementary binary trees, half of the payload each, pipelined block by block."),
+        "bruck": ("astrarium.collective.algorithms.bruck:BRUCK",
+                  "Peers at doubling distance, growing bundles: fewest messages for small payloads."),
+        "binomial_tree": ("astrarium.collective.algorithms.binomial_tree:BINOMIAL_TREE",
+                          "One binomial tree that carries the whole payload: ceil(log2 n) steps per way."),
+        "nvls": ("astrarium.collective.algorithms.in_switch:NVLS",
+                 "A switch adds and multicasts what NPUs read and write through it (NVLink SHARP)."),
+        "sharp": ("astrarium.collective.algorithms.in_switch:SHARP",
+                  "Switches add on the way up and multicast on the way down: the payload once each way."),
+    },
     "composition": {
         "baseline": ("", "Every chunk runs the collective dim after dim, innermost first, on all of its data."),
         "blueconnect": ("", "reduce_scatter from the innermost dim outwards, all_gather back: outer dims carry less."),
@@ -264,11 +278,7 @@ def kinds() -> tuple[str, ...]:
 
 @functools.cache
 def _built_in(kind: str) -> Mapping[str, Entry]:
-    table = _BUILT_IN.get(kind, {})
-    if isinstance(table, str):
-        lines = cast(Mapping[str, _Line], _resolve(table))
-        return {name: Entry(kind, name, line.builder, line.sentence) for name, line in lines.items()}
-    return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in table.items()}
+    return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in _BUILT_IN.get(kind, {}).items()}
 
 
 @functools.cache

@@ -11,12 +11,12 @@ from tests.draws import draws
 from tests.search.designs import few_trainings, trainings
 
 import astrarium as ar
+from astrarium.collective.estimate import lower_bound
 from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.bounds.branches import branches_of
 from astrarium.search.bounds.columns import vector
 from astrarium.search.bounds.objective import SAFE
-from astrarium.search.bounds.phases import phase_floor
 from astrarium.search.evaluate import Evaluator, Judge
 from astrarium.search.goal import goal_of
 from astrarium.vocab import CommOp
@@ -55,7 +55,7 @@ def test_a_phase_alone_takes_its_bound(op: str) -> None:
                     workload=ar.SingleCollective(op, "64 MB"), memory=ar.Memory(bandwidth="50 GB/s"),
                     network=ar.Network([kind(n, bandwidth_per_npu="40 GB/s", latency="700 ns")]),
                     collective=ar.Collective(**{op: [algorithm]}, choice="none", endpoint_delay="10 ns"))
-                floor = phase_floor(shape, algorithm, CommOp[op.upper()], n, n, True)
+                floor = lower_bound(shape, algorithm, CommOp[op.upper()], n, n, True)
                 assert floor is not None
                 block = 64e6 / floor.count
                 expected = 10 * floor.delays + 700 * floor.hops + block * (floor.blocks / 40 + 3 * floor.reduced / 50)

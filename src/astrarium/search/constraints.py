@@ -10,12 +10,15 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
 from astrarium.cache import Cache
 from astrarium.design import Design
+from astrarium.engine.connected import connected
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis
 from astrarium.search.choice import plain
@@ -127,15 +130,10 @@ def _is_truth(node: Node, levels: Mapping[str, Level]) -> bool:
 
 def _groups(links: Sequence[Sequence[str]]) -> list[list[str]]:
     """Names that are linked, directly or through others."""
-    owner: dict[str, list[str]] = {}
-    for names in links:
-        merged: list[str] = []
-        for group in {id(owner[name]): owner[name] for name in names if name in owner}.values():
-            merged.extend(group)
-        merged.extend(name for name in names if name not in owner and name not in merged)
-        for name in merged:
-            owner[name] = merged
-    return list({id(group): list(dict.fromkeys(group)) for group in owner.values()}.values())
+    number = {name: place for place, name in enumerate(dict.fromkeys(chain.from_iterable(links)))}
+    pairs = [(number[names[0]], number[name]) for names in links for name in names]
+    leader = connected(len(number), *np.array(pairs, np.int64).reshape(-1, 2).T).tolist()
+    return [[name for name, place in number.items() if leader[place] == each] for each in sorted(set(leader))]
 
 
 def _compiled(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level]) -> Diagram:

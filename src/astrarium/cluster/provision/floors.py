@@ -7,10 +7,11 @@ dim d, and a collective of C chunks at least the largest of
     sum over phases + (C - 1) * one phase      for each phase, where one chunk is in a phase at a time
     bytes over dim d * y[d]                    for each dim: LIBRA's law (arXiv 2109.11762), whatever the chunks
 
-(`search.floors.phases` has the proof of both). The makespan is at least that of the longest chain, and of the busiest
-lane with what must come before and after it (`search.floors.lanes`). Each is a sum of such maxima and of constants, so
-the whole is a convex, piecewise affine function of y, and at any y the terms that are largest give a *cut*: an affine
-function that is nowhere above the makespan. Rounding takes a byte per chunk and two ps per step from it.
+(`search.bounds.collectives` has the proof of both). The makespan is at least that of the longest chain, and of the
+busiest lane with what must come before and after it (`search.bounds.graph`). Each is a sum of such maxima and of
+constants, so the whole is a convex, piecewise affine function of y, and at any y the terms that are largest give a
+*cut*: an affine function that is nowhere above the makespan. Rounding takes a byte per chunk and two ps per step from
+it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from astrarium.collective.algorithms import ALGORITHMS
+from astrarium.collective.algorithms import has_op
 from astrarium.collective.config import algorithms_of, parse_algorithm
+from astrarium.collective.estimate import PhaseBound, lower_bound
 from astrarium.design import Design
 from astrarium.engine.plan import Chunk, CollectivePlan, Phase, Plan
 from astrarium.errors import InputError, UnsupportedError
@@ -32,7 +34,6 @@ from astrarium.network.config import LinkDim, Ring
 from astrarium.network.needs import needs_dims
 from astrarium.search.bounds.graph import Chain, Key, WorkGraph, bounds_of, graph_of
 from astrarium.search.bounds.objective import NATIVE
-from astrarium.search.bounds.phases import PhaseFloor, phase_floor
 from astrarium.vocab import CommOp
 
 __all__ = ["DesignFloor", "floor_of"]
@@ -189,7 +190,7 @@ class _Laws(Struct, frozen=True, eq=False, dict=True):
         shop = _Pieces(constant.sum() + pipelined * constant, slope.sum(axis=0) + pipelined * slope)
         return _Pieces(np.concatenate([shop.constant, own.constant]), np.concatenate([shop.slope, own.slope])), own
 
-    def _port_blocks(self, made: CollectivePlan, phase: Phase, floor: PhaseFloor) -> float:
+    def _port_blocks(self, made: CollectivePlan, phase: Phase, floor: PhaseBound) -> float:
         """Blocks through one port of an NPU, in units of its whole bandwidth: those of all steps where these take the
         same port, as on a switch, around a ring, and directly; else no fewer than `own`."""
         shape = self.design.network.flat[phase.dim].tag
@@ -199,24 +200,24 @@ class _Laws(Struct, frozen=True, eq=False, dict=True):
     def _efficiency(self, phase: Phase) -> float:
         return float(self.design.network.flat[phase.dim].efficiency)
 
-    def _constant(self, phase: Phase, floor: PhaseFloor) -> float:
+    def _constant(self, phase: Phase, floor: PhaseBound) -> float:
         dim = self.design.network.flat[phase.dim]
         ns = floor.hops * float(dim.latency) + floor.delays * (float(self.design.collective.endpoint_delay) - ROUNDED)
         if floor.reduced and self.memory_rate:
             ns += 3 * floor.reduced * _block(phase, floor) / self.memory_rate
         return max(0.0, ns)
 
-    def _floor(self, made: CollectivePlan, phase: Phase) -> PhaseFloor | None:
+    def _floor(self, made: CollectivePlan, phase: Phase) -> PhaseBound | None:
         dim = self.design.network.flat[phase.dim]
         chain = self.design.network.backend == "closed_form" and (dim.tag != "ring" or self.ascending)
-        return phase_floor(dim.tag, self._algorithm(made, phase), CommOp(phase.op), phase.n, dim.npus, chain)
+        return lower_bound(dim.tag, self._algorithm(made, phase), CommOp(phase.op), phase.n, dim.npus, chain)
 
     def _algorithm(self, made: CollectivePlan, phase: Phase) -> str:
         """That of the collective's operation, where it has the phase's, else that of the phase's own."""
         shapes, op = [dim.tag for dim in self.design.network.flat], CommOp(phase.op)
         for each in (CommOp(made.op), op):
             name = algorithms_of(self.design.collective, each.name.lower(), shapes)[phase.dim]
-            if op in ALGORITHMS[parse_algorithm(name)[0]].ops:
+            if has_op(parse_algorithm(name)[0], op):
                 break
         return name
 
@@ -227,7 +228,7 @@ def _one_list(made: CollectivePlan, chunk: Chunk) -> bool:
     return not made.turns and ways == {tuple((phase.dim, phase.op) for phase in chunk.phases)}
 
 
-def _block(phase: Phase, floor: PhaseFloor) -> float:
+def _block(phase: Phase, floor: PhaseBound) -> float:
     """Bytes of a block of one chunk, a byte less for what chunks differ."""
     return max(0, phase.size - 1) * (phase.n if phase.op == CommOp.ALL_GATHER else 1) / floor.count
 

@@ -1,10 +1,11 @@
 """Floors of one collective, as trees over the knobs of the network and of `collective`.
 
-A collective of C chunks walks phases p = 1..P, each at least t_p long for one chunk (`phases`). Chunk by chunk, nobody
-enters phase p + 1 before t_p after the first entry to p, and the last to enter p + 1 does so no earlier than t_p after
-the last to enter p; with one chunk in a phase at a time the same holds for the next chunk in the same phase. So the
-time is at least that of a flow shop of equal jobs, sum(t_p) + (C - 1) max(t_p), and at least what a dim that is
-passed twice has to carry. Where several chunks may be in a phase, max(sum(t_p), C * own bytes over a dim's bandwidth).
+A collective of C chunks walks phases p = 1..P, each at least t_p long for one chunk (`collective.estimate`). Chunk by
+chunk, nobody enters phase p + 1 before t_p after the first entry to p, and the last to enter p + 1 does so no earlier
+than t_p after the last to enter p; with one chunk in a phase at a time the same holds for the next chunk in the same
+phase. So the time is at least that of a flow shop of equal jobs, sum(t_p) + (C - 1) max(t_p), and at least what a dim
+that is passed twice has to carry. Where several chunks may be in a phase, max(sum(t_p), C * own bytes over a dim's
+bandwidth).
 
 What `collective.choice: auto` chooses may be any of its candidates, in any order of the dims: then a dim carries at
 least what it would as the last one, by the algorithm that sends least.
@@ -17,28 +18,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 
 from msgspec import Struct, field
 
-from astrarium.collective.choose import CANDIDATES, CHUNKS
+from astrarium.collective.algorithms import candidates
+from astrarium.collective.choose import CHUNKS
 from astrarium.collective.compose import Composition, Step, compose
 from astrarium.collective.config import default_algorithm
+from astrarium.collective.estimate import PhaseBound, lower_bound
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.design import Design
 from astrarium.search.bounds.links import npu_bandwidth
-from astrarium.search.bounds.phases import PhaseFloor, phase_floor
 from astrarium.search.evaluate import Judge
 from astrarium.search.expression import Const, Node, Ref, bounds, make
 from astrarium.vocab import CommOp
 
 __all__ = ["CollectiveFloors"]
 
-Time = Callable[[PhaseFloor, Step], Node]
+Time = Callable[[PhaseBound, Step], Node]
 
 COMPOSED = (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL)
 ROUNDED = 0.002      # ns per step
-ANY = tuple(dict.fromkeys(["ring", "direct", "halving_doubling", *chain.from_iterable(CANDIDATES.values())]))
 ZERO: Node = Const(0.0)
 NEVER: Node = Const(1e300)
 
@@ -127,7 +127,7 @@ class CollectiveFloors(Struct):
             loads.setdefault(step.part.dim, []).append(load)
         return _most([_sum(each) for each in loads.values()])
 
-    def _phase(self, floor: PhaseFloor, step: Step, chunks: Node) -> Node:
+    def _phase(self, floor: PhaseBound, step: Step, chunks: Node) -> Node:
         parts = [self._bytes(floor.blocks, step, floor, chunks), Const(-ROUNDED * floor.delays)]
         if floor.hops:
             parts.append(_times(floor.hops, self._meaning(f"network.dims[{step.part.dim}].latency")))
@@ -137,7 +137,7 @@ class CollectiveFloors(Struct):
             parts.append(make("/", (Const(3 * floor.reduced * _block(step, floor) / self.memory_rate), chunks)))
         return _sum(parts)
 
-    def _bytes(self, blocks: float, step: Step, floor: PhaseFloor, chunks: Node) -> Node:
+    def _bytes(self, blocks: float, step: Step, floor: PhaseBound, chunks: Node) -> Node:
         dim = f"network.dims[{step.part.dim}]"
         if (dim,) not in self._known:
             self._known[dim,] = self.judge.scope.node(
@@ -156,11 +156,11 @@ class CollectiveFloors(Struct):
         operation, by the one for the operation; more than any time where there is none: the design is refused."""
         npus, alone = self.design.network.flat[step.part.dim].npus, self.design.network.backend == "closed_form"
         if self._auto and not self._named(op):
-            floors = [phase_floor(shape, entry, step.op, step.part.n, npus, False) for entry in ANY]
+            floors = [lower_bound(shape, entry, step.op, step.part.n, npus, False) for entry in candidates()]
             return make("min", [time(floor, step) for floor in floors if floor is not None])
         algorithm, found = self._algorithm(op, step.part.dim, shape), ZERO
         for entry in self._texts(algorithm):
-            floor = phase_floor(shape, entry, step.op, step.part.n, npus, alone and (shape != "ring" or self.ascending))
+            floor = lower_bound(shape, entry, step.op, step.part.n, npus, alone and (shape != "ring" or self.ascending))
             if floor is not None:
                 found = _if(algorithm, entry, time(floor, step), found)
             else:
@@ -198,7 +198,7 @@ def _leaves(node: Node, values: Mapping[str, Sequence[object]]) -> list[object]:
     return [leaf for arg in node.args[1:] for leaf in _leaves(arg, values)] if node.name == "if" else []
 
 
-def _block(step: Step, floor: PhaseFloor) -> float:
+def _block(step: Step, floor: PhaseBound) -> float:
     """Bytes of a block of a step, not padded."""
     return step.size * (step.part.n if step.op == CommOp.ALL_GATHER else 1) / floor.count
 
