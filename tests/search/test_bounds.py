@@ -1,4 +1,4 @@
-"""Floors of workloads: below every simulation, close to some; the optimum they prove is that of exhaustive search."""
+"""Lower bounds of workloads: below every simulation, close to some; the optimum they prove is the exhaustive one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from astrarium.collective.estimate import lower_bound
 from astrarium.errors import InputError
 from astrarium.planner.wires import Wires
 from astrarium.search import Space, search
-from astrarium.search.evaluate import Evaluator
-from astrarium.search.expression.vector import vector
-from astrarium.search.floors import SAFE, heads_of
-from astrarium.search.goal import Judge, goal_of
+from astrarium.search.bounds.branches import branches_of
+from astrarium.search.bounds.columns import vector
+from astrarium.search.bounds.objective import SAFE
+from astrarium.search.evaluate import Evaluator, Judge
+from astrarium.search.goal import goal_of
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import mesh_of
 
@@ -26,11 +27,11 @@ SHAPES = {"ring": ar.Ring, "switch": ar.Switch, "fully_connected": ar.FullyConne
 
 
 @pytest.mark.parametrize(("backend", "zero"), [("closed_form", [0, 3]), ("contention", [3])])
-def test_no_run_falls_below_its_floor(backend: str, zero: list[int]) -> None:
+def test_no_run_falls_below_its_bound(backend: str, zero: list[int]) -> None:
     space, rng, close = trainings(**{"network.backend": [backend], "workload.zero": zero}), random.Random(7), 0
     goal = goal_of("makespan * network_bandwidth")
-    heads, evaluator = heads_of(Judge(space, goal), None), Evaluator(space, goal)
-    trees = {tuple(sorted(head.choice.items())): head for head in heads.open(math.inf)}
+    branches, evaluator = branches_of(Judge(space, goal), None), Evaluator(space, goal)
+    trees = {tuple(sorted(branch.choice.items())): branch for branch in branches.open(math.inf)}
     seen = 0
     while seen < draws(30 if backend == "closed_form" else 15).max_examples:
         point = space.sample(rng)
@@ -38,9 +39,9 @@ def test_no_run_falls_below_its_floor(backend: str, zero: list[int]) -> None:
         if verdict.values is None:
             continue
         seen += 1
-        head = trees[tuple(sorted((place, point[place]) for part in heads.parts for place in part.places))]
+        branch = trees[tuple(sorted((place, point[place]) for part in branches.parts for place in part.places))]
         row = {axis.name: np.array([value]) for axis, value in zip(space.axes, space.numbers(point))}
-        floor, quick = (float(np.ravel(vector(each, row))[0]) for each in (head.tree, head.quick))
+        floor, quick = (float(np.ravel(vector(each, row))[0]) for each in (branch.tree, branch.quick))
         assert quick * SAFE <= verdict.values[0], space.values(point)
         assert floor * SAFE <= verdict.values[0], space.values(point)
         close += floor > 0.99 * verdict.values[0]
@@ -48,7 +49,7 @@ def test_no_run_falls_below_its_floor(backend: str, zero: list[int]) -> None:
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "reduce_scatter", "all_gather"])
-def test_a_phase_alone_takes_its_floor(op: str) -> None:
+def test_a_phase_alone_takes_its_bound(op: str) -> None:
     for shape, kind in SHAPES.items():
         for algorithm in ("ring", "direct", "halving_doubling"):
             for n in (2, 4, 8, 16):

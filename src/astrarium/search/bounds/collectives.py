@@ -28,9 +28,9 @@ from astrarium.collective.config import default_algorithm
 from astrarium.collective.estimate import PhaseBound, lower_bound
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.design import Design
+from astrarium.search.bounds.links import npu_bandwidth
+from astrarium.search.evaluate import Judge
 from astrarium.search.expression import Const, Node, Ref, bounds, make
-from astrarium.search.floors.objective import npu_bandwidth
-from astrarium.search.goal import Judge
 from astrarium.vocab import CommOp
 
 __all__ = ["CollectiveFloors"]
@@ -140,7 +140,8 @@ class CollectiveFloors(Struct):
     def _bytes(self, blocks: float, step: Step, floor: PhaseBound, chunks: Node) -> Node:
         dim = f"network.dims[{step.part.dim}]"
         if (dim,) not in self._known:
-            self._known[dim,] = self.judge.scope.node(npu_bandwidth(self.design, self.judge, dim), f"floor of {dim}")
+            self._known[dim,] = self.judge.scope.node(
+                npu_bandwidth(self.design, self.judge.space.paths, dim), f"floor of {dim}")
         return make("/", (Const(blocks * _block(step, floor)), _times(self._known[dim,], chunks)))
 
     def _choice(self, step: Step, op: CommOp, time: Time) -> Node:
