@@ -27,12 +27,12 @@ from astrarium.collective.settings import Link, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
-from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.in_switch import abilities, along_trees, each_its_own
 from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.lower.native_timed import Timed, timer_of, with_kernels
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from astrarium.cache import frozen
 from astrarium.compute.config import replays_all
 from astrarium.engine.plan import Kind, Lane, Program
-from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.attached import codes_of
 from astrarium.lower.compute_nodes import timed
 from astrarium.lower.distinct import distinct
+from astrarium.lower.node_tables import COMM_TYPE, children_of, table
 from astrarium.lower.pooled import pool_times
 from astrarium.lower.tiers import reached
 from astrarium.memory.config import Memory
@@ -38,9 +38,9 @@ _KIND[[NodeKind.COMP, NodeKind.COMM_SEND, NodeKind.COMM_RECV, NodeKind.COMM_COLL
     Kind.DELAY, Kind.SEND, Kind.RECV, Kind.COLLECTIVE]
 _LANE = np.full(len(Kind), -1, np.int16)
 _LANE[[Kind.REMOTE, Kind.DELAY, Kind.SEND, Kind.COLLECTIVE]] = [Lane.COPY, Lane.COMPUTE, Lane.P2P, Lane.COMM]
-_COMM = _table(len(Kind), Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
-_HOSTED = _table(len(Kind), Kind.DELAY, Kind.REMOTE, Kind.COLLECTIVE, Kind.SEND)   # what takes a CPU thread on a host
-_KNOWN = _table(len(CommOp) + 1, *CommOp)
+_COMM = table(len(Kind), Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+_HOSTED = table(len(Kind), Kind.DELAY, Kind.REMOTE, Kind.COLLECTIVE, Kind.SEND)   # what takes a CPU thread on a host
+_KNOWN = table(len(CommOp) + 1, *CommOp)
 
 
 def program_of(trace: TraceClass, compute: ComputeModel, memory: Memory, *, remote: bool = True,
@@ -91,7 +91,7 @@ def _replayed(trace: TraceClass, compute: ComputeModel, memory: Memory, npu_type
 
 def _program(trace: TraceClass, kind: U8, lane: I16, duration: I64, size: I64, slot: I32) -> Program:
     """The Program of these columns [nodes], which begins when its ranks do; read only."""
-    child_ptr, child = _children(trace.parent_ptr, trace.parent)
+    child_ptr, child = children_of(trace.parent_ptr, trace.parent)
     found = Program(node_id=frozen(trace.node_id), kind=kind, lane=lane, duration=duration,
                     busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size, slot=slot,
                     parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)

@@ -16,9 +16,9 @@ from astrarium.cache import Budget, Cache, frozen
 from astrarium.compute.config import replays_all
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import Members, refuse_foreign_groups
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.lower.shared_slots import share_slots
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, TraceClass
