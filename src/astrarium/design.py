@@ -21,9 +21,10 @@ from astrarium.config.named import Named, is_named, spelled_out
 from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
+from astrarium.network.change import Change
 from astrarium.network.config import Network, Switch
 from astrarium.stack import SECTIONS, Stacks, settled, short_factor, with_settings
-from astrarium.system.config import System
+from astrarium.system.config import NpuChange, System
 from astrarium.units import Bandwidth, Time
 from astrarium.workload.config import Workload
 from astrarium.workload.jobs import Jobs
@@ -328,7 +329,9 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
 
 
 def _changed(design: Design) -> Iterator[Problem]:
-    for path, changes in (("network", design.network.changes), ("system", design.system.changes)):
+    changed: tuple[tuple[str, Sequence[Change | NpuChange]], ...] = (("network", design.network.changes),
+                                                                     ("system", design.system.changes))
+    for path, changes in changed:
         for place, change in enumerate(changes):
             if change.npu is not None and change.npu >= design.network.npus:
                 yield Problem(f"{path}.changes[{place}].npu", f"there is no NPU {change.npu}",

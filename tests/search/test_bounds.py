@@ -70,8 +70,8 @@ def test_switches_that_compute_are_not_slower_than_their_floor(dims: int) -> Non
     able = ar.Switch(8, bandwidth="450 GB/s", latency="1 us", in_switch=ar.InSwitch(rate="6.4 TB/s"))
     network = ar.Network([able, ar.Switch(4, bandwidth="450 GB/s", latency="2 us")][:dims])
     base = ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network)
-    (head,) = heads_of(Judge(Space(base, {"collective.chunks": [1, 8]}), goal_of("makespan")), None).open(math.inf)
-    floor = float(np.ravel(vector(head.tree, {"collective.chunks": np.array([8])}))[0])
+    (branch,) = branches_of(Judge(Space(base, {"collective.chunks": [1, 8]}), goal_of("makespan")), None).open(math.inf)
+    floor = float(np.ravel(vector(branch.tree, {"collective.chunks": np.array([8])}))[0])
     makespan = float(ar.simulate(base).makespan)
     assert 0.5 * makespan < floor < makespan
     mesh = mesh_of("megatron", tp=1, cp=1, ep=1, dp=network.npus, pp=1)

@@ -8,7 +8,9 @@ import numpy as np
 
 from astrarium.design import Design
 from astrarium.engine.plan import FULL_SPEED, Changes, Changing
+from astrarium.network.change import Change
 from astrarium.network.planned import link_changes
+from astrarium.system.config import NpuChange
 
 __all__ = ["changes_of", "changing"]
 
@@ -31,6 +33,7 @@ def changes_of(design: Design) -> Changes | None:
 
 def _of_npus(design: Design) -> Iterator[tuple[int, int, int, int]]:
     """Changes of NPUs, of `network.changes` too, which had them before."""
-    for change in (*design.network.changes, *design.system.changes):
+    changes: tuple[Change | NpuChange, ...] = (*design.network.changes, *design.system.changes)
+    for change in changes:
         if change.npu is not None:
             yield round(float(change.at) * 1000), Changing.NPU, change.npu, round(change.speed * FULL_SPEED)
