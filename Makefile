@@ -76,6 +76,7 @@ docs-examples: $(VENV)/.test  ## of the tests: every code block of README and do
 prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them, and docs/reference
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/model_figures.py
+	$(BIN)/python tools/readme_figure.py
 	$(BIN)/python tools/prose.py
 
 docs: $(VENV)/.docs  ## build the documentation into site/
