@@ -239,7 +239,7 @@ def _reduce_bandwidth(memory: Memory) -> float:
 
 
 def _reduce_bandwidths(design: Design) -> F64:
-    """The same for every NPU [npus]; [0] where all are the design's own."""
+    """`_reduce_bandwidth` of every NPU [npus], bytes/s; empty if all are equal."""
     if not design.npu_types:
         return np.zeros(0)
     type_of, types = npu_types(design)

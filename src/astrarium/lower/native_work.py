@@ -170,8 +170,8 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
 
 
 def _without_peers(traces: Traces) -> Traces:
-    """The same nodes, with collectives among all ranks and messages to oneself: one rank of a larger job can then run
-    without the others."""
+    """Make every collective one of all ranks and every message one to its own rank, so that one rank of a larger job
+    runs without the others."""
     classes = []
     for number, columns in enumerate(traces.classes):
         rank = np.broadcast_to(traces.members(number).astype(np.int64)[:, None], columns.group.shape)

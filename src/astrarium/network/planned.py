@@ -259,7 +259,8 @@ def _links(network: Section, change: Change, path: str) -> list[int]:
 
 
 def _of_dims(network: Section, change: Change, path: str) -> list[int]:
-    """The same of dims: NPUs by number, all links between them; `switch` stands for the switches of an NPU."""
+    """Numbers of the links that a change names in dims: all links between its two ends. An end is an NPU's number, or
+    `switch`: the switches of the other end."""
     graph, ends = graph_of(plan_dims(network)), _ends(change)
     nodes = np.arange(graph.nodes)
     sides = []

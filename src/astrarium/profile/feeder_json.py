@@ -27,7 +27,7 @@ def is_feeder_json(data: bytes | bytearray) -> bool:
 
 
 def feeder_trace(data: bytes | bytearray, where: str) -> bytes:
-    """The same trace as a Chakra file. `runtime` is microseconds; further scalar keys of a node become attributes.
+    """Convert a JSON trace of the feeder to a Chakra file. `runtime` is in us; other scalar keys become attributes.
 
     Raises InputError naming the node and the key that has another form.
     """

@@ -65,7 +65,7 @@ def footprint(workload: Transformer, forms: Forms | None = None, placed: Placed 
 
 
 def footprints(recipe: Recipe) -> tuple[Footprint, ...]:
-    """The same of a recipe."""
+    """Every pipeline stage's local memory for a recipe."""
     made, where = Templates(recipe, Pool(recipe.mesh)), places(recipe)
     return tuple(_stage(recipe, made, parts_of(recipe, where, stage), stage) for stage in range(recipe.stages))
 

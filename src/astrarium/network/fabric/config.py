@@ -47,7 +47,7 @@ class FabricLink(Config, frozen=True, kw_only=True):
 
     @property
     def said(self) -> Said:
-        """The same in base units."""
+        """These settings in base units."""
         return Said(self.bandwidth, self.latency, self.free, self.tier or "")
 
 

@@ -53,7 +53,8 @@ def _mean(values: npt.NDArray[np.float64]) -> float:
 
 
 def replayed(log: Log, design: Design, policy: Policy, known: Known) -> Means:
-    """The same requests at the same times, predicted: means over those that the log has a time of."""
+    """Predicted means of the log's requests, sent at the logged times. Each mean is over the requests whose time is
+    logged."""
     arrival = np.rint(log.arrival * 1e12).astype(np.int64)
     asked = Requests(arrival, log.prompt, log.output, log.sent.concurrency)
     served = run(asked, fleet_of(design, policy, Buckets(), known))

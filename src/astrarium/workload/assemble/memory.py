@@ -38,7 +38,7 @@ class Some(Struct, frozen=True, eq=False):
     reader: I64
 
     def at(self, writer: I64, reader: I64) -> Some:
-        """The same for each of many units, whose writers and readers start at these nodes."""
+        """Repeat these tensors for several units, whose writers and readers start at these nodes [units]."""
         times = len(writer)
         if times == 1:
             return Some(self.size, self.writer + writer, self.readers, self.reader + reader)

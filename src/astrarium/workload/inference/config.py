@@ -204,8 +204,8 @@ CONDITIONS = (
     ("system.placement != 'identity' or "
      "workload.dp * workload.tp * workload.sp * workload.pp == network.npus",),
 )
-"""The same, about rules that need nothing but numbers and names, as conditions over the paths of a design, for spaces.
-Each entry is a condition, then others to take where a name of it means nothing."""
+"""The rules that need only numbers and names, as conditions on the paths of a design, for spaces. Each entry is a
+condition, then others to use if a name of it does not apply."""
 
 
 class Speculation(Config, frozen=True, kw_only=True):
