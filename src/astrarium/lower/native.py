@@ -141,7 +141,7 @@ def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
 
 
 def surroundings(design: Design, dims: tuple[Dim, ...], groups: int) -> dict[str, Any]:
-    """What a Plan and a Stage say beside ranks and their work; `groups`: process groups of a rank."""
+    """What a Plan and a RunContext say beside ranks and their work; `groups`: process groups of a rank."""
     network = replace(network_plan(design.network, design.network.backend if has_medium(design) else Backend.FOREIGN),
                       dims=dims)
     if network.backend == "packets":

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct, UnsetType
 
 from astrarium.errors import InputError, UnsupportedError, nearest
-from astrarium.network.fabric.endpoints import FORM, Part, indices, parts_of
+from astrarium.network.fabric.endpoints import FORM, Segment, indices, parts_of
 from astrarium.network.fabric.schema import COMPONENTS, Device, DeviceEdge, DeviceEndpoint, Edge, Link, Physical
 
 __all__ = ["MOST_EDGES", "Dangling", "DroppedEdge", "LinkName", "LinkTable", "NoComponentError",
@@ -202,7 +202,7 @@ class Templates:
         return components_in(template, self.made, endpoint_parts(text, path), path)
 
 
-def components_in(template: Template, known: Mapping[str, Template], parts: Sequence[Part], path: str, *,
+def components_in(template: Template, known: Mapping[str, Template], parts: Sequence[Segment], path: str, *,
                   whole: bool = False) -> Sequence[int] | I64:
     """The nodes of a template that an endpoint means; `known`: the templates of devices inside it. `whole`: a device
     means all its nodes. Raises NoComponentError, and InputError for what is wrong in other ways."""
@@ -235,7 +235,7 @@ def room(nodes: int, path: str) -> None:
         raise InputError(path, f"{nodes:,} nodes are too many", expected=f"at most {MOST_NODES:,}")
 
 
-def endpoint_parts(text: str, path: str) -> tuple[Part, ...]:
+def endpoint_parts(text: str, path: str) -> tuple[Segment, ...]:
     found = parts_of(text)
     if found is None:
         raise InputError(path, f"{text[:80]!r} is no endpoint", expected=FORM)
