@@ -108,7 +108,7 @@ def _stacked(design: Design) -> Iterator[Problem]:
 
 def _no_astra_sim(design: Design) -> Iterator[Problem]:
     if design.astra_sim != AstraSim():
-        yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
+        yield Problem("astra_sim", "has no effect in the native rule book", "compat: astra_sim, or no such section")
 
 
 def _short_delays(design: Design) -> Iterator[Problem]:
@@ -198,7 +198,7 @@ def _placement(design: Design) -> Iterator[Problem]:
     if not placement.away:
         return
     if source != "transformer":
-        yield Problem("memory.placement", f"means nothing under workload.source: {source}",
+        yield Problem("memory.placement", f"has no effect under workload.source: {source}",
                       "local, or workload.source: transformer")
         return
     from astrarium.workload.transformer import Transformer, unplaceable  # loaded: the workload is one
@@ -215,7 +215,7 @@ def _placement(design: Design) -> Iterator[Problem]:
 
 def _all_local(design: Design) -> Iterator[Problem]:
     if any(memory.placement.away for _, _, memory in _memories(design)):
-        yield Problem("memory.placement", "means nothing under compat: astra_sim", "local")
+        yield Problem("memory.placement", "has no effect under compat: astra_sim", "local")
 
 
 def _shared_tiers(design: Design) -> Iterator[Problem]:

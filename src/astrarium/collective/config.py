@@ -101,7 +101,7 @@ def _timed(collective: Collective) -> Iterator[Problem]:
         return
     for name in (*OPERATIONS, "composition", "chunks", "active_chunks"):
         if getattr(collective, name):
-            yield Problem(name, f"means nothing with model {collective.model}, which sends no messages",
+            yield Problem(name, f"has no effect with model {collective.model}, which sends no messages",
                           "model: simulated, or nothing here")
 
 

@@ -93,7 +93,7 @@ def _replay(design: Design, work: Work, groups: int) -> Plan:
     from astrarium.lower.recorded_meetings import MeetingTable
 
     if design.network.changes:
-        raise UnsupportedError("network.changes", "mean nothing where every node takes its recorded time",
+        raise UnsupportedError("network.changes", "have no effect if every node takes its recorded time",
                                expected="no changes, or another compute.model")
     rows = _programs(design, work, None)
     columns = _columns(rows, MeetingTable())

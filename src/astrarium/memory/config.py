@@ -24,13 +24,13 @@ def _shared_rules(tier: Tier) -> Iterator[Problem]:
     if tier.total is not None and tier.npus == 1:
         yield Problem("total", "is the rate of a tier that NPUs share, and npus is 1", "bandwidth, or npus: 2 or more")
     if tier.step_bandwidth is not None and tier.over == "network":
-        yield Problem("step_bandwidth", "means nothing over the network", "over: own, or no step_bandwidth")
+        yield Problem("step_bandwidth", "has no effect over the network", "over: own, or no step_bandwidth")
     yield from _dim_rules(tier)
 
 
 def _dim_rules(memory: Tier | Remote) -> Iterator[Problem]:
     if memory.dim is not None and memory.over != "network":
-        yield Problem("dim", f"means nothing with over: {memory.over}", "over: network")
+        yield Problem("dim", f"has no effect with over: {memory.over}", "over: network")
 
 
 class Tier(Config, frozen=True):
@@ -126,20 +126,20 @@ def _remote_rules(remote: Remote) -> Iterator[Problem]:
     if remote.kind == "per_node" and remote.npus_per_node is None:
         yield Problem("npus_per_node", "is missing", "how many NPUs share one remote memory")
     if remote.kind != "per_node" and remote.npus_per_node is not None:
-        yield Problem("npus_per_node", f"means nothing where kind is {remote.kind}", "kind: per_node")
+        yield Problem("npus_per_node", f"has no effect with kind: {remote.kind}", "kind: per_node")
     if remote.kind == "none" and remote.over == "network":
-        yield Problem("over", "means nothing where kind is none", "kind: per_npu, per_node or pool")
+        yield Problem("over", "has no effect with kind: none", "kind: per_npu, per_node or pool")
     yield from _dim_rules(remote)
     if remote.dim is not None and (remote.kind not in ("per_node", "pool") or remote.levels):
         what = "a pool with levels, links of its own," if remote.levels else f"kind {remote.kind}"
-        yield Problem("dim", f"means nothing for {what}", "kind: per_node, or pool without levels")
+        yield Problem("dim", f"has no effect for {what}", "kind: per_node, or pool without levels")
 
 
 def _pool_rules(remote: Remote) -> Iterator[Problem]:
     given = {"groups": remote.groups is not None, "chunk": remote.chunk is not None, "levels": bool(remote.levels)}
     for name, there in given.items():
         if there and remote.kind != "pool":
-            yield Problem(name, f"means nothing where kind is {remote.kind}", "kind: pool")
+            yield Problem(name, f"has no effect with kind: {remote.kind}", "kind: pool")
         elif not there and any(given.values()):
             yield Problem(name, "is missing", "groups, chunk and levels: together they describe a pool behind switches")
     ends = [1, *[level.ends for level in remote.levels]]

@@ -82,15 +82,15 @@ MOST_THREADS = 256
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
     if packets.transport == "credits" and packets.roce != Roce():
-        yield Problem("roce", "means nothing where transport is credits", "transport: roce")
+        yield Problem("roce", "has no effect with transport: credits", "transport: roce")
     if packets.transport == "roce" and packets.buffer:
-        yield Problem("buffer", "means nothing where transport is roce", "roce.buffer")
+        yield Problem("buffer", "has no effect with transport: roce", "roce.buffer")
     if packets.transport == "credits" and 0 < packets.buffer < float(packets.size) + float(packets.header):
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
     if packets.threads > MOST_THREADS:
         yield Problem("threads", f"is {packets.threads}", f"at most {MOST_THREADS}")
     if packets.threads > 1 and packets.spray:
-        yield Problem("threads", "means nothing where spray is true", "threads: 1")
+        yield Problem("threads", "has no effect with spray: true", "threads: 1")
 
 
 class Packets(Config, frozen=True):

@@ -30,7 +30,7 @@ def _rules(policy: Policy) -> Iterator[Problem]:
     if policy.preemption == "swap" and not policy.tiers:
         yield Problem("preemption", "swap has nowhere to go", "a tier, or recompute")
     if policy.tiers and not policy.prefix_cache and policy.preemption != "swap":
-        yield Problem("tiers", "mean nothing without a prefix cache: nothing is read back from them",
+        yield Problem("tiers", "have no effect without a prefix cache: nothing is read back from them",
                       "prefix_cache: true, preemption: swap, or no tiers")
     if list(policy.graphs) != sorted(set(policy.graphs)):
         yield Problem("graphs", f"{list(policy.graphs)[:8]} are not in ascending order",

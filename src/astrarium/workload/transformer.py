@@ -124,23 +124,23 @@ def _schedule(work: Transformer) -> Iterator[Problem]:
 
 def _zero(work: Transformer) -> Iterator[Problem]:
     if work.zero_axes is not None and work.zero == 0:
-        yield Problem("zero_axes", "means nothing under zero: 0", "zero: 1, 2 or 3")
+        yield Problem("zero_axes", "has no effect under zero: 0", "zero: 1, 2 or 3")
     if work.zero_axes is not None and (not work.zero_axes or len(set(work.zero_axes)) != len(work.zero_axes)):
         yield Problem("zero_axes", f"{list(work.zero_axes)} is not a set of axes", "some of dp, cp, sp, each once")
     if work.zero_ranks is not None and (work.zero == 0 or "dp" not in (work.zero_axes or ("dp",))):
-        yield Problem("zero_ranks", "means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp")
+        yield Problem("zero_ranks", "has no effect if dp is not sharded over", "zero: 1, 2 or 3 over dp")
     elif work.zero_ranks is not None and (work.dp % work.zero_ranks or work.zero_ranks % work.ep):
         legal = [n for n in divisors(work.dp) if n % work.ep == 0]
         what = f"{work.zero_ranks} is not a multiple of ep ({work.ep}) that divides dp ({work.dp})"
         yield Problem("zero_ranks", what, "one of " + ", ".join(map(str, legal[:20])))
     if work.prefetch is not None and work.zero != 3:
-        yield Problem("prefetch", "means nothing but under zero: 3", "zero: 3")
+        yield Problem("prefetch", "has an effect only under zero: 3", "zero: 3")
 
 
 def _autocast(work: Transformer) -> Iterator[Problem]:
     software, weights = work.software, work.precision.weights
     if software.autocast and software.operators == "fused":
-        yield Problem("software.autocast", "means nothing under software.operators: fused", "eager or compiled")
+        yield Problem("software.autocast", "has no effect under software.operators: fused", "eager or compiled")
     if software.autocast and weights != "fp32":
         yield Problem("precision.weights", f"{weights}, under software.autocast, which casts weights in fp32",
                       "fp32, or software.autocast: false")
@@ -166,7 +166,7 @@ def _away(work: Transformer) -> Iterator[Problem]:
         if SCHEDULES[work.schedule].split:
             yield Problem("schedule", f"{work.schedule}, under offload: model", "gpipe or 1f1b")
     if work.gather == "remote" and work.offload != "model":
-        yield Problem("gather", "means nothing but under offload: model", "network, or offload: model")
+        yield Problem("gather", "has an effect only under offload: model", "network, or offload: model")
     elif work.gather == "remote" and (work.zero_axes is not None or work.zero_ranks is not None):
         yield Problem("gather", "remote, but some ranks keep the same shards",
                       "network, or no zero_axes and zero_ranks")

@@ -195,7 +195,7 @@ def _stages(given: Given, layers: int | None, pp: int) -> tuple[tuple[int, ...] 
     each = given.number("num_layers_per_virtual_pipeline_stage")
     virtual = given.number("num_virtual_stages_per_pipeline_rank", given.number("virtual_pipeline_model_parallel_size"))
     if each is not None and layers is None:
-        raise given.fault("num_layers_per_virtual_pipeline_stage", "means nothing without num_layers")
+        raise given.fault("num_layers_per_virtual_pipeline_stage", "has no effect without num_layers")
     if pp == 1 and (first, last) != (None, None):
         given.assumed.append("the one stage has all layers (decoder_first_pipeline_num_layers and _last_)")
     whole = (layers or 0) + sum(ends)

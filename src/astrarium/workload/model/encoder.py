@@ -71,7 +71,7 @@ def _input(model: Encoder) -> Iterator[Problem]:
                      ("max_positions", model.max_positions), ("masked_lm", model.masked_lm))
         for name, value in text_only:
             if value:
-                yield Problem(name, "means nothing for images", f"no {name}")
+                yield Problem(name, "has no effect for images", f"no {name}")
 
 
 class Encoder(Model, frozen=True, kw_only=True):
