@@ -65,7 +65,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     if isinstance(design.workload, Live):
         return partial(_live, design, pure, traces, plugins, caches)
     if isinstance(design.workload, Jobs) and traces is not None:
-        raise InputError("traces", "jobs have traces of their own", expected="no traces")
+        raise InputError("traces", "jobs bring their traces", expected="no traces")
     _fits(design)
     try:
         work = read_work(design, cache, caches) if traces is None else work_of(design, traces)

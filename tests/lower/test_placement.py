@@ -57,7 +57,8 @@ def test_where_auto_finds_no_room(work: ar.Transformer, memory: dict[str, Any], 
 
 
 @pytest.mark.parametrize(("work", "placement", "message"), [
-    (ar.replace(WORK, "offload", "optimizer"), {"states": "host"}, "workload.offload: is set beside memory.placement"),
+    (ar.replace(WORK, "offload", "optimizer"), {"states": "host"}, "workload.offload: cannot be combined with "
+                                                                   "memory.placement"),
     (ar.replace(WORK, "dp", 2), {"gradients": "host"}, "memory.placement.gradients: .*workload.zero: 0"),
     (ar.replace_all(WORK, {"dp": 2, "zero": 1}), {"parameters": "host"}, "memory.placement.parameters: .*zero: 1"),
     (ar.replace_all(WORK, {"pp": 2, "micro_batch": 1, "schedule": "zero_bubble"}), {"activations": "host"},

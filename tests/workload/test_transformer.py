@@ -53,7 +53,8 @@ def _gpt(**settings: Any) -> ar.Transformer:
     ({"pp": 2, "stage_layers": [12]}, "stage_layers: 1 numbers", "2: pp * virtual_stages"),
     ({"pp": 2, "stage_layers": [5, 5]}, "stage_layers: 10 layers in all", "12, as the model has"),
     ({"pp": 3, "stage_layers": [6, 0, 6]}, "stage_layers: 0 layers in the middle", "the first and the last part"),
-    ({"pp": 2, "stage_layers": [5, 7], "stage_balance": "cost"}, "stage_balance: cost, beside stage_layers",
+    ({"pp": 2, "stage_layers": [5, 7], "stage_balance": "cost"}, "stage_balance: cost cannot be combined with "
+                                                                 "stage_layers",
      "one of the two"),
     ({"pp": 2, "schedule": "zero_bubble", "recompute": "full"}, "recompute: full, under schedule: zero_bubble",
      "none or selective"),

@@ -96,7 +96,7 @@ def _space(parser: Parser) -> None:
                              "answer says what they are)")
     parser.add_argument("--reserve", metavar="SHARE|BYTES",
                         help="memory that stays free on every NPU: '5 %%' of what a layout needs, '2 GB', or 0; "
-                             "default: what allocators took beside it, by the stack")
+                             "default: what allocators took, by the stack")
 
 
 def run(options: argparse.Namespace) -> int:

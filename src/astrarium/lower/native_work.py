@@ -147,7 +147,7 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     assert isinstance(workload, Trace)
     if isinstance(traces, Generated):
         if workload.groups is not None:
-            raise InputError("workload.groups", "a generated workload has groups of its own", expected="no file")
+            raise InputError("workload.groups", "a generated workload defines its groups", expected="no file")
         return from_generated(traces, ranks)
     if traces is None:
         raise InputError("workload", "the traces are missing", expected="the traces that workload.path names")

@@ -16,8 +16,8 @@ from astrarium.units import Bandwidth, Bytes, OptionalBandwidth, OptionalBytes, 
 __all__ = ["AUTO", "LOCAL", "PLACED", "Memory", "Placement", "PoolLevel", "Remote", "Tier"]
 
 
-_DIM = Knob("Dim of the network, counted from 0, at whose switches the memory is: transfers are messages on the dim's "
-            "links (over: network); left out: they meet nobody.", ge=0)
+_DIM = Knob("Dim of the network, from 0, whose switches hold the memory: transfers are messages on the dim's "
+            "links (over: network); left out: they share no link.", ge=0)
 
 
 def _shared_rules(tier: Tier) -> Iterator[Problem]:
@@ -51,11 +51,11 @@ class Tier(Config, frozen=True):
     duplex: Annotated[bool, Knob("Loads and stores of an NPU at once, each at `bandwidth`; off: one transfer at a time."
                                  )] = False
     over: Annotated[Literal["own", "network"],
-                    Knob("What carries transfers: links of their own, or the NPU's network, where they take turns with "
+                    Knob("What carries transfers: separate links, or the NPU's network, where they take turns with "
                          "its collectives or, with a `dim`, share links with all messages.")] = "own"
     dim: Annotated[int | None, _DIM] = None
     step_bandwidth: Annotated[OptionalBandwidth,
-                              Knob("Rate at which a processor beside it reads and writes it in the optimizer's step "
+                              Knob("Rate at which a processor next to it reads and writes it in the optimizer's step "
                                    "(states placed here are then stepped here, not on the NPU); left out: there is "
                                    "none.", gt=0)] = default(None)
     label: Annotated[str | None, Knob("What traces call it (`chakra.mem.tier`, or the text before a colon of it); left "
@@ -162,7 +162,7 @@ class Remote(Config, frozen=True):
     latency: Annotated[Time, Knob("Time before the first byte.")] = default("0 ns")
     npus_per_node: Annotated[int | None, Knob("NPUs that share one remote memory (kind: per_node).", ge=1)] = None
     over: Annotated[Literal["own", "network"],
-                    Knob("What carries accesses: links of their own, or the NPU's network, where they take turns with "
+                    Knob("What carries accesses: separate links, or the NPU's network, where they take turns with "
                          "its collectives or, with a `dim`, share links with all messages.")] = "own"
     dim: Annotated[int | None, _DIM] = None
     groups: Annotated[int | None, Knob("Memory groups of a pool, over which every tensor is spread evenly (kind: "

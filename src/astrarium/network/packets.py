@@ -100,7 +100,7 @@ class Packets(Config, frozen=True):
     size: Annotated[Bytes, Knob("Payload of a packet (4,096 B: the largest MTU of InfiniBand and RoCE).", ge=1,
                                 lt=2**31)
                     ] = default("4096 B")
-    header: Annotated[Bytes, Knob("Bytes that each packet has beside its payload; 0 B where efficiency has them.",
+    header: Annotated[Bytes, Knob("Header of each packet; 0 B if `efficiency` accounts for it.",
                                   lt=2**31)
                       ] = default("0 B")
     transport: Annotated[Literal["credits", "roce"], Knob("Lossless by credits (InfiniBand, NVLink), or RoCE: PFC, ECN "
@@ -109,7 +109,7 @@ class Packets(Config, frozen=True):
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
                                                          "in a circle (credits with buffers).")] = "refuse"
     spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False
-    seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0,
+    seed: Annotated[int, Knob("Seed of the hash that decides ECN marks.", ge=0,
                               lt=2**63)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
     queues: Annotated[bool, Knob("Record the queue of each link, and its pauses, over time.")] = False

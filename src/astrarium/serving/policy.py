@@ -80,7 +80,7 @@ class Policy(Config, frozen=True, kw_only=True):
     routing: Annotated[Literal["fewest", "round_robin", "prefix"], Knob(
         "Which of several servers a request goes to: with the fewest requests; in turn; or with the fewest blocks to "
         "compute and in use (NVIDIA Dynamo's KV router).")] = "fewest"
-    seed: Annotated[int, Knob("Seed of which guesses are accepted, with speculation (NumPy's PCG64).", ge=0,
+    seed: Annotated[int, Knob("Seed of the acceptance of guesses in speculation (NumPy's PCG64).", ge=0,
                                 lt=2**63)] = 0
     overhead: Annotated[Time, Knob("Host time between two steps: scheduling, sampling, launch. None is assumed.")
                         ] = default("0 ns")

@@ -71,7 +71,7 @@ def _alike(names: Sequence[str], models: Sequence[Decoder]) -> None:
     for name, model in zip(names, models, strict=True):
         if kind(model) != kind(models[0]):
             raise InputError(f"corpus: {name}", f"is built otherwise than {names[0]}",
-                             expected="models that differ in sizes alone; learn others by themselves")
+                             expected="models that differ in sizes alone; learn the others separately")
 
 
 def _draw(rng: random.Random, model: Decoder, part: CorpusSplit) -> tuple[dict[str, float], Workload] | None:

@@ -107,7 +107,7 @@ def _layers(work: Transformer) -> Iterator[Problem]:
     if work.stage_layers is None:
         return
     if work.stage_balance != "layers":
-        yield Problem("stage_balance", f"{work.stage_balance}, beside stage_layers", "one of the two")
+        yield Problem("stage_balance", f"{work.stage_balance} cannot be combined with stage_layers", "one of the two")
     if not all(work.stage_layers[1:-1]):
         yield Problem("stage_layers", "0 layers in the middle", "0 for the first and the last part at most")
     if len(work.stage_layers) != parts:
@@ -238,7 +238,7 @@ class Transformer(Workload, frozen=True):
     global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1, lt=2**31)]
     dp: Annotated[int, Knob("Data-parallel replicas.", ge=1, lt=2**24)] = 1
     tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1, lt=2**24)] = 1
-    sp: Annotated[int, Knob("Ranks that divide the sequence (an axis of its own).", ge=1, lt=2**24)] = 1
+    sp: Annotated[int, Knob("Ranks that divide the sequence (a separate axis).", ge=1, lt=2**24)] = 1
     cp: Annotated[int, Knob("Ranks that divide the sequence, with ring attention (context parallelism).", ge=1,
                             lt=2**24)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1, lt=2**24)] = 1
@@ -279,7 +279,7 @@ class Transformer(Workload, frozen=True):
                                  "have no layer.", ge=0)] = None
     stage_balance: Annotated[Literal["layers", "cost"],
                              Knob("What is divided evenly where stage_layers is left out: layers, or FLOPs, with the "
-                                  "embedding and the head as blocks of their own. More parts than layers are divided "
+                                  "embedding and the head as separate blocks. More parts than layers are divided "
                                   "by FLOPs.")] = "layers"
     recompute: Annotated[Literal["none", "selective", "operators", "full"],
                          Knob("Activations that backward computes again: none, those of recompute_modules (selective), "
@@ -301,10 +301,11 @@ class Transformer(Workload, frozen=True):
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
     dropout: Annotated[bool, Knob("Training with dropout: masks are kept.")] = False
     cross_entropy: Annotated[Literal["plain", "fused", "compiled", "eager"],
-                             Knob("plain: logits in fp32, their gradient beside them; fused: logits in the format of "
-                                  "activations, their gradient in their place (Transformer Engine); compiled: beside "
-                                  "them (torch.compile); eager: a kernel an operator (PyTorch), with a copy of the "
-                                  "logits in fp32, their log softmax, and the gradients of both.")] = "plain"
+                             Knob("plain: logits in fp32, their gradient in another tensor; fused: logits in the "
+                                  "format of activations, their gradient in their place (Transformer Engine); "
+                                  "compiled: in another tensor (torch.compile); eager: a kernel an operator (PyTorch), "
+                                  "with a copy of the logits in fp32, their log softmax, and the gradients of "
+                                  "both.")] = "plain"
     weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside", "fresh"],
                                 Knob("Memory of weight gradients of a micro-batch before they join those of the "
                                      "step. in_place: none, the product sums them itself; temporary: one tensor at "

@@ -169,7 +169,7 @@ def test_formats_of_experts() -> None:
 @pytest.mark.parametrize(("fields", "message"), [
     ({"full_every": 2}, "full_every: has no effect without window or delta"),
     ({"delta": KINDS["delta"]["delta"], "window": 4}, "window: has no effect with delta"),
-    ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}}, r"sparse\.heads: 1, but beside ordinary heads"),
+    ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}}, r"sparse\.heads: 1, but with ordinary heads"),
     ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}, "mla": {**LATENT, "q_rank": None}},
      "sparse: needs mla with q_rank"),
     ({"mla": LATENT, "gated_heads": True}, "gated_heads: has no effect with mla"),

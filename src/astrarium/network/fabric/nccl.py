@@ -62,13 +62,13 @@ def _pci(host: Host, element: Element, above: Instance,
     children = list(_children(element, where))
     bus = element.attributes.get("busid", "")
     if bus in gpus:
-        raise InputError(f"{where}:{element.line}", f"busid {bus[:40]!r} is there twice", expected="one of its own")
+        raise InputError(f"{where}:{element.line}", f"busid {bus[:40]!r} is there twice", expected="another busid")
     gpu = next((child for child in children if child.tag == "gpu"), None)
     nic = next((child for child in children if child.tag == "nic"), None)
     if gpu is None and nic is None and not element.attributes.get("class", "").startswith(BRIDGE):
         return      # storage and the like
     if len(children) > 1 and (gpu or nic):
-        raise UnsupportedError(f"{where}:{element.line}", "a card beside other parts", expected="one gpu or nic")
+        raise UnsupportedError(f"{where}:{element.line}", "a card together with other parts", expected="one gpu or nic")
     part = host.add("gpu" if gpu else "nic" if nic else "pci_switch")
     name, rate = _pcie(element, where)
     host.join(above, part, name, rate, f"PCI Express, {element.attributes.get('link_speed', '?')[:20]}, "

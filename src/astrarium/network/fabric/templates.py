@@ -76,7 +76,7 @@ class LinkTable:
         for place, link in enumerate(() if isinstance(links, UnsetType) else links):
             if (device, link.name) in self._number:
                 raise InputError(f"{path}links[{place}].name", f"{link.name!r} is there twice",
-                                 expected="a name of its own")
+                                 expected="another name")
             self._number[device, link.name] = len(self.rows)
             physical = None if isinstance(link.physical, UnsetType) else link.physical
             self.rows.append(LinkName(device, link.name, physical))
@@ -130,7 +130,7 @@ class Templates:
         for place, device in enumerate(devices):
             if device.name in self._place:
                 raise InputError(f"devices[{place}].name", f"{device.name!r} is there twice",
-                                 expected="a name of its own")
+                                 expected="another name")
             self._place[device.name] = place
             links.add(device.name, device.links, f"devices[{place}].")
 
@@ -157,7 +157,7 @@ class Templates:
         for place, component in enumerate(() if isinstance(device.components, UnsetType) else device.components):
             at = f"{path}.components[{place}]"
             if component.name in slots:
-                raise InputError(f"{at}.name", f"{component.name!r} is there twice", expected="a name of its own")
+                raise InputError(f"{at}.name", f"{component.name!r} is there twice", expected="another name")
             if parts_of(component.name) != ((component.name, None),):
                 raise InputError(f"{at}.name", f"{component.name!r} is no name", expected="text without . [ ]")
             if component.count < 0:

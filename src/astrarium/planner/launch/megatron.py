@@ -207,7 +207,7 @@ def _stages(given: Given, layers: int | None, pp: int) -> tuple[tuple[int, ...] 
     if (first is None and last is None and not any(ends)) or layers is None or pp == 1:
         return None, virtual or 1
     if virtual and (first is not None or last is not None):
-        raise given.fault("decoder_first_pipeline_num_layers", "beside virtual stages is not predicted", "one of them")
+        raise given.fault("decoder_first_pipeline_num_layers", "cannot be combined with virtual stages", "one of them")
     if any(ends):
         if whole % parts:
             raise given.fault("account_for_embedding_in_pipeline_split", f"{parts} parts do not divide {whole}")

@@ -73,7 +73,8 @@ class Recorded(Arrivals, frozen=True, kw_only=True):
     """A file of requests."""
 
     path: Annotated[str, Knob("The file.", file=True)]
-    first: Annotated[int | None, Knob("Only so many requests, from the start of the file; left out: all.", ge=1)] = None
+    first: Annotated[int | None, Knob("Number of requests to take from the start of the file; left out: "
+                                      "all.", ge=1)] = None
     speed: Annotated[float, Knob("How many times faster than recorded requests arrive.", gt=0, lt=1e6)] = 1.0
 
 

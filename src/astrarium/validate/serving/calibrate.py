@@ -68,7 +68,7 @@ def fitted(log: Log, design: Design, policy: Policy) -> Constants:
     without times of first tokens or per token."""
     real, known = means_of(log), dict[tuple[object, ...], Any]()
     if not real.ttft:
-        raise InputError("log", "has no time to the first token", expected="a column ttft, beside tpot or latency")
+        raise InputError("log", "has no time to the first token", expected="a column ttft, and tpot or latency")
     if not real.tpot:
         raise InputError("log", "has no time per token", expected="answers of two and more tokens with tpot or latency")
     before = replayed(log, design, policy, known)

@@ -176,7 +176,7 @@ def _module(work: Inference) -> Iterator[Problem]:
         yield Problem("speculation.draft", f"{type(work.model).__name__} has no module for multi-token prediction",
                       "a draft model")
     if work.compression.share > 1:
-        yield Problem("compression.share", "a module's layer has a cache of its own", "1, with speculation.draft: mtp")
+        yield Problem("compression.share", "a module's layer has a separate cache", "1, with speculation.draft: mtp")
 
 
 def _size(work: Inference) -> Iterator[Problem]:
@@ -269,8 +269,8 @@ class Inference(Workload, frozen=True):
     stage_layers: Annotated[Sequence[int] | None, Knob("Layers of every stage; left out: as even as can be.", ge=1)
                             ] = None
     attention: Annotated[Literal["flash", "flash_2", "unfused"], Knob(
-        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: beside prompts, "
-        "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
+        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: together with "
+        "prompts, decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
     fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(

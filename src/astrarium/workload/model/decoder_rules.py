@@ -41,10 +41,11 @@ def _attention_rules(model: Shape) -> Iterator[Problem]:
         yield Problem("max_positions", "is missing", "the length of the learned position table")
     if model.compressed is not None and (len(model.compressed.ratios) != model.layers or any(
             each is not None for each in (model.mla, model.sparse, model.window, model.delta, model.pattern))):
-        yield Problem("compressed", "takes a ratio for every layer, and no other kind of attention beside it",
+        yield Problem("compressed", "takes a ratio for every layer and cannot be combined with another kind of "
+                                    "attention",
                       f"{model.layers} ratios; no mla, sparse, window, delta or pattern")
     if model.streams > 1 and model.compressed is None:
-        yield Problem("streams", "are not modelled in training, so only beside compressed", "1, or compressed")
+        yield Problem("streams", "are not modelled in training without compressed", "1, or compressed")
     if model.full_heads is not None and (model.window is None or model.mla is not None):
         yield Problem("full_heads", "has no effect without a window, or with mla", "no full_heads")
     if model.window is None and model.delta is None and model.full_every:
@@ -54,7 +55,7 @@ def _attention_rules(model: Shape) -> Iterator[Problem]:
     if model.sparse is not None and model.mla is not None and model.mla.q_rank is None:
         yield Problem("sparse", "needs mla with q_rank, from which the indexer makes its queries", "both, or neither")
     if model.sparse is not None and model.mla is None and model.sparse.heads != model.groups:
-        yield Problem("sparse.heads", f"{model.sparse.heads}, but beside ordinary heads each of keys has one",
+        yield Problem("sparse.heads", f"{model.sparse.heads}, but with ordinary heads each head of keys has one",
                       f"{model.groups}, or mla")
     if model.sparse is not None and model.mla is not None and model.sparse.block > 1:
         yield Problem("sparse.block", "is for sparse attention without mla", "1")

@@ -92,7 +92,8 @@ def prediction(keys: Keys, key: str = "num_nextn_predict_layers") -> int:
     """Modules for multi-token prediction."""
     count = keys.whole(key, 0)
     if count:
-        keys.notes.append(f"{key} {count}: trained beside the head (model.mtp; 0 leaves it out), left out in inference")
+        keys.notes.append(f"{key} {count}: trained together with the head (model.mtp; 0 leaves it out), left out in "
+                          "inference")
     return count
 
 
