@@ -78,7 +78,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "poisson": ("astrarium.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
         "gamma": ("astrarium.serving.requests:Gamma", "Requests in bursts: at random with a given variation."),
         "closed_loop": ("astrarium.serving.requests:ClosedLoop",
-                        "So many users, each with one request at a time."),
+                        "A number of users, each with one request at a time."),
         "trace": ("astrarium.serving.requests:RequestTrace", "Requests of a CSV file (Azure, BurstGPT, or our own)."),
         "mooncake": ("astrarium.serving.requests:Mooncake", "Requests of Mooncake's traces, with hashes of blocks."),
         "jsonl": ("astrarium.serving.requests:JsonLines",
@@ -320,7 +320,7 @@ def _plugins() -> Mapping[str, Mapping[str, Entry]]:
         if not dot or not name:
             raise InputError(f"{package}: {point.name}", "is not the name of a plug-in", expected="kind.name")
         if name in _built_in(kind) or name in found.get(kind, {}):
-            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="a name of its own")
+            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="another name")
         found.setdefault(kind, {})[name] = Entry(kind, name, point.value, f"Plug-in of {package}.", package)
     return found
 

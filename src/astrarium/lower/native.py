@@ -102,7 +102,7 @@ def programs_of(design: Design, work: Work, models: Models) -> Programs:
 
 
 def surroundings(design: Design, models: Models, dims: tuple[Dim, ...], groups: int) -> dict[str, Any]:
-    """What a Plan and a Stage say beside ranks and their work; `groups`: process groups of a rank."""
+    """Fields of a Plan and a RunContext other than ranks and their work; `groups`: process groups of a rank."""
     network = replace(network_plan(design.network, models.backend), dims=dims)
     if network.backend == "packets":
         network = with_packets(design.network.packets, network)
@@ -199,7 +199,7 @@ def _reduce_bandwidth(memory: Memory) -> float:
 
 
 def _reduce_bandwidths(design: Design) -> F64:
-    """The same for every NPU [npus]; [0] where all are the design's own."""
+    """`_reduce_bandwidth` of every NPU [npus], bytes/s; empty if all are equal."""
     if not design.npu_types:
         return np.zeros(0)
     type_of, types = npu_types(design)

@@ -1,4 +1,4 @@
-"""A design whose workload decides as it runs: its source, and the stage that it runs on."""
+"""A design whose workload decides as it runs: its source, and the context that it runs on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from astrarium.engine.plugins.compute import ComputeModel, ComputeNodes, duratio
 from astrarium.engine.plugins.desk import Desk
 from astrarium.engine.plugins.given import ask, checked
 from astrarium.engine.plugins.work import WorkSource
-from astrarium.engine.source import Stage
+from astrarium.engine.source import RunContext
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.attached import attached_of
 from astrarium.lower.changes import changes_of, changing
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["lower_live"]
 
 
-def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[WorkSource, Stage]:
-    """The source that a design's workload gives for one run, and its stage. Raises PluginError where the
+def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[WorkSource, RunContext]:
+    """The source that a design's workload gives for one run, and its context. Raises PluginError where the
     workload raises, or asks for what there is not."""
     workload = design.workload
     assert isinstance(workload, Live)
@@ -59,9 +59,9 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     numbers = [table.number(op, size, group) for op, size, group in desk.collectives]
     plans = table.plans()
     carried(design.network, plans)
-    return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
-                         group_of=tuple(group for _, _, group in desk.collectives),
-                         **surroundings(design, models, dims, _process_groups(desk)))
+    return source, RunContext(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
+                              group_of=tuple(group for _, _, group in desk.collectives),
+                              **surroundings(design, models, dims, _process_groups(desk)))
 
 
 def _process_groups(desk: Desk) -> int:

@@ -123,7 +123,7 @@ def _around(space: Space, trial: Trial) -> Iterator[tuple[str, Any, tuple[str, .
 
 def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "contention",
               progress: Told | None = None) -> list[Recheck]:
-    """The same designs with another network model."""
+    """Simulate the designs of `trials` again with another network back end."""
     space = study.plan.space
     if space.base is None:
         raise InputError("base", "is missing")

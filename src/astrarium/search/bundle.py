@@ -131,7 +131,7 @@ def _checked(archive: zipfile.ZipFile, path: str, name: str, digest: str) -> byt
         raise InputError(path, f"{name} is larger than {LARGEST:,} bytes")
     data = archive.read(name)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise InputError(path, f"{name} is not what bundle.json says", expected="a bundle that nobody changed")
+        raise InputError(path, f"{name} is not what bundle.json says", expected="an unchanged bundle")
     return data
 
 

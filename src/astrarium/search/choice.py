@@ -118,7 +118,7 @@ def spread(path: str, base: Config | None) -> tuple[str, ...]:
     for index in range(len(owner)):
         found.extend(spread(f"{head}[{index}]{tail}", base))
     if not found:
-        raise InputError(path, "means nothing: the base's list is empty", expected=f"entries in {head} of the base")
+        raise InputError(path, "has no effect: the base's list is empty", expected=f"entries in {head} of the base")
     return tuple(found)
 
 
