@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from astrarium.workload.model.mamba import Mamba
     from astrarium.workload.precision import Precision
     from astrarium.workload.single import SingleCollective
-    from astrarium.workload.stage.config import Stage
     from astrarium.workload.transformer import Transformer
 
 _WHERE = {
@@ -91,7 +90,6 @@ _WHERE = {
     "astrarium.workload.model.mamba": ("Mamba",),
     "astrarium.workload.precision": ("Precision",),
     "astrarium.workload.single": ("SingleCollective",),
-    "astrarium.workload.stage.config": ("Stage",),
     "astrarium.workload.inference.config": ("Inference",),
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
@@ -105,7 +103,7 @@ __all__ = [
     "FabricLink", "FullyConnected", "Hypercube", "Image", "InSwitch", "Inference", "InputError", "InternalError", "Job",
     "Jobs", "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement",
     "PluginError", "PoolLevel", "Precision", "Remote", "Replay", "Ring", "Roofline", "Scaling", "Shortlist",
-    "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Systolic", "Tier", "Torus",
+    "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Systolic", "Tier", "Torus",
     "Trace", "TraceError", "Transformer", "UnsupportedError", "blueprint", "dump_design", "dump_space", "fields", "get",
     "load_design", "load_space", "plan", "plan_from", "replace", "replace_all", "search", "simulate", "simulate_many",
 ]
