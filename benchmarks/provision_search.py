@@ -14,8 +14,8 @@ import random
 import time
 
 import astrarium as ar
-from astrarium.cluster.provision import Budget, dollars_per_bandwidth, provision
 from astrarium.network.cost import network_cost
+from astrarium.provision import Budget, dollars_per_bandwidth, provision
 
 AGENTS = ("random", "annealing", "genetic")
 

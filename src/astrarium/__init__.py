@@ -94,7 +94,6 @@ _WHERE = {
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
 }
-_ROOMS = ("cluster",)      # by name only: the package imports none of its rooms
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -112,8 +111,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
     if name not in _MODULE:
         raise AttributeError(f"module 'astrarium' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULE[name]), name)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from astrarium.cluster.study import Lab
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "comet"))
 
-from .book import book
+from comet import Lab
+from tests.examples.comet.book import book
 
 
 @pytest.fixture

@@ -6,17 +6,16 @@ import math
 from pathlib import Path
 
 import pytest
+from comet import PHASES, Lab, decompose, spread_of
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples.comet.book import TEXT, book
 
-from astrarium.cluster.study import PHASES, Lab, decompose, spread_of
 from astrarium.config import replace_all
 from astrarium.errors import InputError
 from astrarium.memory.hybrid import hybrid_bandwidth
 from astrarium.units import Bytes
 from astrarium.workload.flops import executed_flops
-
-from .book import TEXT, book
 
 
 def test_footprint_is_comets_arithmetic(lab: Lab) -> None:
@@ -43,7 +42,8 @@ def test_spread(lab: Lab) -> None:
 
 @given(st.floats(1e3, 1e12), st.floats(1e3, 1e12))
 def test_more_bytes_are_never_faster(one: float, other: float) -> None:
-    from astrarium.cluster.study import Cluster, Expansion
+    from comet import Cluster, Expansion
+
     from astrarium.network.config import Switch
 
     cluster = Cluster(peak="1 TFLOP/s", capacity="80 GB", bandwidth="2000 GB/s", dims=[

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from astrarium.cluster.study.parameters import Book
 from astrarium.config import decode
 from astrarium.errors import InputError
 from astrarium.workload.config import Workload
 from astrarium.workload.footprint import Footprint, footprint
 from astrarium.workload.transformer import Transformer
+from comet.parameters import Book
 
 __all__ = ["Case", "case_of", "name_of"]
 

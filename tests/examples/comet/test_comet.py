@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from comet import Lab, decompose, expansion_ratios, load_book, spread_of
 
 import astrarium as ar
-from astrarium.cluster.study import Lab, decompose, expansion_ratios, load_book, spread_of
 from astrarium.memory.hybrid import hybrid_bandwidth
 from astrarium.search.spacefile import load_space
 
@@ -20,7 +20,7 @@ CASE = "transformer_1t"
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    return Lab(load_book(Path(__file__).parent.parent.parent / "examples" / "comet" / "parameters.yaml"))
+    return Lab(load_book(Path(__file__).parents[3] / "examples" / "comet" / "parameters.yaml"))
 
 
 def test_the_reconstruction_says_so(root: Path, lab: Lab) -> None:

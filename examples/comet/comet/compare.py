@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from astrarium.cluster.study.lab import Lab, Point
-from astrarium.cluster.study.machines import Cluster
-from astrarium.cluster.study.sweeps import faster, resources
 from astrarium.errors import InputError
+from comet.lab import Lab, Point
+from comet.machines import Cluster
+from comet.sweeps import faster, resources
 
 __all__ = ["Row", "bounds", "compared", "expansion_ratios", "ratio", "spread_ratio"]
 

@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from astrarium.cluster.provision.answer import Allocation, Provisioned
-from astrarium.cluster.provision.barrier import Feasible
-from astrarium.cluster.provision.budget import Budget
-from astrarium.cluster.provision.cuts import CuttingPlanes, cheapest_allocation
-from astrarium.cluster.provision.floors import DesignFloor, check_same_dims, floor_of
-from astrarium.cluster.provision.prices import prices_of
-from astrarium.cluster.provision.refine import fitted, refine
 from astrarium.config import replace_all
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError, nearest
 from astrarium.lower import Given, Kept
+from astrarium.provision.answer import Allocation, Provisioned
+from astrarium.provision.barrier import Feasible
+from astrarium.provision.budget import Budget
+from astrarium.provision.cuts import CuttingPlanes, cheapest_allocation
+from astrarium.provision.floors import DesignFloor, check_same_dims, floor_of
+from astrarium.provision.prices import prices_of
+from astrarium.provision.refine import fitted, refine
 from astrarium.simulate import simulate
 
 __all__ = ["OBJECTIVES", "provision", "with_bandwidths"]

@@ -6,8 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-
-from astrarium.cluster.study import (
+from comet import (
     Lab,
     answers,
     by_split,
@@ -22,6 +21,7 @@ from astrarium.cluster.study import (
     sensitivities,
     spread_ratio,
 )
+
 from astrarium.errors import InputError
 
 CASE = "small"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from comet import Lab, ratio
+from comet.cases import case_of
+from comet.machines import cluster_of
+from tests.examples.comet.book import TEXT, book
 
-from astrarium.cluster.study import Lab, ratio
-from astrarium.cluster.study.cases import case_of
-from astrarium.cluster.study.machines import cluster_of
 from astrarium.errors import InputError
 from astrarium.units import FlopRate
-
-from .book import TEXT, book
 
 
 def test_reads(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.cluster.provision.barrier import Feasible
+from astrarium.provision.barrier import Feasible
 
 __all__ = ["fitted", "refine"]
 

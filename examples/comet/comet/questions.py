@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from astrarium.cluster.study.compare import expansion_ratios, ratio
-from astrarium.cluster.study.lab import Lab
+from comet.compare import expansion_ratios, ratio
+from comet.lab import Lab
 
 __all__ = ["Answer", "Changed", "answers", "sensitivities"]
 

@@ -6,15 +6,15 @@ A book of parameters (each with its source) names cases and clusters. A `Lab` si
 
 from __future__ import annotations
 
-from astrarium.cluster.study.cases import Case
-from astrarium.cluster.study.compare import Row, compared, expansion_ratios, ratio, spread_ratio
-from astrarium.cluster.study.decompose import PHASES, LayerPhase, decompose
-from astrarium.cluster.study.lab import Lab, Point
-from astrarium.cluster.study.machines import Cluster, Expansion, Spread, spread_of
-from astrarium.cluster.study.parameters import MARKS, Book, Parameter, load_book
-from astrarium.cluster.study.phases import Breakdown
-from astrarium.cluster.study.questions import Answer, Changed, answers, sensitivities
-from astrarium.cluster.study.sweeps import Grid, by_split, capacities, expansions, faster, networks, scaled
+from comet.cases import Case
+from comet.compare import Row, compared, expansion_ratios, ratio, spread_ratio
+from comet.decompose import PHASES, LayerPhase, decompose
+from comet.lab import Lab, Point
+from comet.machines import Cluster, Expansion, Spread, spread_of
+from comet.parameters import MARKS, Book, Parameter, load_book
+from comet.phases import Breakdown
+from comet.questions import Answer, Changed, answers, sensitivities
+from comet.sweeps import Grid, by_split, capacities, expansions, faster, networks, scaled
 
 __all__ = ["MARKS", "PHASES", "Answer", "Book", "Breakdown", "Case", "Changed", "Cluster", "Expansion", "Grid", "Lab",
            "LayerPhase", "Parameter", "Point", "Row", "Spread", "answers", "by_split", "capacities", "compared",

@@ -7,9 +7,9 @@ step on simulated times, `provision` the door.
 
 from __future__ import annotations
 
-from astrarium.cluster.provision.answer import Allocation, Provisioned
-from astrarium.cluster.provision.budget import Budget
-from astrarium.cluster.provision.prices import dollars_per_bandwidth
-from astrarium.cluster.provision.provision import provision, with_bandwidths
+from astrarium.provision.answer import Allocation, Provisioned
+from astrarium.provision.budget import Budget
+from astrarium.provision.prices import dollars_per_bandwidth
+from astrarium.provision.provision import provision, with_bandwidths
 
 __all__ = ["Allocation", "Budget", "Provisioned", "dollars_per_bandwidth", "provision", "with_bandwidths"]

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from astrarium.cluster.provision.barrier import Feasible, Least, least_time
+from astrarium.provision.barrier import Feasible, Least, least_time
 
 __all__ = ["Cheapest", "CuttingPlanes", "Oracle"]
 

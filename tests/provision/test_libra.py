@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.cluster.provision.libra import (
+from tests.provision.libra import (
     ARTIFACT,
     ARTIFACT_NETWORKS,
     PUBLISHED,
@@ -21,7 +21,7 @@ from tests.cluster.provision.libra import (
     traces_of,
 )
 
-from astrarium.cluster.provision import Budget, Provisioned, provision, with_bandwidths
+from astrarium.provision import Budget, Provisioned, provision, with_bandwidths
 from astrarium.simulate import simulate
 
 QUICK = [("time", "2D", "1T"), ("time", "4D", "175B"), ("time_x_cost", "2D", "17B")]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astrarium.cluster.provision.barrier import Feasible, least_time
-from astrarium.cluster.provision.cuts import CuttingPlanes
+from astrarium.provision.barrier import Feasible, least_time
+from astrarium.provision.cuts import CuttingPlanes
 
 DIMS = st.integers(1, 5)
 NUMBER = st.floats(1e-2, 1e2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astrarium.cluster.study import Book, load_book
+from comet import Book, load_book
 
 TEXT = """
 sources: {sheet: "a sheet, https://example.org"}

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from astrarium.cluster.study.lab import Lab, Point
-from astrarium.cluster.study.machines import Cluster, Expansion
 from astrarium.config import replace_all
 from astrarium.units import Bandwidth, Bytes, FlopRate
+from comet.lab import Lab, Point
+from comet.machines import Cluster, Expansion
 
 __all__ = ["Grid", "by_split", "capacities", "expansions", "faster", "networks", "resources", "scaled"]
 

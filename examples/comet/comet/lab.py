@@ -11,11 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.cache import Cache
-from astrarium.cluster.study.cases import Case, case_of, name_of
-from astrarium.cluster.study.decompose import UPDATE
-from astrarium.cluster.study.machines import Cluster, Spread, cluster_of, spread_of
-from astrarium.cluster.study.parameters import Book
-from astrarium.cluster.study.phases import Breakdown, breakdown, phases_of, trace_of
 from astrarium.collective.config import Collective
 from astrarium.config import decode
 from astrarium.design import Design
@@ -27,6 +22,11 @@ from astrarium.simulate import simulate
 from astrarium.units import Bandwidth, Bytes
 from astrarium.workload.footprint import Footprint
 from astrarium.workload.transformer import Transformer
+from comet.cases import Case, case_of, name_of
+from comet.decompose import UPDATE
+from comet.machines import Cluster, Spread, cluster_of, spread_of
+from comet.parameters import Book
+from comet.phases import Breakdown, breakdown, phases_of, trace_of
 
 __all__ = ["Lab", "Point"]
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astrarium as ar
-from astrarium.cluster.provision import Budget, dollars_per_bandwidth, provision, with_bandwidths
-from astrarium.cluster.provision.barrier import Feasible
-from astrarium.cluster.provision.floors import floor_of
-from astrarium.cluster.provision.refine import refine
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import Kept
 from astrarium.network.cost import network_cost
+from astrarium.provision import Budget, dollars_per_bandwidth, provision, with_bandwidths
+from astrarium.provision.barrier import Feasible
+from astrarium.provision.floors import floor_of
+from astrarium.provision.refine import refine
 
 
 def design(**changes: Any) -> ar.Design:

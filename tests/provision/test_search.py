@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.provision.test_provision import design, one_collective
+from tests.provision.test_provision import design, one_collective
 
 import astrarium as ar
-from astrarium.cluster.provision import Budget, dollars_per_bandwidth, provision
 from astrarium.network.cost import network_cost
+from astrarium.provision import Budget, dollars_per_bandwidth, provision
 
 
 def shares(made: ar.Design, money: float) -> ar.Space:
