@@ -39,7 +39,7 @@ def asked(objective: str, sizes: tuple[int, ...], case: str, prices: list[float]
     work = {**ARTIFACT, **RELEASED}[case]
     budget = Budget(bandwidth=total, spend_all=objective == "time_x_cost")
     return provision(design_of(sizes), budget, objective, prices=prices,
-                     traces=[traces_of(work, math.prod(sizes))], most_simulations=1)
+                     traces=[traces_of(work, math.prod(sizes))])
 
 
 def published_gain(objective: str, network: str, case: str) -> float:
@@ -59,7 +59,6 @@ def check_published(objective: str, network: str, case: str) -> None:
     wanted = published_gain(objective, network, case)
     assert found.gain >= wanted * (1 - 5e-4)            # never worse, to the chunks' rounding
     assert found.gain == pytest.approx(wanted, rel=0.05)
-    assert found.gap < 0.01
 
 
 @pytest.mark.parametrize(("objective", "network", "case"), QUICK)

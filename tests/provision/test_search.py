@@ -1,4 +1,4 @@
-"""The convex answer is never worse than what agents find in 10,000 designs with the same knobs and money."""
+"""Provisioning is never worse than what agents find in 10,000 designs with the same knobs and money."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def shares(made: ar.Design, money: float) -> ar.Space:
 def check(made: ar.Design, trials: int) -> None:
     money = network_cost(made.network)
     answer = provision(made, Budget(money=money))
-    assert answer.bound <= answer.best.time
     for agent in ("random", "annealing", "genetic"):
         study = ar.search(shares(made, money), "makespan", agent=agent, trials=trials // 3, seed=1)
         assert answer.best.time <= study.objectives()["makespan"]

@@ -1,8 +1,6 @@
-"""Which bandwidth per dim a budget should buy: LIBRA's question, with a certificate and a simulated answer.
+"""Which bandwidth per dim a budget should buy: LIBRA's question, answered by simulations.
 
-`budget` what may be spent, `prices` US dollars per bandwidth of each dim, `floors` the time of a design as affine cuts
-in the dims' inverse bandwidths, `barrier` one convex program, `cuts` the cutting planes that use it, `refine` the last
-step on simulated times, `provision` the door.
+`budget` what may be spent, `prices` US dollars per bandwidth of each dim, `pattern` the search, `provision` the door.
 """
 
 from __future__ import annotations

@@ -27,17 +27,14 @@ class Allocation(Struct, frozen=True):
 
 
 class Provisioned(Struct, frozen=True):
-    """The allocation to buy, beside the equal one and what the convex program gave.
+    """The allocation to buy, and that with equal bandwidths in all dims.
 
-    `objective`: `time` or `time_x_cost`. `bound`: a value of it that no allocation within the budget can be below.
-    `convex` is the program's allocation, `best` the one refined by simulations; `simulations`: how many were run.
+    `objective`: `time` or `time_x_cost`. `simulations`: how many were run.
     """
 
     objective: str
     best: Allocation
-    convex: Allocation
     equal: Allocation
-    bound: float
     simulations: int
 
     def value(self, of: Allocation) -> float:
@@ -49,20 +46,14 @@ class Provisioned(Struct, frozen=True):
         """How many times less the objective is than with equal bandwidths in all dims, of the same budget."""
         return self.value(self.equal) / self.value(self.best)
 
-    @property
-    def gap(self) -> float:
-        """At most how far the answer is from the optimum, as a share of the bound."""
-        return self.value(self.best) / self.bound - 1
-
     def __str__(self) -> str:
         head = ["", *(f"dim {place}" for place in range(len(self.best.bandwidths))), "step time", "network", "cost"]
         rows = [head, *(_row(name, each) for name, each in
-                        (("equal", self.equal), ("convex", self.convex), ("best", self.best)))]
+                        (("equal", self.equal), ("best", self.best)))]
         widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
         lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
         what = "time" if self.objective == "time" else "time x cost"
-        lines.append(f"{what}: {self.gain:.4g} times less than with equal bandwidths; at most {100 * self.gap:.3g} % "
-                     f"above what any allocation can have ({self.simulations} simulations)")
+        lines.append(f"{what}: {self.gain:.4g} times less than with equal bandwidths ({self.simulations} simulations)")
         return "\n".join(lines)
 
 
