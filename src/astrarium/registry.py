@@ -37,8 +37,6 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
         "micro": ("astrarium.workload.micro:Micro",
                   "Microbenchmarks: one pattern of collectives, messages, compute or memory."),
-        "stage": ("astrarium.workload.stage.config:Stage",
-                  "What STAGE writes for its flags, in its units and with its faults: to compare."),
         "transformer": ("astrarium.workload.transformer:Transformer",
                         "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
         "inference": ("astrarium.workload.inference.config:Inference",
