@@ -13,7 +13,7 @@ import pytest
 import astrarium as ar
 from astrarium.cluster.study import Lab, decompose, expansion_ratios, load_book, spread_of
 from astrarium.memory.hybrid import hybrid_bandwidth
-from astrarium.search.spacefile import load_space
+from astrarium.search.searchfile import load_space
 
 CASE = "transformer_1t"
 

@@ -14,7 +14,7 @@ from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.report.study_data import StudyReport
-    from astrarium.search.stored import StoredStudy
+    from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["arguments", "run"]
 
@@ -40,7 +40,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, look, print, write."""
-    from astrarium.search.stored import load_study
+    from astrarium.search.studyfile import load_study
 
     for flag in ("html", "parquet", "trajectory", "certificate", "bundle"):
         place(f"--{flag}", getattr(options, flag))

@@ -7,8 +7,8 @@ dim d, and a collective of C chunks at least the largest of
     sum over phases + (C - 1) * one phase      for each phase, where one chunk is in a phase at a time
     bytes over dim d * y[d]                    for each dim: LIBRA's law (arXiv 2109.11762), whatever the chunks
 
-(`search.floors.collectives` has the proof of both). The makespan is at least that of the longest chain, and of the
-busiest lane with what must come before and after it (`search.floors.lanes`). Each is a sum of such maxima and of
+(`search.bounds.collectives` has the proof of both). The makespan is at least that of the longest chain, and of the
+busiest lane with what must come before and after it (`search.bounds.graph`). Each is a sum of such maxima and of
 constants, so the whole is a convex, piecewise affine function of y, and at any y the terms that are largest give a
 *cut*: an affine function that is nowhere above the makespan. Rounding takes a byte per chunk and two ps per step from
 it.
@@ -32,9 +32,8 @@ from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import Given, Kept, lower, plugins_of, read_work, work_of
 from astrarium.network.config import LinkDim, Ring
 from astrarium.network.needs import needs_dims
-from astrarium.search.floors.lanes import bounds_of
-from astrarium.search.floors.objective import NATIVE
-from astrarium.search.floors.work import Chain, Key, WorkGraph, graph_of
+from astrarium.search.bounds.graph import Chain, Key, WorkGraph, bounds_of, graph_of
+from astrarium.search.bounds.objective import NATIVE
 from astrarium.vocab import CommOp
 
 __all__ = ["DesignFloor", "floor_of"]

@@ -1,18 +1,20 @@
-"""pymoo's evolutionary algorithms as agents: real vectors of value indexes, repaired to the nearest feasible point."""
+"""Agents on pymoo: NSGA-II and NSGA-III. Real vectors of value indexes, moved to the nearest feasible point."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from astrarium.search.agents.base import Scale, Values
-from astrarium.search.agents.libraries import needed
-from astrarium.search.space import Point, Space
+from astrarium.errors import InputError
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed
+from astrarium.search.axes import Point
+from astrarium.search.goal import Goal
+from astrarium.search.space import Space
 
-__all__ = ["PymooBridge", "pymoo_modules"]
+__all__ = ["Nsga2", "Nsga3", "PymooBridge", "pymoo_modules"]
 
 
 def pymoo_modules(agent: str) -> Any:
@@ -67,3 +69,34 @@ class PymooBridge:
         static = self.pymoo.problems.static.StaticProblem(self.problem, F=np.array(self.worth))
         self.pymoo.core.evaluator.Evaluator().eval(static, self.generation)
         self.algorithm.tell(infills=self.generation)
+
+
+class Nsga2(Options, frozen=True, kw_only=True):
+    """pymoo's NSGA2 with its default operators; the batch is the population."""
+
+    tag: ClassVar[str] = "nsga2"
+    batch: Batch = 32
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+        """A search from its beginning. Raises InputError where pymoo is absent."""
+        pymoo = pymoo_modules("nsga2")
+        algorithm = pymoo.algorithms.moo.nsga2.NSGA2(pop_size=self.batch,
+                                                     sampling=first_generation(space, self.batch, seed))
+        return PymooBridge(pymoo, algorithm, space, len(goal.objectives), seed)
+
+
+class Nsga3(Options, frozen=True, kw_only=True):
+    """pymoo's NSGA3 with as many reference directions (Riesz energy) as points in a generation."""
+
+    tag: ClassVar[str] = "nsga3"
+    batch: Batch = 32
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+        """A search from its beginning. Raises InputError where pymoo is absent, or for one objective."""
+        if len(goal.objectives) < 2:
+            raise InputError("agent", "nsga3 is for several objectives", expected="nsga2, or two objectives or more")
+        pymoo = pymoo_modules("nsga3")
+        directions = pymoo.util.ref_dirs.get_reference_directions("energy", len(goal.objectives), self.batch, seed=seed)
+        algorithm = pymoo.algorithms.moo.nsga3.NSGA3(directions, pop_size=self.batch,
+                                                     sampling=first_generation(space, self.batch, seed))
+        return PymooBridge(pymoo, algorithm, space, len(goal.objectives), seed)

@@ -1,17 +1,42 @@
-"""Grid: every feasible point once, in an order whose every beginning is spread evenly over the space."""
+"""Agents that learn nothing: random points, the yardstick of all other agents; and every point once."""
 
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, Options, Values
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
-__all__ = ["Grid"]
+__all__ = ["Grid", "Random"]
+
+
+class Random(Options, frozen=True, kw_only=True):
+    """Uniform samples of the feasible points (COSMIC's random walker, which draws every knob by itself)."""
+
+    tag: ClassVar[str] = "random"
+    batch: Batch = 32
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:      # noqa: ARG002
+        """A search from its beginning."""
+        return _Random(space, seed)
+
+
+class _Random:
+    def __init__(self, space: Space, seed: int):
+        self.space, self.rng = space, random.Random(seed)
+
+    def ask(self, count: int) -> list[Point]:
+        """`count` samples."""
+        return [self.space.sample(self.rng) for _ in range(count)]
+
+    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+        """Nothing is learned."""
 
 
 class Grid(Options, frozen=True, kw_only=True):

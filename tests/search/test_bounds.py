@@ -1,4 +1,4 @@
-"""Floors of workloads: below every simulation, close to some; the optimum they prove is that of exhaustive search."""
+"""Lower bounds of workloads: below every simulation, close to some; the optimum they prove is the exhaustive one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from astrarium.collective.estimate import lower_bound
 from astrarium.errors import InputError
 from astrarium.planner.wires import Wires
 from astrarium.search import Space, search
-from astrarium.search.evaluate import Evaluator
-from astrarium.search.expression.vector import vector
-from astrarium.search.floors import SAFE, heads_of
-from astrarium.search.goal import Judge, goal_of
+from astrarium.search.bounds.branches import branches_of
+from astrarium.search.bounds.columns import vector
+from astrarium.search.bounds.objective import SAFE
+from astrarium.search.evaluate import Evaluator, Judge
+from astrarium.search.goal import goal_of
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import mesh_of
 
@@ -26,11 +27,11 @@ SHAPES = {"ring": ar.Ring, "switch": ar.Switch, "fully_connected": ar.FullyConne
 
 
 @pytest.mark.parametrize(("backend", "zero"), [("closed_form", [0, 3]), ("contention", [3])])
-def test_no_run_falls_below_its_floor(backend: str, zero: list[int]) -> None:
+def test_no_run_falls_below_its_bound(backend: str, zero: list[int]) -> None:
     space, rng, close = trainings(**{"network.backend": [backend], "workload.zero": zero}), random.Random(7), 0
     goal = goal_of("makespan * network_bandwidth")
-    heads, evaluator = heads_of(Judge(space, goal), None), Evaluator(space, goal)
-    trees = {tuple(sorted(head.choice.items())): head for head in heads.open(math.inf)}
+    branches, evaluator = branches_of(Judge(space, goal), None), Evaluator(space, goal)
+    trees = {tuple(sorted(branch.choice.items())): branch for branch in branches.open(math.inf)}
     seen = 0
     while seen < draws(30 if backend == "closed_form" else 15).max_examples:
         point = space.sample(rng)
@@ -38,9 +39,9 @@ def test_no_run_falls_below_its_floor(backend: str, zero: list[int]) -> None:
         if verdict.values is None:
             continue
         seen += 1
-        head = trees[tuple(sorted((place, point[place]) for part in heads.parts for place in part.places))]
+        branch = trees[tuple(sorted((place, point[place]) for part in branches.parts for place in part.places))]
         row = {axis.name: np.array([value]) for axis, value in zip(space.axes, space.numbers(point))}
-        floor, quick = (float(np.ravel(vector(each, row))[0]) for each in (head.tree, head.quick))
+        floor, quick = (float(np.ravel(vector(each, row))[0]) for each in (branch.tree, branch.quick))
         assert quick * SAFE <= verdict.values[0], space.values(point)
         assert floor * SAFE <= verdict.values[0], space.values(point)
         close += floor > 0.99 * verdict.values[0]
@@ -48,7 +49,7 @@ def test_no_run_falls_below_its_floor(backend: str, zero: list[int]) -> None:
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "reduce_scatter", "all_gather"])
-def test_a_phase_alone_takes_its_floor(op: str) -> None:
+def test_a_phase_alone_takes_its_bound(op: str) -> None:
     for shape, kind in SHAPES.items():
         for algorithm in ("ring", "direct", "halving_doubling"):
             for n in (2, 4, 8, 16):
@@ -56,25 +57,25 @@ def test_a_phase_alone_takes_its_floor(op: str) -> None:
                     workload=ar.SingleCollective(op, "64 MB"), memory=ar.Memory(bandwidth="50 GB/s"),
                     network=ar.Network([kind(n, bandwidth_per_npu="40 GB/s", latency="700 ns")]),
                     collective=ar.Collective(**{op: [algorithm]}, choice="none", endpoint_delay="10 ns"))
-                floor = lower_bound(shape, algorithm, CommOp[op.upper()], n, n, True)
-                assert floor is not None
-                block = 64e6 / floor.count
-                expected = 10 * floor.delays + 700 * floor.hops + block * (floor.blocks / 40 + 3 * floor.reduced / 50)
+                bound = lower_bound(shape, algorithm, CommOp[op.upper()], n, n, True)
+                assert bound is not None
+                block = 64e6 / bound.count
+                expected = 10 * bound.delays + 700 * bound.hops + block * (bound.blocks / 40 + 3 * bound.reduced / 50)
                 makespan = ar.simulate(design).makespan_ps / 1000
                 assert makespan == pytest.approx(expected, rel=1e-8), (shape, algorithm, n)
 
 
 @pytest.mark.parametrize("dims", [1, 2])
-def test_switches_that_compute_are_not_slower_than_their_floor(dims: int) -> None:
+def test_switches_that_compute_are_not_slower_than_their_bound(dims: int) -> None:
     able = ar.Switch(8, bandwidth="450 GB/s", latency="1 us", in_switch=ar.InSwitch(rate="6.4 TB/s"))
     network = ar.Network([able, ar.Switch(4, bandwidth="450 GB/s", latency="2 us")][:dims])
     base = ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network)
-    (head,) = heads_of(Judge(Space(base, {"collective.chunks": [1, 8]}), goal_of("makespan")), None).open(math.inf)
-    floor = float(np.ravel(vector(head.tree, {"collective.chunks": np.array([8])}))[0])
+    (branch,) = branches_of(Judge(Space(base, {"collective.chunks": [1, 8]}), goal_of("makespan")), None).open(math.inf)
+    bound = float(np.ravel(vector(branch.tree, {"collective.chunks": np.array([8])}))[0])
     makespan = float(ar.simulate(base).makespan)
-    assert 0.5 * makespan < floor < makespan
+    assert 0.5 * makespan < bound < makespan
     mesh = mesh_of("megatron", tp=1, cp=1, ep=1, dp=network.npus, pp=1)
-    assert floor == pytest.approx(Wires(network).floor(CommOp.ALL_REDUCE, 1e9, ("dp",), mesh))
+    assert bound == pytest.approx(Wires(network).floor(CommOp.ALL_REDUCE, 1e9, ("dp",), mesh))
 
 
 def test_the_optimum_is_that_of_exhaustive_search() -> None:

@@ -1,17 +1,23 @@
-"""Optuna's samplers as agents: they propose knob by knob, the nearest feasible point is taken and told back to them."""
+"""Agents on Optuna's samplers: tree-structured Parzen estimator, CMA-ES, Gaussian process.
+
+A sampler proposes knob by knob; the nearest feasible point is taken and told back to it.
+"""
 
 from __future__ import annotations
 
 import random
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from astrarium.search.agents.base import Scale, Values
-from astrarium.search.agents.libraries import needed
-from astrarium.search.space import Point, Space
+from astrarium.config import Knob
+from astrarium.errors import InputError
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed, one_objective
+from astrarium.search.axes import Point
+from astrarium.search.goal import Goal
+from astrarium.search.space import Space
 
-__all__ = ["Bridge", "distributions", "optuna_module"]
+__all__ = ["Bayesian", "Bridge", "CmaEs", "Tpe", "distributions", "optuna_module"]
 
 TAUGHT = 4    # known wishes in a row that a model is taught
 IDLE = 8      # tries to find a point that was not told yet
@@ -110,3 +116,60 @@ class Bridge:
             self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions,
                                                                 value=scaled))
         self.open = []
+
+
+class Tpe(Options, frozen=True, kw_only=True):
+    """Optuna's TPESampler: densities of good and of other points, per knob (Bergstra et al. 2011)."""
+
+    tag: ClassVar[str] = "tpe"
+    batch: Batch = 1
+    startup: Annotated[int, Knob("Random points before the model is used.", ge=1)] = 20
+    multivariate: Annotated[bool, Knob("Model knobs together rather than one by one.")] = True
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+        """A search from its beginning. Raises InputError where Optuna is absent."""
+        one_objective("tpe", goal)
+        optuna = optuna_module("tpe")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=self.startup,
+                                                 multivariate=self.multivariate, constant_liar=self.batch > 1)
+        return Bridge(optuna, sampler, space)
+
+
+class CmaEs(Options, frozen=True, kw_only=True):
+    """Optuna's CmaEsSampler on value indexes; knobs without an order are treated as if they had one."""
+
+    tag: ClassVar[str] = "cma_es"
+    batch: Batch = 16
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+        """A search from its beginning; the batch is the population. Raises InputError where a library is absent."""
+        one_objective("cma_es", goal)
+        optuna = optuna_module("cma_es", "cmaes")
+        if len(space.axes) < 2:
+            raise InputError("agent", "cma_es needs two knobs or more", expected="another agent")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sampler = optuna.samplers.CmaEsSampler(seed=seed, popsize=self.batch, with_margin=False,
+                                                   independent_sampler=optuna.samplers.RandomSampler(seed=seed),
+                                                   warn_independent_sampling=False)
+        return Bridge(optuna, sampler, space, lamarckian=False, ordered=True)
+
+
+class Bayesian(Options, frozen=True, kw_only=True):
+    """Optuna's GPSampler: Matern kernel with a length scale per knob, log expected improvement. Its time grows with the
+    cube of the trials: meant for a few hundred. COSMIC ran scikit-optimize's BayesSearchCV with seeds 1 to 4."""
+
+    tag: ClassVar[str] = "bayesian"
+    batch: Batch = 1
+    startup: Annotated[int, Knob("Random points before the model is used.", ge=1)] = 20
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+        """A search from its beginning. Raises InputError where a library is absent."""
+        one_objective("bayesian", goal)
+        optuna = optuna_module("bayesian", "torch", "scipy", extra="bayesian")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=self.startup, deterministic_objective=True)
+        return Bridge(optuna, sampler, space, model=True, seed=seed)
