@@ -247,7 +247,7 @@ def bounds_of(graph: WorkGraph, least: Mapping[Key, float], own: Mapping[Key, fl
 
 
 def tree_of(bounds: Sequence[Bound], least: Mapping[Key, Node], own: Mapping[Key, Node]) -> Node:
-    """The highest of the bounds (ns), given what collectives take at least (see `CollectiveFloors`)."""
+    """The highest of the bounds (ns), given what collectives take at least (see `CollectiveBounds`)."""
     trees: list[Node] = []
     for bound in bounds:
         tree = make("+", [_tree(bound.fixed, own), *(make("min", [_tree(chain, least) for chain in chains])
