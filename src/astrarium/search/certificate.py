@@ -1,9 +1,9 @@
-"""The certificate of a search: what has to be looked at to believe that an optimum is one.
+"""The certificate of a search: the data with which a checker confirms that an optimum is one.
 
-It holds the space, the objective, the best design and every design that was simulated, with its value. Whoever knows a
-floor below the objective can check it: a design of the space that is not among them cannot be below its floor. The
-checker `tools/check_optimum.py` does so with formulas of its own, without this package's search. Any study may be
-written so; that of the agent `exact` is one that proves its optimum.
+It has the space, the objective, the best design, and every simulated design with its value. A checker that knows a
+lower bound of the objective confirms it: no other design of the space has a bound below the best value. The checker
+`tools/check_optimum.py` does so with its own formulas, without this package's search. Any study can be written as a
+certificate; that of the agent `exact` proves its optimum.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ FORMAT = "astrarium optimum 1"
 
 
 def write_certificate(study: StoredStudy, path: str) -> int:
-    """Write the certificate of a study (`.gz`: compressed), whole or not at all; the number of designs in it. Raises
-    InputError where it has several objectives, a function, cases or a continuum, or found no feasible design."""
+    """Write the certificate of a study (`.gz`: compressed), whole or not at all. Returns the number of designs. Raises
+    InputError for several objectives, a function, cases or a continuum, and if no design is feasible."""
     plan, space = study.plan, study.plan.space
     objectives = plan.goal.objectives
     if len(objectives) != 1 or study.functions or plan.goal.cases or space.continua or objectives[0].maximize:
