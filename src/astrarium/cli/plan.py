@@ -137,7 +137,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
     _print(found, options)
     if options.html:
-        from astrarium.report.files import write_whole
+        from astrarium.config.whole import write_whole
         from astrarium.report.plan_html import plan_page
 
         with write_whole(options.html) as stream:

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     report = _report(studies, options)
     if options.html:
-        from astrarium.report.files import write_whole
+        from astrarium.config.whole import write_whole
         from astrarium.report.study_html import study_page
 
         with write_whole(options.html) as stream:
@@ -118,7 +118,7 @@ def _design(study: StoredStudy, number: int, path: str) -> None:
 
 
 def _csv(studies: list[StoredStudy], path: str) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.search.export import columns, rows
 
     names = list(columns(studies[0]))

@@ -189,7 +189,7 @@ def _print(design: Design, result: Result, options: argparse.Namespace, more: di
     title = options.design or options.trace
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
     if options.html:
-        from astrarium.report.files import write_whole
+        from astrarium.config.whole import write_whole
         from astrarium.report.run_html import run_page
 
         with write_whole(options.html) as stream:

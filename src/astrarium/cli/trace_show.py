@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
     tables = [*statistics_tables(counted, options.file), *time_tables(times)]
     if options.html:
-        from astrarium.report.files import write_whole
+        from astrarium.config.whole import write_whole
         from astrarium.report.trace_page import trace_page
 
         with write_whole(options.html) as stream:

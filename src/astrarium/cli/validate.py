@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     rows = with_stack([row for file in options.files for row in read_rows(file)], stack)
     made = verdict(rows, _progress(rows))
     if options.html:
-        from astrarium.report.files import write_whole
+        from astrarium.config.whole import write_whole
         from astrarium.report.validation_html import validation_page
 
         with write_whole(options.html) as stream:

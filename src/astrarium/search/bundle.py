@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from astrarium.config import replace_all
 from astrarium.config.files import plain_with_files, with_files
+from astrarium.config.whole import write_whole
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.inputs import file_fields, files_of
@@ -188,18 +189,12 @@ def _json(value: Any) -> bytes:
 
 
 def _write(path: str, entries: Mapping[str, bytes]) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-            for name in sorted(entries):
-                about = zipfile.ZipInfo(name, DATE)
-                about.compress_type, about.external_attr, about.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
-                archive.writestr(about, entries[name])
-        os.replace(temporary, path)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
+    with (write_whole(path) as stream,
+          zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive):
+        for name in sorted(entries):
+            about = zipfile.ZipInfo(name, DATE)
+            about.compress_type, about.external_attr, about.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
+            archive.writestr(about, entries[name])
 
 
 class Rerun(Struct, frozen=True):

@@ -9,11 +9,11 @@ certificate; that of the agent `exact` proves its optimum.
 from __future__ import annotations
 
 import gzip
-import os
 from typing import Any
 
 import msgspec
 
+from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
 from astrarium.search.choice import plain
 from astrarium.search.space import space_plain
@@ -48,17 +48,7 @@ def write_certificate(study: StoredStudy, path: str) -> int:
     plain_space = {**space_plain(space), "constraints": [rule.text for rule in space.rules]}
     found = {"format": FORMAT, "objective": objectives[0].measure, "requirements": plan.goal.requirements,
              "space": jsonable(plain_space), "knobs": knobs, "best": best, "evaluated": evaluated}
-    _write(path, msgspec.json.encode(found))
+    data = msgspec.json.encode(found)
+    with write_whole(path) as stream:
+        stream.write(gzip.compress(data, 6, mtime=0) if path.endswith(".gz") else data)
     return len(evaluated)
-
-
-def _write(path: str, data: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as stream:
-            stream.write(gzip.compress(data, 6, mtime=0) if path.endswith(".gz") else data)
-        os.replace(temporary, path)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(path, f"cannot be written ({error.strerror or error})") from None

@@ -278,10 +278,6 @@ class Evaluator:
     def _prepared(self, design: Design) -> Callable[[], Result]:
         return prepare(design, fold=self.fold, record=self.judge.record, kept=self._kept)
 
-    def run(self, design: Design) -> Result:
-        """Simulate a design as trials do."""
-        return self._prepared(design)()
-
     def _of_designs(self, designs: Sequence[tuple[float, Design]], figures: list[float]) -> None:
         for place, name in enumerate(self.judge.figures):
             function = FIGURES[name].of_design

@@ -20,7 +20,7 @@ from astrarium.search.axes import Point
 from astrarium.search.goal import Goal, Objective
 from astrarium.search.space import Space
 
-__all__ = ["Exam", "Problem", "best_after", "front_after", "problems", "sit"]
+__all__ = ["Exam", "Problem", "best_after", "dominated_area", "front_after", "problems", "sit"]
 
 GOAL = Goal((Objective("value", "0"),))      # agents look at the number of objectives only
 PATIENCE = 50      # asks without anything new after which an agent is through
@@ -141,3 +141,14 @@ def sit(options: AgentOptions, problem: Problem, distinct: int, seeds: Sequence[
             raise InputError("agent", f"takes another way when seed {seed} is given again")
     rival = [best_after(Random(), problem, distinct, seed + 1000)[0] for seed in seeds]
     return Exam(problem.name, statistics.median(found), statistics.median(rival))
+
+
+def dominated_area(values: Sequence[Sequence[float]], worst: Sequence[float]) -> float:
+    """Hypervolume of a front of two objectives (less is better): the area between its points and `worst`. Points that
+    are not better than `worst` in both add nothing."""
+    area, height = 0.0, float(worst[1])
+    for first, second in sorted((each[0], each[1]) for each in values):
+        if first < worst[0] and second < height:
+            area += (worst[0] - first) * (height - second)
+            height = second
+    return area

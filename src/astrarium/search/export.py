@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from astrarium.config.whole import write_whole
 from astrarium.cost import sentence
 from astrarium.errors import InputError
 from astrarium.search.agents.base import needed
@@ -105,8 +106,10 @@ def write_parquet(study: StoredStudy, path: str) -> int:
         count += 1
     table = arrow.table({name: _array(arrow, values) for name, values in found.items()})
     text = card(study, os.path.basename(path), count)
-    _whole(path, lambda temporary: arrow.parquet.write_table(table, temporary))
-    _whole(f"{os.path.splitext(path)[0]}.md", lambda temporary: _write(temporary, text))
+    with write_whole(path) as stream:
+        arrow.parquet.write_table(table, stream)
+    with write_whole(f"{os.path.splitext(path)[0]}.md") as stream:
+        stream.write(text.encode())
     return count
 
 
@@ -118,23 +121,6 @@ def _array(arrow: Any, values: list[Any]) -> Any:
     if kinds == {int, float}:
         values = [None if value is None else float(value) for value in values]
     return arrow.array(values)
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as stream:
-        stream.write(text)
-
-
-def _whole(path: str, write: Any) -> None:
-    """Write a file, whole or not at all."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
 
 
 def write_trajectory(study: StoredStudy, path: str) -> int:
@@ -149,7 +135,8 @@ def write_trajectory(study: StoredStudy, path: str) -> int:
             "step": trial.number, "action": action,
             "observation": None if values is None else {each.name: value for each, value in zip(names, values)},
             "reward": sign * values[0] if values is not None and trial.verdict.feasible else None}))
-    _whole(path, lambda temporary: _write(temporary, "\n".join(lines) + "\n" if lines else ""))
+    with write_whole(path) as stream:
+        stream.write("".join(f"{line}\n" for line in lines).encode())
     return len(lines)
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from astrarium.config.base import ConfigError
 from astrarium.config.files import decode_at, plain_beside
+from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.design import Design, load_design
 from astrarium.errors import InputError, nearest
@@ -119,15 +120,8 @@ def dump_space(space: Space, path: str | os.PathLike[str]) -> None:
     found = space_plain(space)
     if space.base is not None:
         found["base"] = plain_beside(space.base, os.path.dirname(name) or ".")
-    temporary = f"{name}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(to_yaml(found))
-        os.replace(temporary, name)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(name, f"cannot be written ({error.strerror or error})") from None
+    with write_whole(name) as stream:
+        stream.write(to_yaml(found).encode())
 
 
 class SearchFile(Struct, frozen=True):

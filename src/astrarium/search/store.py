@@ -24,7 +24,7 @@ from astrarium.errors import InputError
 from astrarium.search.axes import Point
 from astrarium.search.trial import Trial, Verdict
 
-__all__ = ["APPLICATION", "FILES", "MEMORY", "Store", "damaged", "disk_error", "erase", "readable", "reading",
+__all__ = ["APPLICATION", "FILES", "MEMORY", "Store", "damaged", "disk_error", "readable", "reading",
            "replace_damaged", "trials_in"]
 
 FILES = ("", "-wal", "-shm")      # a database, its log of newer pages, and the index of the log
@@ -329,10 +329,3 @@ def replace_damaged(path: str, script: str, tables: Sequence[tuple[str, Sequence
             os.replace(path + end, kept + end)
     os.replace(fresh, path)
     return kept
-
-
-def erase(path: str) -> None:
-    """Remove a study's files."""
-    for name in (*(path + end for end in FILES), f"{path}.lock"):
-        if os.path.exists(name):
-            os.unlink(name)

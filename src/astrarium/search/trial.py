@@ -9,7 +9,7 @@ from msgspec import Struct
 from astrarium.search.axes import Point
 from astrarium.search.limits import STOPPED
 
-__all__ = ["Front", "Top", "Trial", "Verdict", "dominated_area"]
+__all__ = ["Front", "Top", "Trial", "Verdict"]
 
 BEST = 10
 
@@ -102,14 +102,3 @@ class Front:
     def trials(self) -> tuple[Trial, ...]:
         """The front, sorted by the first objective."""
         return tuple(trial for _, trial in sorted(self._kept, key=lambda each: (each[0], each[1].number)))
-
-
-def dominated_area(values: Sequence[Sequence[float]], worst: Sequence[float]) -> float:
-    """Hypervolume of a front of two objectives (less is better): the area between its points and `worst`. Points that
-    are not better than `worst` in both add nothing."""
-    area, height = 0.0, float(worst[1])
-    for first, second in sorted((each[0], each[1]) for each in values):
-        if first < worst[0] and second < height:
-            area += (worst[0] - first) * (height - second)
-            height = second
-    return area
