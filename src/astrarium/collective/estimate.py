@@ -14,6 +14,8 @@ nccl-tests counts it; Patarasuk and Yuan 2009, each block taken as one process)
     reduce_scatter, all_gather  (B - 1) / B S / m
     all_to_all                  (B - 1) / B S
 
+and of an all_reduce through switches that compute S / m: each block sends every byte once, its own or the sum.
+
 `lower_bound` is of one algorithm in one dim. A *phase* starts for each of n participants when it enters; a participant
 leaves it when its sends are delivered and its receives complete (design/0001). Two statements hold however early or
 late participants enter:
@@ -265,12 +267,14 @@ LINKS: Mapping[str, Callable[[int], int]] = MappingProxyType({
 CHAINED = (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)
 
 
-def least_sent(op: CommOp, blocks: float, members: float) -> float:
+def least_sent(op: CommOp, blocks: float, members: float, in_switch: bool = False) -> float:
     """The share of the payload that some member sends at least over the dims outside its block, one of `blocks` of so
-    many `members`; 0 of operations for which nothing is known."""
+    many `members`; 0 of operations for which nothing is known. `in_switch`: some of these dims have switches that
+    compute."""
     if op == CommOp.ALL_TO_ALL:
         return (blocks - 1) / blocks
-    return (2 if op == CommOp.ALL_REDUCE else op in CHAINED) * (blocks - 1) / blocks / members
+    sent = (2 if op == CommOp.ALL_REDUCE else op in CHAINED) * (blocks - 1) / blocks
+    return (min(sent, 1.0) if in_switch else sent) / members
 
 
 class PhaseBound(Struct, frozen=True):

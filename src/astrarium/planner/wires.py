@@ -17,7 +17,7 @@ from astrarium.collective.config import Collective
 from astrarium.collective.estimate import least_sent
 from astrarium.collective.timers import Way, timer_of
 from astrarium.errors import InputError
-from astrarium.network.config import Network
+from astrarium.network.config import Network, Switch
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh
 
@@ -108,8 +108,9 @@ class Wires(Struct, frozen=True, eq=False):
             blocks = np.sort(table // inside, axis=1)
             fewest = 1 + int((blocks[:, 1:] != blocks[:, :-1]).sum(axis=1).min())
             rate = sum(dim.npu_bandwidth for dim in dims[first:])
+            adds = any(isinstance(dim, Switch) and dim.in_switch is not None for dim in dims[first:])
             if n % fewest == 0:
                 for op in OPS:
-                    found[op] = max(found[op], least_sent(op, fewest, n / fewest) / rate)
+                    found[op] = max(found[op], least_sent(op, fewest, n / fewest, adds) / rate)
             inside *= dims[first].npus
         return found

@@ -10,7 +10,8 @@ to send at least (S as nccl-tests counts it; the mean over blocks)
     broadcast, reduce           (B - 1) / B S
     gather, scatter             (B - 1) / B S / B
 
-at no more than m times an NPU's bandwidth in those dims. The largest of these times over d is the bound; latencies,
+at no more than m times an NPU's bandwidth in those dims (of an all_reduce through switches that compute S: each block
+sends every byte once). The largest of these times over d is the bound; latencies,
 reductions, chunks and algorithms only add to it. `network_cost` and `network_bandwidth` are exact.
 """
 
@@ -21,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from astrarium.cost import FIGURES
 from astrarium.design import Design
 from astrarium.errors import UnsupportedError
-from astrarium.network.config import Ring
+from astrarium.network.config import Ring, Switch
 from astrarium.network.cost import LIBRA, tiers_of
 from astrarium.network.needs import needs_dims
 from astrarium.search.bounds.links import links_text, npu_bandwidth
@@ -74,8 +75,18 @@ def collective_makespan(design: Design, judge: Judge) -> str:
     for first in range(len(dims)):
         inside = "product(" + ", ".join(["1", *(f"{dim}.npus" for dim in dims[:first])]) + ")"
         words = {"s": "workload.payload", "m": inside, "n": "network.npus", "b": f"(network.npus / {inside})"}
-        times.append(f"({_SENT[design.workload.op].format(**words)}) / ({' + '.join(rates[first:])})")
+        sent = _SENT[design.workload.op].format(**words)
+        if design.workload.op == "all_reduce" and _may_add(design, judge, dims[first:]):
+            sent = f"min({sent}, workload.payload / {inside})"     # each block sends every byte once
+        times.append(f"({sent}) / ({' + '.join(rates[first:])})")
     return f"max({', '.join(times)})"
+
+
+def _may_add(design: Design, judge: Judge, dims: Sequence[str]) -> bool:
+    """Whether one of these dims has, or may be given, switches that compute."""
+    said = [path for path in judge.space.paths if ".in_switch" in path]
+    return any(isinstance(each, Switch) and (each.in_switch is not None or any(path.startswith(dim) for path in said))
+               for dim, each in zip(dims, design.network.dims[-len(dims):], strict=True))
 
 
 def _cost(design: Design, judge: Judge) -> str:
