@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astrarium.config.whole import write_whole
 from astrarium.engine import Outcome
 from astrarium.errors import InputError
 from astrarium.report.astra_sim import BLOCK, json_text, lines
-from astrarium.report.files import write_whole
 from astrarium.report.tables import Table, print_tables, text_of
 from astrarium.report.trace_fast import line_of, message_of
 from astrarium.report.trace_json import _attribute_field, _attribute_text, _line, lines_of, trace_of

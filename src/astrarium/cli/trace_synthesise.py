@@ -143,7 +143,7 @@ def _given(paths: list[str]) -> list[Example]:
 
 # ------------------------------------------------------------ sample
 def _sample(options: argparse.Namespace) -> int:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.synthesise import sample
     from astrarium.synthesise.sample import within
     from astrarium.trace.export import write_generated
