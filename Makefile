@@ -78,6 +78,7 @@ prose: $(VENV)/.installed  ## write what README, docs and the quick start really
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/model_figures.py
 	$(BIN)/python tools/rooms.py
+	$(BIN)/python tools/readme_figure.py
 	$(BIN)/python tools/prose.py
 
 docs: $(VENV)/.docs  ## build the documentation into site/

@@ -29,7 +29,7 @@ def page(root: Path) -> str:
     text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found, count = BLOCK.subn("\n".join(lines).replace(TIED, " ") + "\n", text)
     if count != 1:
-        raise SystemExit(f"CONTRIBUTING.md has {count} indented blocks that begin with cli; the order of rooms is one")
+        raise SystemExit(f"CONTRIBUTING.md has {count} indented blocks that begin with cli, not 1 (order of rooms)")
     return found
 
 

@@ -119,7 +119,7 @@ def _jobs(design: Design, run: _Run) -> Callable[[], Result]:
     from astrarium.lower import first_ranks, job_ranks_of, lower_jobs, read_jobs  # one workload starts without it
 
     if run.traces is not None:
-        raise InputError("traces", "jobs have traces of their own", expected="no traces")
+        raise InputError("traces", "jobs bring their traces", expected="no traces")
     with _refused(design):
         work = read_jobs(design, run.cache, run.caches)
         plan, first = lower_jobs(design, work, run.plugins, run.caches), first_ranks(design)

@@ -159,7 +159,7 @@ def test_a_search_over_placements() -> None:
 
 
 def test_traces_are_not_given_to_jobs() -> None:
-    with pytest.raises(ar.InputError, match="traces: jobs have traces of their own"):
+    with pytest.raises(ar.InputError, match="traces: jobs bring their traces"):
         ar.simulate(design(ar.Job(COLLECTIVE, 8)), traces=object())     # type: ignore[arg-type]
 
 

@@ -12,10 +12,12 @@ from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, 
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
+from astrarium.cli.pages import page_flags, page_for, write_page
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
     from astrarium.design import Design
+    from astrarium.report.page import Page
     from astrarium.result import Result
 
 __all__ = ["arguments", "run"]
@@ -26,7 +28,7 @@ MANY = 1 << 12      # NPUs for which the pure-Python engine takes about a minute
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product beside "
+    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product next to "
                         "a collective (`gemm`, `op`, `gpu`, ...)")
     parser.add_argument("--trace", metavar="PATTERN",
                         help="run these traces (w.*.et): in place of the design's workload, or replayed without one")
@@ -38,8 +40,7 @@ def arguments(parser: Parser) -> None:
     json_flag(parser)
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
-    parser.add_argument("--html", metavar="FILE",
-                        help="write one page: figures, where the time goes, pipeline, memory")
+    page_flags(parser, "figures, where the time goes, pipeline, memory")
     parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
     parser.add_argument("--figure", metavar="NAME", action="append", default=[],
                         help="print this figure too (`astrarium list figure`), or say what it needs; may be repeated")
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
     idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
     place("--timeline", options.timeline)
-    place("--html", options.html)
+    page = page_for("run", options)
     design = _design(options)
     say_imports(design)
     if not HAVE_CORE and not options.pure:
@@ -99,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
         from astrarium.result import write_parquet
 
         write_parquet(result, options.parquet, nodes=options.nodes, more=more)
-    _print(design, result, options, more, within)
+    _print(design, result, options, more, within, page)
     return 0
 
 
@@ -180,7 +181,7 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
 
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
-           within: Interval | None) -> None:
+           within: Interval | None, page: Page | None) -> None:
     from astrarium.report.figures import figure_table
     from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
@@ -188,12 +189,10 @@ def _print(design: Design, result: Result, options: argparse.Namespace, more: di
 
     title = options.design or options.trace
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.run_html import run_page
+    if page is not None:
+        from astrarium.report.page import ShownRun
 
-        with write_whole(options.html) as stream:
-            stream.write(run_page(design, result, title, *tables).encode())
+        write_page(page, options, ShownRun(design, result, title, tables))
     if not options.json:
         print_tables(summary_tables(result, title, *tables), sys.stdout)
         return

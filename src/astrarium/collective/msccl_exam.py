@@ -67,7 +67,7 @@ def examine_msccl(algo: Algo, *, path: str = "msccl") -> None:
     n = len(algo.gpus)
     if algo.chunks * n * n > MOST_VALUES:
         raise UnsupportedError(path, f"nchunksperloop={algo.chunks} on {n} GPUs", expected="at most "
-                               f"{MOST_VALUES // n // n} chunks, of which the proof holds who has them")
+                               f"{MOST_VALUES // n // n} chunks: the proof records which GPU holds each")
     if op != CommOp.ALL_REDUCE and algo.chunks % n:
         raise InputError(path, f"nchunksperloop={algo.chunks} for {n} GPUs", expected="a multiple of the GPUs")
     for gpu in algo.gpus:

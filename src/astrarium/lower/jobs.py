@@ -186,7 +186,7 @@ class _Lazy(Sequence[Tensors | None]):
 
 # ------------------------------------------------------------ errors of a run
 def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
-    """The same error with "rank r" as the rank of a job."""
+    """Rewrite "rank r" in an error as the rank of a job."""
     assert isinstance(design.workload, Jobs)
     first, names = first_ranks(design), design.workload.names
 

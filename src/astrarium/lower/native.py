@@ -15,6 +15,7 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Dim, Order, Plan, Policy, Program
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.changes import changes_of
 from astrarium.lower.in_switch import carried, each_its_own, within_groups
 from astrarium.lower.models import Models
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
@@ -25,7 +26,7 @@ from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
 from astrarium.network.dims import plan_dims
 from astrarium.network.packets import with_packets
-from astrarium.network.planned import changes_of, network_plan
+from astrarium.network.planned import network_plan
 from astrarium.trace.work import TraceClass
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def lower_work(design: Design, work: Work, models: Models, kept: Kept, groups: i
     plan = Plan(npus=design.network.npus, programs=programs.programs, program_of=programs.program_of,
                 npu_of=programs.npu_of, slot_ptr=columns.pointer, slot_a=columns.a, slot_b=columns.b,
                 slot_c=columns.c, groups=work.groups, collectives=collectives,
-                attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
+                attached=attached_of(design.memory, design.network), changes=changes_of(design),
                 **surroundings(design, models, dims, groups))
     return within_groups(design, plan)
 
@@ -101,7 +102,7 @@ def programs_of(design: Design, work: Work, models: Models) -> Programs:
 
 
 def surroundings(design: Design, models: Models, dims: tuple[Dim, ...], groups: int) -> dict[str, Any]:
-    """What a Plan and a Stage say beside ranks and their work; `groups`: process groups of a rank."""
+    """Fields of a Plan and a RunContext other than ranks and their work; `groups`: process groups of a rank."""
     network = replace(network_plan(design.network, models.backend), dims=dims)
     if network.backend == "packets":
         network = with_packets(design.network.packets, network)
@@ -198,7 +199,7 @@ def _reduce_bandwidth(memory: Memory) -> float:
 
 
 def _reduce_bandwidths(design: Design) -> F64:
-    """The same for every NPU [npus]; [0] where all are the design's own."""
+    """`_reduce_bandwidth` of every NPU [npus], bytes/s; empty if all are equal."""
     if not design.npu_types:
         return np.zeros(0)
     type_of, types = npu_types(design)

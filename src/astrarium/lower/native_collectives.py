@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.collective.algorithms import Options, canonical_op, has_op
+from astrarium.collective.algorithms.algorithm import Reach
 from astrarium.collective.compose import Composition
 from astrarium.collective.config import (
     Custom,
@@ -20,7 +21,6 @@ from astrarium.collective.config import (
     composition_of,
     parse_algorithm,
 )
-from astrarium.collective.estimate import Reach
 from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import plan_collective
 from astrarium.collective.settings import Link, Settings

@@ -1,4 +1,4 @@
-"""A design whose workload decides as it runs: its source, and the stage that it runs on."""
+"""A design whose workload decides as it runs: its source, and the context that it runs on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from astrarium.engine.plugins.compute import ComputeModel, ComputeNodes, duratio
 from astrarium.engine.plugins.desk import Desk
 from astrarium.engine.plugins.given import ask, checked
 from astrarium.engine.plugins.work import WorkSource
-from astrarium.engine.source import Stage
+from astrarium.engine.source import RunContext
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.changes import changes_of, changing
 from astrarium.lower.compute_nodes import local_memory
 from astrarium.lower.in_switch import carried
 from astrarium.lower.models import Models
@@ -23,7 +24,6 @@ from astrarium.lower.native import placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_plugins import models_of
 from astrarium.network.dims import plan_dims
-from astrarium.network.planned import changes_of
 from astrarium.workload.config import Live
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["lower_live"]
 
 
-def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[WorkSource, Stage]:
-    """The source that a design's workload gives for one run, and its stage. Raises PluginError where the
+def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[WorkSource, RunContext]:
+    """The source that a design's workload gives for one run, and its context. Raises PluginError where the
     workload raises, or asks for what there is not."""
     workload = design.workload
     assert isinstance(workload, Live)
@@ -43,8 +43,8 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
                                "runs", expected="own")
     if attached_of(design.memory, design.network):
         raise UnsupportedError("memory.tiers[].dim", "set, for a workload that decides as it runs", expected="none")
-    if changes_of(design.network) is not None:
-        raise UnsupportedError("network.changes", f"in a run of {workload.tag}, which decides as it runs",
+    if changes_of(design) is not None:
+        raise UnsupportedError(changing(design), f"in a run of {workload.tag}, which decides as it runs",
                                expected="no changes")
     npu_of, dims = placement_of(design), plan_dims(design.network)
     models = models_of(design, plugins)
@@ -59,9 +59,9 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     numbers = [table.number(op, size, group) for op, size, group in desk.collectives]
     plans = table.plans()
     carried(design.network, plans)
-    return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
-                         group_of=tuple(group for _, _, group in desk.collectives),
-                         **surroundings(design, models, dims, _process_groups(desk)))
+    return source, RunContext(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
+                              group_of=tuple(group for _, _, group in desk.collectives),
+                              **surroundings(design, models, dims, _process_groups(desk)))
 
 
 def _process_groups(desk: Desk) -> int:

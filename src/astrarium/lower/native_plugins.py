@@ -97,15 +97,15 @@ def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Seq
         entries: tuple[object, ...] = tuple(choice.algorithms(op, size, npus, dims))
     except Exception as error:
         raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
-    from astrarium.collective.algorithms import ALGORITHMS
+    from astrarium.collective.algorithms import has_op
     from astrarium.collective.config import parse_algorithm
 
     if len(entries) not in (0, 1, len(dims)):
         raise PluginError(who, f"algorithms() names {len(entries)} algorithms for {len(dims)} dims")
     known: list[str] = []
     for entry in entries:
-        line = ALGORITHMS.get(parse_algorithm(entry)[0]) if isinstance(entry, str) else None
-        if line is None or op not in line.ops:
+        name = parse_algorithm(entry)[0] if isinstance(entry, str) else ""
+        if name not in registry.Kind("algorithm") or not has_op(name, op):
             raise PluginError(who, f"algorithms() names {entry!r}, which has no {op.name.lower()}")
         known.append(str(entry))
     return tuple(known * len(dims) if len(known) == 1 else known)

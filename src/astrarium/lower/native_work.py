@@ -131,7 +131,7 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     assert isinstance(workload, Trace)
     if isinstance(traces, Generated):
         if workload.groups is not None:
-            raise InputError("workload.groups", "a generated workload has groups of its own", expected="no file")
+            raise InputError("workload.groups", "a generated workload defines its groups", expected="no file")
         return from_generated(traces, ranks)
     if traces is None:
         raise InputError("workload", "the traces are missing", expected="the traces that workload.path names")
@@ -154,8 +154,8 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
 
 
 def _without_peers(traces: Traces) -> Traces:
-    """The same nodes, with collectives among all ranks and messages to oneself: one rank of a larger job can then run
-    without the others."""
+    """Make every collective one of all ranks and every message one to its own rank, so that one rank of a larger job
+    runs without the others."""
     classes = []
     for number, columns in enumerate(traces.classes):
         rank = np.broadcast_to(traces.members(number).astype(np.int64)[:, None], columns.group.shape)

@@ -16,6 +16,7 @@ from astrarium.collective.custom import CustomNode, custom_program
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, CollectivePlan, CustomProgram, Dim, Kind, Plan, Program, Shape
 from astrarium.errors import UnsupportedError
+from astrarium.lower.changes import changing
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.models import Models, own_models
 from astrarium.lower.native import columns_of, programs_of, surroundings
@@ -72,8 +73,8 @@ def lower_meetings(design: Design, work: Work, models: Models, meetings: tuple[C
                    groups: int) -> Plan:
     """The Plan of a design in which every node takes its recorded time: a network without latency brings members
     together. `groups`: process groups of a rank."""
-    if design.network.changes:
-        raise UnsupportedError("network.changes", "mean nothing where every node takes its recorded time",
+    if path := changing(design):
+        raise UnsupportedError(path, "have no effect where every node takes its recorded time",
                                expected="no changes, or another compute.model")
     programs = programs_of(design, work, own_models(design))
     columns = columns_of(programs, _slots)

@@ -15,7 +15,7 @@ from astrarium.lower.native_work import Given, work_of
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import Plugins
-    from astrarium.engine.plugins.work import Stage, WorkSource
+    from astrarium.engine.plugins.work import RunContext, WorkSource
 
 __all__ = ["LIVE", "LOWERINGS", "lower", "stage_of"]
 
@@ -49,8 +49,8 @@ def _loaded(module: str, function: str) -> Callable[..., object]:
 
 
 def stage_of(design: Design, plugins: Plugins | None = None,
-             kept: Kept | None = None) -> tuple[WorkSource, Stage]:
+             kept: Kept | None = None) -> tuple[WorkSource, RunContext]:
     """The source of one run of a design whose workload decides as it runs (`workload.config.Live`), and the stage that
     it runs on: what `engine.source.run_source` takes. Raises PluginError where the workload raises or asks for what
     there is not, UnsupportedError under a rule book that runs traces only."""
-    return cast("tuple[WorkSource, Stage]", _loaded(*LIVE[design.compat])(design, plugins, kept or Kept()))
+    return cast("tuple[WorkSource, RunContext]", _loaded(*LIVE[design.compat])(design, plugins, kept or Kept()))

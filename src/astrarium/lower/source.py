@@ -92,7 +92,8 @@ def _one_rank(design: Design, workload: Trace, rank: int, held: Reader) -> Trace
     traces = held(key, lambda: read_traces(*key))
     job = world_size(traces, 0) or 1
     if ranks == 1 < job and not replays_everything(design):
-        raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: nobody to communicate with",
+        raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: no other rank to "
+                                          "communicate with",
                          expected=f"a network of {job} NPUs (equal ranks), or its recorded times (run --trace --rank)")
     if ranks == 1:
         return traces
