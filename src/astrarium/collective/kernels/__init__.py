@@ -26,18 +26,28 @@ __all__ = ["CopyEngines", "Gemm", "Gpu", "GpuOverlap", "KernelTimes", "Kernels",
            "library_kernels", "library_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan", "prove_program",
            "read_mscclpp", "uneven_all_to_all"]
 
-_WHERE = {"kernel_algorithm": "build", "kernel_launch": "build", "kernel_time": "build", "Gpu": "device",
-          "CopyEngines": "device", "Gemm": "gemm", "gemm_launch": "gemm", "GpuOverlap": "overlap",
-          "Overlapped": "overlap", "gpu_overlap": "overlap",
-          "examine_kernels": "exam", "Kernels": "settings", "KernelTimes": "settings", "kernel_algo": "msccl_write",
-          "library_kernels": "libraries", "library_time": "libraries", "msccl_launch": "msccl_launch",
-          "mscclpp_launch": "mscclpp_launch", "mscclpp_plan": "mscclpp_write", "prove_program": "programs",
-          "read_mscclpp": "mscclpp", "uneven_all_to_all": "uneven"}
+_WHERE = {
+    "build": ("kernel_algorithm", "kernel_launch", "kernel_time"),
+    "device": ("CopyEngines", "Gpu"),
+    "exam": ("examine_kernels",),
+    "gemm": ("Gemm", "gemm_launch"),
+    "libraries": ("library_kernels", "library_time"),
+    "msccl_launch": ("msccl_launch",),
+    "msccl_write": ("kernel_algo",),
+    "mscclpp": ("read_mscclpp",),
+    "mscclpp_launch": ("mscclpp_launch",),
+    "mscclpp_write": ("mscclpp_plan",),
+    "overlap": ("GpuOverlap", "Overlapped", "gpu_overlap"),
+    "programs": ("prove_program",),
+    "settings": ("KernelTimes", "Kernels"),
+    "uneven": ("uneven_all_to_all",),
+}
+_MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _MODULE:
         raise AttributeError(f"module 'astrarium.collective.kernels' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"astrarium.collective.kernels.{_WHERE[name]}"), name)
+    found = getattr(importlib.import_module(f"astrarium.collective.kernels.{_MODULE[name]}"), name)
     globals()[name] = found     # designs have settings of kernels, and few of them run one
     return found
