@@ -1,4 +1,4 @@
-"""Devices and networks with published figures. Every row names its source; what nobody publishes is left out.
+"""Devices and networks with published figures. Every row names its source; unpublished figures are left out.
 
     device = catalog.device("h100_sxm")
     ar.Roofline(**device.compute), ar.Memory(**device.memory)
@@ -39,7 +39,7 @@ intervals have to go for regimes that no row has. And what tables of measurement
 
 class Device(Struct, frozen=True):
     """`compute` and `memory` are keyword arguments of Roofline and Memory; `row`: all columns, as text with units
-    (`clock`, `l2`, `power`, `scale_up`, ...; what nobody publishes is not there)."""
+    (`clock`, `l2`, `power`, `scale_up`, ...; unpublished columns are missing)."""
 
     name: str
     title: str
@@ -79,7 +79,7 @@ class Host(Struct, frozen=True):
 class Link(Struct, frozen=True):
     """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
     collectives.toml, where collectives were measured on it); npus and latency, where None, are yours. `switch_ports`:
-    of the switches that it is built from, None where nobody says."""
+    of the switches that it is built from, None if unknown."""
 
     name: str
     title: str
@@ -95,7 +95,7 @@ class Link(Struct, frozen=True):
         if self.latency is not None:
             return self.latency, ""
         latency = ASSUMED_INSIDE if inside else ASSUMED_BETWEEN
-        return latency, f"{latency} latency of a hop of {self.name} (assumed: nobody publishes it)"
+        return latency, f"{latency} latency of a hop of {self.name} (assumed: not published)"
 
     @property
     def plain(self) -> dict[str, Any]:

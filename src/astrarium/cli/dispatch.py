@@ -52,7 +52,7 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
     asked: list[int] = []  # signals that asked this run to end
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s)
+        if argv is None:      # our own process: no threads for linear algebra, which is not used (0.05 s)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
             _own_process(asked)
         code = _guarded(lambda: _written(_run(arguments)), asked)
@@ -166,7 +166,7 @@ def _bug() -> int:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads stdout any more: what Python still holds for it goes nowhere, without a message at exit."""
+    """Discard what Python still holds for stdout, whose reader has left, without a message at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):      # stdout is not a file (a test's buffer): nothing to save

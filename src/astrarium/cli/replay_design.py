@@ -61,7 +61,7 @@ def replay_design(pattern: str, rank: int | None = None, changes: Mapping[str, o
                                  expected="a design in addition to --trace, or --set of a network or of compute.model")
         network = {"dims": [switch | {"bandwidth": "1 GB/s", "latency": "0 ns"}]}
         return replace_all(decode(Design, plain | {"network": network}), changes)
-    network = {"dims": [switch]} if rank is None else {}      # of one rank nobody knows how many others there are
+    network = {"dims": [switch]} if rank is None else {}      # one rank's trace does not say how many others there are
     return decode(Design, put(plain | {"network": network}, changes))
 
 

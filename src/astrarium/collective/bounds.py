@@ -23,7 +23,7 @@ __all__ = ["Bound", "bound", "check_bound", "steps"]
 
 
 class Bound(Struct, frozen=True):
-    """At most so many blocks sent and received by one participant, and so many messages in a chain."""
+    """Upper bounds: blocks sent and received by one participant, and messages in a chain."""
 
     sent: int
     received: int

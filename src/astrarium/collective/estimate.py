@@ -165,7 +165,7 @@ def _bruck(shape: Shape, op: CommOp, n: int, reach: Reach) -> Rows:
 
 
 def _in_switches(shape: Shape, algorithm: str, op: CommOp, n: int, reach: Reach) -> Rows:
-    """Through a switch that computes, in so many rounds that only one way counts."""
+    """Through a switch that computes, in enough rounds that only one direction counts."""
     del shape, reach
     written = algorithm == "nvls" and op == CommOp.ALL_REDUCE
     held = n + 1.0 if written else float(n)

@@ -52,7 +52,7 @@ class Pacing:
         return self.size * self.members if self.op == CommOp.ALL_GATHER else self.size
 
     def time(self, composition: Composition, names: Names, chunks: int) -> float:
-        """ns of so many chunks."""
+        """Time of `chunks` chunks, ns."""
         count = max(1, min(chunks, self.size // self.granule))
         each = -(-self.size // count)
         orders = self._orders(composition, names, count)

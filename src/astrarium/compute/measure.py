@@ -73,7 +73,7 @@ def measured(kernels: Sequence[Kernel]) -> tuple[list[Timing], list[str], str]:
 
 
 def cut(kernel: Kernel, room: int) -> Kernel:
-    """A stream with at most so many bytes a launch; other kernels as they are."""
+    """Split a stream into launches of at most this many bytes; other kernels stay as they are."""
     if kernel.kind not in STREAMS or kernel.bytes <= room * max(1, kernel.launches):
         return kernel
     return kernel._replace(bytes=room * max(1, kernel.launches))

@@ -73,7 +73,7 @@ def _beside(folder: str) -> Callable[[str], str]:
 
 
 def dumps(config: Config, *, defaults: bool = False) -> str:
-    """`config` as YAML with units; reads back equal. `defaults` also prints the fields that nobody set."""
+    """`config` as YAML with units; reads back equal. `defaults` also prints fields that have their default."""
     return to_yaml(to_plain(config, defaults=defaults))
 
 

@@ -173,7 +173,7 @@ class CollectivePlan(Struct, frozen=True):
     has one array per list, of visits `chunk * phases + phase` in order; every visit stands in one list, all chunks have
     equally many phases. Empty: a list per phase number, with the chunks in order. Lists that some run one after the
     other has obeyed cannot make ranks wait for each other. `how`: composition, algorithms and chunks in words, for the
-    result. `lasts` above 0 (ps; without chunks): nobody sends, all end so long after the last one has come.
+    result. `lasts` above 0 (ps; without chunks): no messages; all members end this long after the last one has arrived.
     """
 
     op: int

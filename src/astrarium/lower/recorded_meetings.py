@@ -32,7 +32,7 @@ PS_PER_NS = 1000
 def with_meetings(work: Work, traces: Traces, groups: Mapping[str, Sequence[int]], clocks: Clocks | None) -> Work:
     """The work with the collectives of complete groups as meetings: `slot_a` is the number of the meeting's plan,
     `slot_b` that of its group. Groups with members that have no trace, or that do not agree on what they issued, keep
-    their recorded times, as do operations in which nobody waits for all others (a broadcast's root)."""
+    their recorded times, as do operations in which no member waits for all others (a broadcast's root)."""
     if not is_timed(traces):
         return work
     worlds = [size for rank in range(traces.ranks) if (size := world_size(traces, rank)) is not None]

@@ -31,7 +31,7 @@ Point = tuple[float, float]
 
 
 class LinkWords(Struct, frozen=True):
-    """A link's name, rate (empty where nobody says it; `free`), all that is known of it, and its width in px."""
+    """A link's name, rate (empty if unknown; `free`), all that is known of it, and its width in px."""
 
     name: str
     rate: str

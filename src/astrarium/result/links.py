@@ -47,7 +47,7 @@ class Links(Struct, frozen=True, eq=False):
     names: LinkNames | None = None
 
     def tiers(self) -> tuple[str, ...]:
-        """The tier of each link of a graph (empty where nobody says it); nothing without names."""
+        """The tier of each link of a graph (empty if unknown); nothing without names."""
         return () if self.names is None else tuple([self.names.tier(number) for number in self.number.tolist()])
 
     def name(self, link: int) -> str:

@@ -62,7 +62,7 @@ def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) 
 
 
 class Server(Struct):
-    """A scheduler, how long its steps take, and the step that it is at; of steps of the batch alone so many as nothing
+    """A scheduler, how long its steps take, and the step that it is at; as many steps of the batch alone as nothing
     comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
     `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended."""
 

@@ -1,4 +1,4 @@
-"""How far measured times lay from predictions, per device and stack: intervals for what nobody measured, and how well
+"""How far measured times lay from predictions, per device and stack: intervals for unmeasured designs, and how well
 they hold on rows that they have not seen."""
 
 from __future__ import annotations

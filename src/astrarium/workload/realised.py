@@ -164,7 +164,7 @@ def _beside(piece: Piece, tp: int, back: bool) -> Piece:
 
 
 def _cut(step: Step, pieces: int) -> Step:
-    """A product in so many pieces along its rows."""
+    """A product in `pieces` pieces along its rows."""
     kernel = step.kernel
     if kernel is None or kernel.kind != "gemm" or kernel.launches > 1 or kernel.shape[1] < pieces:
         return step

@@ -101,7 +101,7 @@ class Pool(Struct):
         return self._row(_Row(name, kind, bytes=part * sharers, tier=tier, shared=op, part=part))
 
     def beside(self, name: str, size: float, tier: str) -> int:
-        """Row number of what a processor beside a tier does with so many bytes of it."""
+        """Row number of the work of a processor at a tier on `size` bytes of it."""
         return self._row(_Row(name, NodeKind.COMP, bytes=round(size), tier=tier))
 
     def comm(self, name: str, arguments: Arguments) -> int:
@@ -177,7 +177,7 @@ class Strip(Struct, frozen=True, eq=False):
     """A piece as row numbers. Node i waits for `degree[i]` entries of `parent` (positions in the strip, or ENTRY, which
     is then the only one). `entry` says which parents are ENTRY, `first` which nodes have it.
 
-    `exit` is a position, or -1: the strip's entry. `sinks` nobody in the strip waits for; `weight` are those sinks of
+    `exit` is a position, or -1: the strip's entry. `sinks` have no dependents in the strip; `weight` are those sinks of
     the steps that make gradients of weights.
     """
 

@@ -2,7 +2,7 @@
 
 A key that changes what is counted here is read, or refused where it asks for something that no family has. What changes
 no count (rope scaling, dropout rates, soft caps) is passed over. `Model.notes` says what was assumed, which features
-were left to the run (quantisation: precisions belong to it) and which keys nobody read.
+were left to the run (quantisation: precisions belong to it) and which keys were not read.
 """
 
 from __future__ import annotations
