@@ -3,7 +3,7 @@
     device = catalog.device("h100_sxm")
     ar.Roofline(**device.compute), ar.Memory(**device.memory)
 
-In a design the names stand for sections: `compute: h100_sxm` (its best compute model), `network: dgx_h100_nvswitch`
+In a design the names replace sections: `compute: h100_sxm` (its best compute model), `network: dgx_h100_nvswitch`
 (`Config.shorthand`).
 """
 
@@ -109,7 +109,7 @@ class Link(Struct, frozen=True):
 def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
     """The rows of a kind, name -> columns, in the order of the file. Raises InputError for an unknown kind.
 
-    Rows of files in `overlay` stand behind the catalog's. A file is read once per process; what comes back cannot be
+    Rows of files in `overlay` follow the catalog's. A file is read once per process; what comes back cannot be
     changed.
     """
     return _rows(kind, os.environ.get(VARIABLE, ""))
@@ -150,8 +150,9 @@ def _frozen(value: Any) -> Any:
 
 @contextmanager
 def overlay(*files: str | os.PathLike[str]) -> Iterator[None]:
-    """Within it, the rows of these files stand beside the catalog's, for worker processes too. Raises InputError for a
-    file that cannot be read, a kind, column or value that the catalog does not have, and a name that is taken."""
+    """Add the rows of these files to the catalog for the length of the block, in worker processes too. Raises
+    InputError for a file that cannot be read, a kind, column or value that the catalog does not have, and a name that
+    is taken."""
     before = os.environ.get(VARIABLE)
     paths = [os.path.abspath(os.fspath(file)) for file in files]
     if bad := next((path for path in paths if os.pathsep in path), None):

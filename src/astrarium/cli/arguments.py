@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _unknown(self, word: str) -> str:
-        """A sentence about an unknown argument, with the flag that it probably stands for."""
+        """A sentence about an unknown argument, with the flag that was probably meant."""
         flags = [flag for action in self._actions for flag in action.option_strings]
         guess = nearest(word.partition("=")[0], flags) if word.startswith("-") else None
         return f"unknown argument {word}" + (f"; did you mean {guess}?" if guess else "")

@@ -26,7 +26,7 @@ PROFILED = "profiled"    # `kind` of a trace whose dependencies hold the order o
 
 
 def replay_design(pattern: str, rank: int | None = None, changes: Mapping[str, object] = NONE) -> Design:
-    """Traces replayed with what they recorded, communication too: no network is used (a switch stands in for one).
+    """Traces replayed with what they recorded, communication too: no network is used (a switch replaces it).
 
     Where `changes` (path -> value) say how communication is timed (`network`, `collective`, `compute.model`), it is
     simulated, on a network of which they say all but the shape: one switch, with an NPU for every trace.

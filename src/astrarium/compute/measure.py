@@ -97,7 +97,7 @@ def _call(torch: Any, kernel: Kernel, device: str) -> tuple[Callable[[], object]
         left, right = tensor(batch, rows, k), tensor(batch, n, k).transpose(1, 2)
         return lambda: torch.matmul(left, right), kernel._replace(launches=1, flops=2.0 * batch * rows * n * k)
     if kernel.kind != "attention":
-        raise NotImplementedError("no PyTorch operator stands for it")
+        raise NotImplementedError("no PyTorch operator computes it")
     batch, heads, kv, queries, keys, long, value = kernel.shape
     q, k_, v = tensor(batch, heads, queries, long), tensor(batch, kv, keys, long), tensor(batch, kv, keys, value)
     if kv != heads:

@@ -48,7 +48,7 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
 
     Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU; what
     reaches a tier none, or COMM where it goes over the network (see `tiers`).
-    `model` stands in the place of `compute` where it is given. `remote`: there is remote memory.
+    `model` replaces `compute` if it is given. `remote`: there is remote memory.
     Raises TraceError for a node without the duration, operations or remote memory that it needs.
     """
     kind = _KIND[trace.type]

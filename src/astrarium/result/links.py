@@ -31,7 +31,7 @@ class Links(Struct, frozen=True, eq=False):
     Of a graph `source` and `target` are its nodes and `number` the links' rows in it (else empty), and `names` says
     what they are. `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target
     -1 is a port out, one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
-    `count`: how many equal links a row stands for, where equal ranks ran once, else 1.
+    `count`: how many equal links a row represents in a folded run, else 1.
     Numbers from `npus` on are ports of memories at switches.
     """
 

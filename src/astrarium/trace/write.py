@@ -23,7 +23,7 @@ _LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{12}", re.DOTALL)
 
 
 def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> bytes:
-    """The bytes of a file; a bytes value is a message that is taken as it stands."""
+    """The bytes of a file; a bytes value is a message that is already encoded."""
     first = metadata if isinstance(metadata, bytes) else encode_metadata(metadata)
     messages = (node if isinstance(node, bytes) else encode_node(node) for node in nodes)
     return b"".join(map(delimited, (first, *messages)))

@@ -87,7 +87,7 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
 
 def _spread(found: Communications, more: dict[int, list[Comm]], number: int, comm: Comm,
             groups: Mapping[str, tuple[int, ...]], rank: int) -> Comm | None:
-    """What stands for a communication; the rest of its messages go to `more`. None where it moves nothing."""
+    """The nodes of a communication; the rest of its messages go to `more`. None if it moves nothing."""
     messages = spread(comm, rank, groups)
     if messages is None:
         found.note("all_to_alls whose ranks are not known (taken as even; what each gets is recorded)")

@@ -88,7 +88,7 @@ class Template(Struct, frozen=True, eq=False):
         return self.stores[-1][1] if self.stores else -1
 
     def block_of(self, node: int) -> int | None:
-        """The block (in its part) that a node belongs to; None for what stands between blocks."""
+        """The block (in its part) that a node belongs to; None between blocks."""
         for span in self.spans:
             turn, place = divmod(node - span.base, span.stride)
             if 0 <= turn < span.count and place < len(span.strip):

@@ -224,7 +224,7 @@ def _behind(parents: Sequence[Sequence[int]], waits: Sequence[int], goal: int) -
 def strip_of(pool: Pool, piece: Piece, kind: int, chosen: Collection[int] | None = None) -> Strip:
     """The steps of a piece for a kind of unit (those in `chosen`, where given: what else they wait for is done).
 
-    Collectives of one group run in the order in which they stand, as a communicator runs them.
+    Collectives of one group run in order, as a communicator runs them.
     """
     kept = [number for number in range(len(piece.steps)) if chosen is None or number in chosen]
     place = {number: position for position, number in enumerate(kept)}

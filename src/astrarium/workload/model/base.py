@@ -1,4 +1,4 @@
-"""The abstract `Model`: a family and its sizes. Text stands for one too: a name of the catalog, or a config.json.
+"""The abstract `Model`: a family and its sizes. Text may replace one: a name of the catalog, or a config.json.
 
 A family of models is one file with a class below Model, and one line of the registry (or an entry point). The class
 is the only place that other rooms ask about a family.

@@ -84,7 +84,7 @@ def _decoded(name: str) -> object:
 
 
 def from_mapping(plain: object, name: str = "config.json") -> Model:
-    """The model that the decoded content of a config.json describes; `name` stands in messages. Raises InputError."""
+    """The model that the decoded content of a config.json describes; `name` is used in messages. Raises InputError."""
     if not isinstance(plain, dict):
         raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
     if "peft_type" in plain:
