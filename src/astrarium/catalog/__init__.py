@@ -28,7 +28,7 @@ __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "l
 
 ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
-collectives have latencies of their own; these are for messages and simulated collectives."""
+collectives have their own latencies; these are for messages and simulated collectives."""
 BASED_ON = "based_on"
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
@@ -50,7 +50,7 @@ class Device(Struct, frozen=True):
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """Number formats that have a peak rate of their own."""
+        """Number formats that have their own peak rate."""
         return tuple(self.row.get("peaks", ()))
 
     def peak(self, precision: str) -> FlopRate:

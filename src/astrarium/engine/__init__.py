@@ -63,7 +63,7 @@ def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False
                      jobs: Sequence[int] = ()) -> tuple[Plan, Outcome]:
     """(what ran, its Outcome): `execute`, and where ranks wait for each other, again in program order (see
     `program_order`). A plug-in sees one run. `jobs`: the first rank of each of several jobs, and how many ranks all
-    have; with `fold`, sets of them that share nothing are runs of their own, without it all are one run (`apart`)."""
+    have; with `fold`, sets of them that share nothing are separate runs, without it all are one run (`apart`)."""
     run = partial(execute, record=record, fold=fold, pure=pure, plugins=plugins, kept=kept, note=note)
     if plugins is not None and plugins.in_run:
         return plan, run(plan)

@@ -63,7 +63,7 @@ class Shape(enum.IntEnum):
 
 
 class Backend:
-    """Names of back ends that have a part of their own in the engine; any other is a medium of the registry."""
+    """Names of back ends that have their own part in the engine; any other is a medium of the registry."""
 
     UNSHARED = "unshared"      # ASTRA-sim congestion-unaware: a message never meets another (compat only)
     LINKS = "links"            # ASTRA-sim congestion-aware: 1-dim, whole messages stored and forwarded, FIFO links

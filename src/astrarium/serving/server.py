@@ -21,7 +21,7 @@ DRAWN = 32      # steps in a row with speculation
 
 class Costs(Struct, frozen=True):
     """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded, those with
-    prompts only if `mixed`. Sequences are on `ranks` ranks of dp, each with a host and graphs of its own. `launches`:
+    prompts only if `mixed`. Sequences are on `ranks` ranks of dp, each with its own host and graphs. `launches`:
     ps in which the host launches the kernels of a decode step, and of a step with prompts, outside graphs."""
 
     step: int = 0

@@ -236,7 +236,7 @@ class _Chain:
 
 
 def issue_edges(trace: DeviceTrace, host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> None:
-    """Operators that run on a thread of their own wait for the operator that issued them.
+    """Operators that run on a separate thread wait for the operator that issued them.
 
     `c10d::allreduce_` -> `gloo:all_reduce`: the host trace says who called, times alone only who ran before.
 

@@ -150,7 +150,7 @@ def _kernel(name: str, args: CommArgs | None, groups: Mapping[str, tuple[int, ..
 
 
 def _asked(host: HostTrace, said: HostComms, node: int) -> Comm | None:
-    """The `c10d::` operator that issued a back end's, which ran on a thread of its own: the last one before it."""
+    """The `c10d::` operator that issued a back end's, which ran on a separate thread: the last one before it."""
     for earlier in range(node - 1, max(node - 1 - DEPTH, -1), -1):
         if host.name[earlier].startswith(DISPATCHED):
             return said.comm(earlier)

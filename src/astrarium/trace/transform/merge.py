@@ -1,4 +1,4 @@
-"""Merging traces: jobs side by side on ranks of their own, or one after the other on the same ranks."""
+"""Merging traces: jobs side by side on separate ranks, or one after the other on the same ranks."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ GENERATED, ROOM, PAGE = "/aic-auto-gap-analysis/data/", 1500, 32
 prompt and 1,500 tokens, in TensorRT-LLM a multiple of 32 (generator/rule_plugin/benchmark, aiconfigurator 0.12.0)."""
 MIXED = (0, 5, 6)
 """SGLang from which these engines mix prompts with decoding sequences (`agg enable_mixed_chunk` there), as the even
-half shows; its rows of 0.5.1 have prompts in steps of their own."""
+half shows; its rows of 0.5.1 have prompts in separate steps."""
 
 
 def measured(row: Row) -> Mapping[str, float]:

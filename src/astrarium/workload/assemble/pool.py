@@ -197,7 +197,7 @@ class Strip(Struct, frozen=True, eq=False):
 def _turns(pool: Pool, piece: Piece, kind: int) -> list[int]:
     """Per step: the k-th send and the k-th receive of a piece that move data as far along an axis share a number.
 
-    Pieces for different kinds of units may run at once, and so have numbers of their own.
+    Pieces for different kinds of units may run at once, and so have their own numbers.
     """
     counts: dict[tuple[object, ...], int] = {}
     found = []
