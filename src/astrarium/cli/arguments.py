@@ -75,10 +75,10 @@ def note(text: str) -> None:
     print(f"astrarium: note: {text}", file=sys.stderr)
 
 
-def idle(flag: str, given: object, beside: str) -> None:
-    """InputError for a flag that would do nothing; `beside` says what it belongs to."""
+def idle(flag: str, given: object, needed: str) -> None:
+    """Raise InputError if a flag without effect is given. `needed`: what would give it an effect."""
     if given:
-        raise InputError(flag, "would do nothing here", expected=beside)
+        raise InputError(flag, "has no effect here", expected=needed)
 
 
 def place(flag: str, path: str | None) -> None:
@@ -129,7 +129,7 @@ def rank(text: str) -> int:
 def fold(parser: Parser, default: str | None) -> None:
     """`--fold auto|off`."""
     parser.add_argument("--fold", choices=("auto", "off"), default=default,
-                        help="auto: simulate equal ranks once where that is exact; off: every rank, every message")
+                        help="auto: simulate equal ranks once if that is exact; off: every rank, every message")
 
 
 def json_flag(parser: Parser) -> None:
@@ -141,7 +141,7 @@ def timeline(parser: Parser) -> None:
     """`--timeline FILE` and `--timeline-ranks`."""
     parser.add_argument("--timeline", metavar="FILE", help="write a trace for ui.perfetto.dev (.json or .json.gz)")
     parser.add_argument("--timeline-ranks", metavar="0-7,12", type=ranks,
-                        help="ranks in the timeline (all, or one of each class when equal ranks were simulated once)")
+                        help="ranks in the timeline (default: all, or one of each class in a folded run)")
 
 
 def ranks(text: str) -> tuple[int, ...]:

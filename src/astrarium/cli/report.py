@@ -22,13 +22,13 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """Studies of one space, and what to write."""
     parser.add_argument("studies", metavar="STUDY", nargs="+", help="study files of one space and goal")
-    parser.add_argument("--html", metavar="FILE", help="one page that needs nothing else")
+    parser.add_argument("--html", metavar="FILE", help="write one self-contained page")
     parser.add_argument("--csv", metavar="FILE", help="every trial as a row (- : standard output)")
     parser.add_argument("--parquet", metavar="FILE", help="the same as Parquet, with a data-set card (extra: parquet)")
     parser.add_argument("--trajectory", metavar="FILE", help="ArchGym-like lines of JSON, one a trial")
     parser.add_argument("--optuna", metavar="STORAGE", help="into an Optuna storage such as sqlite:///optuna.db")
     parser.add_argument("--certificate", metavar="FILE",
-                        help="all that was simulated, for tools/check_optimum.py to say what it proves")
+                        help="write all that was simulated, for tools/check_optimum.py to verify")
     parser.add_argument("--bundle", metavar="FILE.zip",
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")

@@ -48,7 +48,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def stopped(self) -> bool:
-        """Whether the design ended at a limit, so its value is unknown."""
+        """Whether the design ended at a limit, so that nobody knows what it is worth."""
         return self.problem.startswith(STOPPED)
 
 

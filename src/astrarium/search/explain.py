@@ -62,7 +62,7 @@ class Explanation(Struct, frozen=True):
     """`changes` in the order in which `step` made them; `before`, `after`: makespans in ps. `orders`: how many counted;
     `simulated` and `refused`: designs that ran, and that could not; `filled`: of those that ran, where one axis of the
     parallelisation made up for others. `times`: what the time of the rank that finishes last went into in both designs
-    (`PARTS`, ps); empty if not computed."""
+    (`PARTS`, ps); empty where nobody looked."""
 
     before: int
     after: int

@@ -28,7 +28,7 @@ class RayPool:
         self._own = not self._ray.is_initialized()
         if self._own:
             more: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
-            if address == LOCAL:        # a cluster started here does not report usage, unless its user allows it
+            if address == LOCAL:        # a cluster of ours tells nobody about it, unless its user says otherwise
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             try:
                 with _own_signals():
@@ -50,7 +50,7 @@ class RayPool:
         try:
             while left:
                 found = self._ray.get(left[0])
-                del left[0]         # before the answer goes out: no other one may be asked for
+                del left[0]         # before the answer goes out: nobody may ask for another one
                 yield found
         except self._ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, AstrariumError):

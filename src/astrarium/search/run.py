@@ -29,13 +29,14 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     """Search a space.
 
     `minimize` and `maximize`: `makespan`, another figure or name (`runtime_x_cost`), an expression, a function of
-    (design, result), or several; `require`: conditions on designs and figures; `cases`: several workloads. `agent` and
-    its `options`: see `astrarium list agent`; None: annealing, or nsga2 for several objectives. `jobs` evaluates this
-    many designs at a time, in threads or in `processes`, and `ray` (`local`, `auto`, `host:port`) as many as a Ray
-    cluster has CPUs; the trials are the same. `study`: the file that keeps them; the same call goes on where it
-    stopped. `limit`: what one design may take, "10 s" of CPU time or "8 GB" of memory, or both; one that takes more is
-    a trial without values, which says so. `cache`: what a process holds of workloads, traces and collectives for later
-    designs, text or bytes; no result depends on it. Raises InputError before the first trial for whatever is wrong.
+    (design, result), or several; `require`: conditions on designs and figures; `cases`: several workloads.
+    `agent` and its `options`: see `astrarium list agent`; None: annealing, or nsga2 for several objectives. `jobs`
+    evaluates so many designs at a time, in threads or in `processes`, and `ray` (`local`, `auto`, `host:port`) as many
+    as a Ray cluster has CPUs; the trials are the same.
+    `study`: the file that keeps them; the same call goes on where it stopped. `limit`: what one design may take, "10 s"
+    of CPU time or "8 GB" of memory, or both; one that takes more is a trial without values, which says so. `cache`:
+    what a process holds of workloads, traces and collectives for later designs, text or bytes; no result depends on it.
+    Raises InputError before the first trial for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
     plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
@@ -56,7 +57,7 @@ def cache_of(given: str | int) -> int:
 
 
 def default_agent(goal: Goal) -> str:
-    """The name of the default agent."""
+    """The name of the agent that searches where nobody names one."""
     return "annealing" if len(goal.objectives) == 1 else "nsga2"
 
 

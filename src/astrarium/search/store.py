@@ -3,7 +3,7 @@
 Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file beside
 it (`.lock`) keeps a second process from writing; the operating system frees it when its owner ends, however it ends.
 A file that turns out to be damaged is replaced by one with every trial that can be read. Trials before the first one
-that cannot stay trials; what later ones found is `given`: those designs are not simulated again.
+that cannot stay trials; what later ones found is `given`: nobody simulates those designs again.
 """
 
 from __future__ import annotations
