@@ -78,7 +78,7 @@ def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False
 
 def execute_jobs(plan: Plan, first: Sequence[int], *, record: bool, pure: bool = False,
                  kept: Measurements | None = None, note: Callable[[str], None] | None = None) -> tuple[Plan, Outcome]:
-    """`execute_in_order`, folded, of several jobs: sets of them that share nothing are runs of their own (`apart`).
+    """`execute_in_order`, folded, of several jobs: sets of them that share nothing are separate runs (`apart`).
     `first`: the first rank of each job, and how many ranks all have."""
     from astrarium.engine.apart import execute_apart
 

@@ -2,7 +2,7 @@
 
 A gated recurrent unit (Cho et al., EMNLP 2014) reads symbols and conditions and gives the next symbol, of those with
 which some example went on: where all went one way it has no say, at forks it decides. Sizes and
-durations have a head of their own: per site a power law of the conditions, corrected by a multi-layer perceptron that
+durations have their own head: per site a power law of the conditions, corrected by a multi-layer perceptron that
 all sites share. Trained with PyTorch (`train`), run with numpy.
 """
 
