@@ -242,7 +242,7 @@ def _memory_of_compute(design: Design) -> Iterator[Problem]:
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
         if memory.latency > 0 and not compute.memory_bound:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
+            yield Problem(f"{path}.latency", "has no effect", "0 ns, or compute.model: roofline; that of a tier or "
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
 
@@ -285,14 +285,14 @@ def _at_switches(design: Design) -> Iterator[Problem]:
 def _no_latency(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         if memory.latency > 0:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.latency", "has no effect", "0 ns: ASTRA-sim's roofline has none")
 
 
 def _no_buffer(design: Design) -> Iterator[Problem]:
     kinds = [(f"npu_types[{index}].compute", kind.compute) for index, kind in enumerate(design.npu_types)]
     for path, compute in [("compute", design.compute), *kinds]:
         if getattr(compute, "buffer", None) is not None:
-            yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.buffer", "has no effect", "no buffer: ASTRA-sim's roofline has none")
 
 
 def _one_rent(design: Design) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "inference": ("astrarium.workload.inference.config:Inference",
                       "Prefill, decode or whole requests of a batch: key-value cache, chunks, speculation."),
         "disaggregated": ("astrarium.workload.inference.disaggregated:Disaggregated",
-                          "Prefill and decode on ranks of their own, the cache sent in between; retrieval before."),
+                          "Prefill and decode on separate ranks, the cache sent in between; retrieval before."),
         "jobs": ("astrarium.workload.jobs:Jobs", "Several jobs on one fabric, each of any other source."),
     },
     "placement": {
@@ -161,7 +161,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),
-        "per_npu": ("", "Every NPU has a remote memory of its own."),
+        "per_npu": ("", "Every NPU has its own remote memory."),
         "per_node": ("", "The NPUs of a node share one remote memory, one access at a time."),
         "pool": ("", "All NPUs share one remote memory, one access at a time; with levels, memory groups behind "
                      "switches, all NPUs at once."),
@@ -290,7 +290,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "packets": ("astrarium.engine.reference.native_packets:PACKETS",
                     "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",
-                "ns-3's packets over UDP or TCP, in a program of its own that `make ns3` builds."),
+                "ns-3's packets over UDP or TCP, in a separate program that `make ns3` builds."),
         "library": ("", "A network simulator of your own in a shared library, behind the C ABI astrarium_network.h."),
     },
 })

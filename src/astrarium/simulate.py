@@ -50,7 +50,7 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
-    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
+    and makespan needs. `pure` runs the pure-Python engine. `traces` replaces the workload's files (or is what a
     generator made, or the Work of either); else they are read, through `cache` or `kept` where one is given. `plugins`
     take the place of what the design names; plug-ins that the design names are made for this run. `kept` holds caches
     that this run shares with others. `note` is called with a sentence before every rank is simulated because folding

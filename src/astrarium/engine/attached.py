@@ -2,7 +2,7 @@
 
 Inside the engine a dim whose switches have k links to memories has k more places, the last ones (`Dim.ends`), so that
 routes, ports and traffic need to know of nothing but the links' own bandwidths; ranks that differ in the link that
-they use have programs of their own. Callers see the NPUs' numbers, and the memories' ports as the numbers from
+they use have their own programs. Callers see the NPUs' numbers, and the memories' ports as the numbers from
 `Plan.npus` on.
 """
 

@@ -133,7 +133,7 @@ def _no_program() -> Program:
 
 
 def _plan(context: RunContext) -> Plan:
-    """A Plan of ranks without nodes, each with a program of its own to grow."""
+    """A Plan of ranks without nodes, each with its own program to grow."""
     ranks, none = len(context.npu_of), np.zeros(0, np.int32)
     npus = 1
     for dim in context.network.dims:
