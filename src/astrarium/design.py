@@ -21,9 +21,10 @@ from astrarium.config.named import Named, is_named, spelled_out
 from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
+from astrarium.network.change import Change
 from astrarium.network.config import Network, Switch
 from astrarium.stack import SECTIONS, Stacks, settled, short_factor, with_settings
-from astrarium.system.config import System
+from astrarium.system.config import NpuChange, System
 from astrarium.units import Bandwidth, Time
 from astrarium.workload.config import Workload
 from astrarium.workload.jobs import Jobs
@@ -85,13 +86,12 @@ def _supported(design: Design) -> Iterator[Problem]:
 @lru_cache(4096)
 def _others_for(op: str, entry: str) -> tuple[str, ...]:
     """Algorithms that have an operation, where the one of `entry` has not."""
-    from astrarium.collective.algorithms import ALGORITHMS, supporting
+    from astrarium.collective.algorithms import has_op, supporting
+    from astrarium.registry import Kind
     from astrarium.vocab import CommOp
 
-    meant, line = CommOp[op.upper()], ALGORITHMS.get(parse_algorithm(entry)[0])
-    if line is None or meant in line.ops:
-        return ()
-    return supporting(meant)
+    meant, name = CommOp[op.upper()], parse_algorithm(entry)[0]
+    return () if name not in Kind("algorithm") or has_op(name, meant) else supporting(meant)
 
 
 def _stacked(design: Design) -> Iterator[Problem]:
@@ -316,9 +316,11 @@ def _simulated(design: Design) -> Iterator[Problem]:
 
 
 def _only_dims(design: Design) -> Iterator[Problem]:
-    for name in ("fabric", "changes"):
-        if getattr(design.network, name):
-            yield Problem(f"network.{name}", "does not exist under compat: astra_sim", "network.dims alone")
+    for path, given, instead in (("network.fabric", design.network.fabric, "network.dims alone"),
+                                 ("network.changes", design.network.changes, "none"),
+                                 ("system.changes", design.system.changes, "none")):
+        if given:
+            yield Problem(path, "does not exist under compat: astra_sim", instead)
 
 
 def _stored_whole(design: Design) -> Iterator[Problem]:
@@ -326,8 +328,18 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
+def _changed(design: Design) -> Iterator[Problem]:
+    changed: tuple[tuple[str, Sequence[Change | NpuChange]], ...] = (("network", design.network.changes),
+                                                                     ("system", design.system.changes))
+    for path, changes in changed:
+        for place, change in enumerate(changes):
+            if change.npu is not None and change.npu >= design.network.npus:
+                yield Problem(f"{path}.changes[{place}].npu", f"there is no NPU {change.npu}",
+                              f"0 to {design.network.npus - 1}")
+
+
 LONGEST_NS = 2**62 / 1000
-_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
+_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement, _changed)
 _RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _only_dims, _all_local,
                                          _no_scaling, _no_jobs)}
 

@@ -51,6 +51,7 @@ EXPORTED = [
     "Mesh",
     "Micro",
     "Network",
+    "NpuChange",
     "NpuType",
     "Placement",
     "PluginError",

@@ -16,7 +16,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.generate import generate
 from astrarium.workload.precision import OPTIMIZERS, Precision, sizes_of
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import KIND
 from astrarium.workload.training import even_parts, recipe_of
 
 from .checks import bytes_by, check
@@ -90,7 +90,7 @@ def test_more_stages_than_layers() -> None:
     assert parts(pp=4, stage_balance="cost") == [5, 4, 4, 1]
 
 
-@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+@pytest.mark.parametrize("schedule", KIND.names())
 @pytest.mark.parametrize("zero", range(4))
 def test_stages_without_a_layer_run(schedule: str, zero: int) -> None:
     """Folded or not; the gradients of the tied embedding are summed over both ends."""

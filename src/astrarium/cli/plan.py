@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a layout as a design, for astrarium run")
     parser.add_argument("--line", metavar="K", type=whole,
                         help="the line of the layout for -o and --launch; default 1")
-    parser.add_argument("--html", metavar="FILE", help="write one page: layouts, parts of the time, pipeline, memory")
+    page_flags(parser, "layouts, parts of the time, pipeline, memory")
     json_flag(parser)
 
 
@@ -89,8 +90,8 @@ def _space(parser: Parser) -> None:
     """Which layouts are looked at."""
     parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
                         help="allow only these values of a part of the layout: tp, cp, pp, dp, ep, zero, "
-                             "micro_batch, recompute, virtual_stages, tp_sequence; lifts a rule that forbids one of "
-                             "them; may be repeated")
+                             "micro_batch, recompute, virtual_stages, tp_sequence, schedule (default: 1f1b and "
+                             "interleaved); lifts a rule that forbids one of them; may be repeated")
     parser.add_argument("--lift", metavar="RULE[,RULE...]", action="append", default=[],
                         help="rules to lift, which leave out layouts: host, cp, micro_batch, zero, stages (the "
                              "answer explains them)")
@@ -111,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     place("-o", options.output)
-    place("--html", options.html)
+    page = page_for("plan", options)
     idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
     options.line = options.line or 1
     from astrarium.planner import plan, plan_from
@@ -136,12 +137,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     if options.line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
     _print(found, options)
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.plan_html import plan_page
-
-        with write_whole(options.html) as stream:
-            stream.write(plan_page(found).encode())
+    write_page(page, options, found)
     if options.output:
         from astrarium.design import dump_design
 

@@ -10,11 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.report.study_data import StudyReport
-    from astrarium.search.stored import StoredStudy
+    from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["arguments", "run"]
 
@@ -22,7 +23,7 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """Studies of one space, and what to write."""
     parser.add_argument("studies", metavar="STUDY", nargs="+", help="study files of one space and goal")
-    parser.add_argument("--html", metavar="FILE", help="write one self-contained page")
+    page_flags(parser, "best designs, why, Pareto front, convergence")
     parser.add_argument("--csv", metavar="FILE", help="every trial as a row (- : standard output)")
     parser.add_argument("--parquet", metavar="FILE", help="the same as Parquet, with a data-set card (extra: parquet)")
     parser.add_argument("--trajectory", metavar="FILE", help="ArchGym-like lines of JSON, one a trial")
@@ -40,9 +41,10 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, look, print, write."""
-    from astrarium.search.stored import load_study
+    from astrarium.search.studyfile import load_study
 
-    for flag in ("html", "parquet", "trajectory", "certificate", "bundle"):
+    page = page_for("report", options)
+    for flag in ("parquet", "trajectory", "certificate", "bundle"):
         place(f"--{flag}", getattr(options, flag))
     place("-o", options.output)
     idle("-o" if options.output else "--design", bool(options.output) != (options.design is not None),
@@ -60,12 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.html and not printed:
         return 0
     report = _report(studies, options)
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.study_html import study_page
-
-        with write_whole(options.html) as stream:
-            stream.write(study_page(report).encode())
+    write_page(page, options, report)
     if printed:
         _print(report, options)
     return 0

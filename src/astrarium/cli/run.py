@@ -12,10 +12,12 @@ from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, 
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
+from astrarium.cli.pages import page_flags, page_for, write_page
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
     from astrarium.design import Design
+    from astrarium.report.page import Page
     from astrarium.result import Result
 
 __all__ = ["arguments", "run"]
@@ -39,8 +41,7 @@ def arguments(parser: Parser) -> None:
     json_flag(parser)
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
-    parser.add_argument("--html", metavar="FILE",
-                        help="write one page: figures, parts of the time, pipeline, memory")
+    page_flags(parser, "figures, parts of the time, pipeline, memory")
     parser.add_argument("--nodes", action="store_true", help="add the times of every node to --json and --parquet")
     parser.add_argument("--figure", metavar="NAME", action="append", default=[],
                         help="also print this figure (`astrarium list figure`), or the inputs that it lacks; may be "
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline as well")
     idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet as well")
     place("--timeline", options.timeline)
-    place("--html", options.html)
+    page = page_for("run", options)
     design = _design(options)
     say_imports(design)
     if not HAVE_CORE and not options.pure:
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         from astrarium.result import write_parquet
 
         write_parquet(result, options.parquet, nodes=options.nodes, more=more)
-    _print(design, result, options, more, within)
+    _print(design, result, options, more, within, page)
     return 0
 
 
@@ -182,7 +183,7 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
 
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
-           within: Interval | None) -> None:
+           within: Interval | None, page: Page | None) -> None:
     from astrarium.report.figures import figure_table
     from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
@@ -190,12 +191,10 @@ def _print(design: Design, result: Result, options: argparse.Namespace, more: di
 
     title = options.design or options.trace
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.run_html import run_page
+    if page is not None:
+        from astrarium.report.page import ShownRun
 
-        with write_whole(options.html) as stream:
-            stream.write(run_page(design, result, title, *tables).encode())
+        write_page(page, options, ShownRun(design, result, title, tables))
     if not options.json:
         print_tables(summary_tables(result, title, *tables), sys.stdout)
         return

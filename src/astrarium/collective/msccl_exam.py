@@ -10,8 +10,7 @@ from collections import Counter, defaultdict, deque
 
 from msgspec import Struct
 
-from astrarium.collective.msccl import RECEIVES, SENDS, check_blocks, msccl_op
-from astrarium.collective.msccl_xml import Algo, Gpu, Step
+from astrarium.collective.msccl_xml import RECEIVES, SENDS, Algo, Gpu, Step, check_blocks, msccl_op
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 

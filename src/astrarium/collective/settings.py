@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
 from astrarium.collective.algorithms import Options
 from astrarium.collective.compose import Composition
-from astrarium.collective.estimate import Around
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.engine.plan import Dim
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
 
-__all__ = ["Able", "Free", "Link", "Settings"]
+__all__ = ["Able", "Around", "Free", "Link", "Settings"]
+
+
+class Around(NamedTuple):
+    """What a message costs beside the network: ns at an endpoint, bytes/ns of reductions (0: free)."""
+
+    endpoint_delay: float
+    reduce_rate: float
 
 
 class Link(Struct, frozen=True):

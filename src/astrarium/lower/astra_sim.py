@@ -32,9 +32,10 @@ from astrarium.engine.plan import (
 )
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
-from astrarium.lower.astra_programs import COMM_KIND, COMM_TYPE, program_of_class
+from astrarium.lower.astra_programs import COMM_KIND, program_of_class
 from astrarium.lower.astra_rules import ALL, AstraRules, in_ps
 from astrarium.lower.members import member_test, refuse_strangers
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 

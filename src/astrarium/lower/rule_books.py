@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LIVE", "LOWERINGS", "lower", "stage_of"]
 
 LOWERINGS: Mapping[str, tuple[str, str]] = MappingProxyType({    # module and function, imported when first used
-    "none": ("astrarium.lower.native", "lower_native"),
+    "none": ("astrarium.lower.kinds", "lower_native"),
     "astra_sim": ("astrarium.lower.native_astra", "lower_astra_design"),
 })
 LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads that decide as they run
@@ -31,9 +31,9 @@ LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads 
 
 def lower(design: Design, given: Given | None = None, plugins: Plugins | None = None, *,
           kept: Kept | None = None) -> Plan:
-    """The Plan of a design. `given`: the traces that its workload names (`read_work` reads them), or what a generator
-    made, or the Work of either; None where it has none. `plugins`: those of the run; its compute model and its choice
-    of algorithms take effect here. `kept`: caches that it shares with others.
+    """The Plan of a design of one workload. `given`: the traces that this names (`read_work` reads them), or what a
+    generator made, or the Work of either; None where it has none. `plugins`: those of the run; its compute model and
+    its choice of algorithms take effect here. `kept`: caches that it shares with others. Of jobs see `lower_jobs`.
 
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.

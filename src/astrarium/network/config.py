@@ -102,7 +102,7 @@ class Network(Config, frozen=True):
     ecmp: Annotated[Ecmp, Knob("Seed of the hash that chooses among equally fast ways of a fabric, by the two NPUs; "
                                "off: always the link that comes first. Left out: 0, and a fabric that is dims has the "
                                "ways of the dims.", ge=0, lt=2**63)] = None
-    changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
+    changes: Annotated[Sequence[Change], Knob("Links whose speed changes while the design runs.")] = ()
     routes: Annotated[Sequence[Route], Knob("Ways between NPUs of a fabric that are not the shortest, or not those of "
                                             "ecmp.")] = ()
 

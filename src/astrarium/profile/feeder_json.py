@@ -13,17 +13,12 @@ from astrarium.trace.node import Metadata, Node, attribute
 from astrarium.trace.write import encode_trace
 from astrarium.vocab import NodeKind
 
-__all__ = ["feeder_trace", "is_feeder_json"]
+__all__ = ["feeder_trace"]
 
 FORM = ('{"workload_graph": [{"Id": 0, "Name": "…", "NodeType": 4, "is_cpu_op": false, "runtime": 5, "data_deps": []}, '
         '…]}')
 NEEDED = ("Id", "Name", "NodeType", "data_deps")
 TOP = 2**64
-
-
-def is_feeder_json(data: bytes | bytearray) -> bool:
-    """Whether a file looks like one of the feeder's JSON traces."""
-    return data.lstrip()[:1] == b"{" and b'"workload_graph"' in data
 
 
 def feeder_trace(data: bytes | bytearray, where: str) -> bytes:

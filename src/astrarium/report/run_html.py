@@ -9,6 +9,7 @@ import numpy as np
 
 from astrarium.design import Design
 from astrarium.report.html_page import bar, key, note, page, table_of, wide
+from astrarium.report.page import Page, ShownRun
 from astrarium.report.queues_svg import queue_part
 from astrarium.report.roofline_html import roofline_part
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
@@ -19,7 +20,7 @@ from astrarium.result import Result
 from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["run_page"]
+__all__ = ["PAGE", "run_page"]
 
 WORDS = dict(PARTS)
 COLOUR = dict(zip(WORDS, (COLOURS[0], COLOURS[1], COLOURS[3], COLOURS[4], "#dddddd")))
@@ -67,3 +68,10 @@ def _times(result: Result) -> Iterator[str]:
                   float(max(whole, busy)), COLOUR, WORDS)
     if len(shown) > SHOWN:
         yield note(f"The first {SHOWN} of {len(shown)} kinds are drawn.")
+
+
+def _shown(found: ShownRun) -> str:
+    return run_page(found.design, found.result, found.title, *found.tables)
+
+
+PAGE = Page("run", _shown)

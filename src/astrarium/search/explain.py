@@ -29,8 +29,7 @@ from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError
-from astrarium.search.differences import Difference, between, differences
-from astrarium.search.made_up import made_up
+from astrarium.search.differences import Difference, between, differences, made_up
 from astrarium.simulate import TraceCache, simulate
 
 __all__ = ["EXACT", "PARTS", "Change", "Explanation", "explain", "shared", "times_of"]

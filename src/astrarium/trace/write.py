@@ -15,8 +15,8 @@ from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_files",
-           "write_trace", "write_traces"]
+__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_file",
+           "write_files", "write_trace", "write_traces"]
 
 STALE = 86_400.0     # s after which a hidden file next to its place is stale
 _LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{12}", re.DOTALL)
@@ -32,7 +32,11 @@ def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> b
 def write_trace(path: str | os.PathLike[str], metadata: Metadata | bytes, nodes: Iterable[Node | bytes], *,
                 compress: bool = False) -> None:
     """Writes one rank's file, whole or not at all. `compress` writes gzip (the same bytes for the same input)."""
-    data = encode_trace(metadata, nodes)
+    write_file(path, encode_trace(metadata, nodes), compress=compress)
+
+
+def write_file(path: str | os.PathLike[str], data: bytes, *, compress: bool = False) -> None:
+    """Writes one file of these bytes, as `write_trace` does."""
     write_files({os.fspath(path): gzip.compress(data, mtime=0) if compress else data}.items())
 
 

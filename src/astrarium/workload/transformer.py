@@ -20,10 +20,10 @@ from astrarium.workload.divisors import divides, divisors
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, with_layers
 from astrarium.workload.precision import Precision
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import KIND, PipelineSchedule, load_schedule, schedules
 from astrarium.workload.software import Software
 
-__all__ = ["CONDITIONS", "Transformer", "unplaceable"]
+__all__ = ["Transformer", "unplaceable"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 ENDS = 2            # blocks beside the layers, which can be parts of the model by themselves: embedding and head
@@ -117,9 +117,7 @@ def _layers(work: Transformer) -> Iterator[Problem]:
 
 
 def _schedule(work: Transformer) -> Iterator[Problem]:
-    if work.schedule == "interleaved" and work.pp == 1:
-        yield Problem("pp", "1 stage has nothing to interleave", "2 or more, or schedule: 1f1b")
-    yield from SCHEDULES[work.schedule].check(work.pp, work.micro_batches, work.virtual_stages)
+    yield from load_schedule(work.schedule).check(work.pp, work.micro_batches, work.virtual_stages)
 
 
 def _zero(work: Transformer) -> Iterator[Problem]:
@@ -148,11 +146,11 @@ def _autocast(work: Transformer) -> Iterator[Problem]:
 
 def _split(work: Transformer) -> Iterator[Problem]:
     """What the pieces cannot do together."""
-    line = SCHEDULES[work.schedule]
-    if line.split and work.recompute in ("full", "operators"):
+    split = load_schedule(work.schedule).split
+    if split and work.recompute in ("full", "operators"):
         yield Problem("recompute", f"{work.recompute}, under schedule: {work.schedule}, would compute everything twice "
                       "over", "none or selective")
-    if work.offload == "activations" and line.split:
+    if work.offload == "activations" and split:
         yield Problem("offload", f"activations, under schedule: {work.schedule}, which needs them twice",
                       "none or optimizer, or another schedule")
 
@@ -163,7 +161,7 @@ def _away(work: Transformer) -> Iterator[Problem]:
             yield Problem("zero", f"{work.zero}, under offload: model", "3")
         if work.pp > 1:
             yield Problem("pp", f"{work.pp}, under offload: model", "1")
-        if SCHEDULES[work.schedule].split:
+        if load_schedule(work.schedule).split:
             yield Problem("schedule", f"{work.schedule}, under offload: model", "gpipe or 1f1b")
     if work.gather == "remote" and work.offload != "model":
         yield Problem("gather", "has an effect only under offload: model", "network, or offload: model")
@@ -175,7 +173,7 @@ def _away(work: Transformer) -> Iterator[Problem]:
 def unplaceable(work: Transformer, what: str) -> tuple[str, str] | None:
     """(why a kind of tensors, as `memory.placement` names it, cannot be in another memory than the NPU's, what could
     be); None: it can."""
-    if what != "states" and SCHEDULES[work.schedule].split:
+    if what != "states" and load_schedule(work.schedule).split:
         return f"cannot be under workload.schedule: {work.schedule}, which needs {what} twice", "local, or 1f1b"
     if what == "parameters" and work.zero in (1, 2):
         return (f"cannot be under workload.zero: {work.zero}, where ranks step parts of weights that all have",
@@ -190,7 +188,6 @@ RULES: Rules = (
     _bounds, _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split,
     _away, _autocast)
 
-SPLIT = "(workload.schedule == 'zero_bubble' or workload.schedule == 'dualpipe')"
 BATCHES = "ceil(workload.global_batch / (workload.dp * workload.micro_batch))"
 WHOLE = "workload.uneven != 'refuse' or"
 PARTS = "(workload.sp * workload.cp * if(workload.tp_sequence, workload.tp, 1))"
@@ -204,13 +201,6 @@ CONDITIONS = (
     (f"{WHOLE} workload.seq % {PARTS} == 0", f"{WHOLE} workload.model.seq % {PARTS} == 0"),
     (f"{WHOLE} workload.global_batch % workload.dp == 0",),
     (f"{WHOLE} workload.global_batch // workload.dp % workload.micro_batch == 0",),
-    ("workload.schedule != 'interleaved' or workload.pp > 1",),
-    ("workload.schedule == 'interleaved' or workload.virtual_stages == 1",),
-    (f"workload.schedule != 'interleaved' or {BATCHES} % workload.pp == 0",),
-    ("workload.schedule != 'dualpipe' or workload.pp % 2 == 0",),
-    (f"workload.schedule != 'dualpipe' or {BATCHES} % 2 == 0 and {BATCHES} >= 2 * workload.pp",),
-    (f"workload.recompute != 'full' and workload.recompute != 'operators' or not {SPLIT}",),
-    (f"workload.offload != 'activations' or not {SPLIT}",),
     ("workload.offload != 'model' or workload.zero == 3 and workload.pp == 1",),
     ("workload.gather == 'network' or workload.offload == 'model'",),
     ("system.placement != 'identity' or "
@@ -219,6 +209,23 @@ CONDITIONS = (
 """Those of the rules that need only numbers and names, as conditions over the paths of a design. A space uses them to
 skip designs that the rules would refuse. Each entry is a condition, then others that are used in its place where it
 names a field that the design does not set."""
+
+
+def _of_schedules() -> tuple[tuple[str, ...], ...]:
+    """Conditions that schedules set, as in `CONDITIONS`."""
+    known = schedules()
+
+    def one_of(has: Callable[[PipelineSchedule], bool]) -> str:
+        names = [f"workload.schedule == '{name}'" for name, each in known.items() if has(each)]
+        return f"({' or '.join(names)})"
+
+    split = one_of(lambda each: each.split)
+    return (
+        (f"{one_of(lambda each: each.chunked)} or workload.virtual_stages == 1",),
+        *((f"workload.schedule != '{name}' or {condition.format(batches=BATCHES)}",)
+          for name, each in known.items() for condition in each.conditions),
+        (f"workload.recompute != 'full' and workload.recompute != 'operators' or not {split}",),
+        (f"workload.offload != 'activations' or not {split}",))
 
 
 class Transformer(Workload, frozen=True):
@@ -232,7 +239,6 @@ class Transformer(Workload, frozen=True):
 
     tag: ClassVar[str] = "transformer"
     rules: ClassVar[Rules] = RULES
-    conditions: ClassVar[tuple[tuple[str, ...], ...]] = CONDITIONS
     model: Annotated[Named[Model], Knob("The model: a name of the catalog, a Hugging Face config.json, or a "
                                            "family with its sizes.")]
     global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1, lt=2**31)]
@@ -268,8 +274,7 @@ class Transformer(Workload, frozen=True):
                                          ge=0)] = None
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
                                "(dp-tp-sp-cp-ep-pp), or all six axes joined by -.")] = "megatron"
-    schedule: Annotated[Literal["gpipe", "1f1b", "interleaved", "zero_bubble", "dualpipe"],
-                        Knob("In which order stages run their micro-batches.")] = "1f1b"
+    schedule: Annotated[str, Knob("In which order stages run their micro-batches.", choices=KIND)] = "1f1b"
     virtual_stages: Annotated[int, Knob("Parts of the model on each stage (schedule: interleaved).", ge=1, lt=2**16)
                               ] = 1
     stage_layers: Annotated[Sequence[int] | None,
@@ -339,6 +344,11 @@ class Transformer(Workload, frozen=True):
     uneven: Annotated[Literal["refuse", "pad", "fractional"],
                       Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")
                       ] = "refuse"
+
+    @property
+    def conditions(self) -> tuple[tuple[str, ...], ...]:
+        """`CONDITIONS` and those of the schedules."""
+        return CONDITIONS + _of_schedules()
 
     @property
     def ranks(self) -> int:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from astrarium.vocab import Placed
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Weight
-from astrarium.workload.schedule import Line
+from astrarium.workload.schedule import PipelineSchedule
 
 __all__ = ["Flat", "Recipe", "Sizes"]
 
@@ -79,7 +79,7 @@ class Recipe(Struct, frozen=True, dict=True):
     mesh: Mesh
     kinds: tuple[BlockPieces, ...]
     parts: tuple[tuple[int, ...], ...]
-    schedule: Line
+    schedule: PipelineSchedule
     batches: int
     chunks: int = 1
     sizes: Sizes = Sizes()
