@@ -17,9 +17,8 @@ from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import AgentOptions, Scale
 from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
-from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
+from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, front_after, problems, sit
 from astrarium.search.goal import goal_of
-from astrarium.search.trial import dominated_area
 
 OWN = ("annealing", "genetic", "ant_colony")
 PROBLEMS = {problem.name: problem for problem in problems()}

@@ -57,25 +57,25 @@ def test_a_phase_alone_takes_its_bound(op: str) -> None:
                     workload=ar.SingleCollective(op, "64 MB"), memory=ar.Memory(bandwidth="50 GB/s"),
                     network=ar.Network([kind(n, bandwidth_per_npu="40 GB/s", latency="700 ns")]),
                     collective=ar.Collective(**{op: [algorithm]}, choice="none", endpoint_delay="10 ns"))
-                floor = lower_bound(shape, algorithm, CommOp[op.upper()], n, n, True)
-                assert floor is not None
-                block = 64e6 / floor.count
-                expected = 10 * floor.delays + 700 * floor.hops + block * (floor.blocks / 40 + 3 * floor.reduced / 50)
+                bound = lower_bound(shape, algorithm, CommOp[op.upper()], n, n, True)
+                assert bound is not None
+                block = 64e6 / bound.count
+                expected = 10 * bound.delays + 700 * bound.hops + block * (bound.blocks / 40 + 3 * bound.reduced / 50)
                 makespan = ar.simulate(design).makespan_ps / 1000
                 assert makespan == pytest.approx(expected, rel=1e-8), (shape, algorithm, n)
 
 
 @pytest.mark.parametrize("dims", [1, 2])
-def test_switches_that_compute_are_not_slower_than_their_floor(dims: int) -> None:
+def test_switches_that_compute_are_not_slower_than_their_bound(dims: int) -> None:
     able = ar.Switch(8, bandwidth="450 GB/s", latency="1 us", in_switch=ar.InSwitch(rate="6.4 TB/s"))
     network = ar.Network([able, ar.Switch(4, bandwidth="450 GB/s", latency="2 us")][:dims])
     base = ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network)
     (branch,) = branches_of(Judge(Space(base, {"collective.chunks": [1, 8]}), goal_of("makespan")), None).open(math.inf)
-    floor = float(np.ravel(vector(branch.tree, {"collective.chunks": np.array([8])}))[0])
+    bound = float(np.ravel(vector(branch.tree, {"collective.chunks": np.array([8])}))[0])
     makespan = float(ar.simulate(base).makespan)
-    assert 0.5 * makespan < floor < makespan
+    assert 0.5 * makespan < bound < makespan
     mesh = mesh_of("megatron", tp=1, cp=1, ep=1, dp=network.npus, pp=1)
-    assert floor == pytest.approx(Wires(network).floor(CommOp.ALL_REDUCE, 1e9, ("dp",), mesh))
+    assert bound == pytest.approx(Wires(network).floor(CommOp.ALL_REDUCE, 1e9, ("dp",), mesh))
 
 
 def test_the_optimum_is_that_of_exhaustive_search() -> None:

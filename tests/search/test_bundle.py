@@ -97,9 +97,9 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
             read_bundle(made, str(tmp_path / "b"))
     (tmp_path / "c.zip").write_bytes(b"PK nothing" * 100)
     for change in ({"bundle.json": b"[]"}, {"bundle.json": b"{"}, {"bundle.json": b'{"format": "x"}'}):
-        with pytest.raises(InputError, match=r"is no bundle|has the format"):
+        with pytest.raises(InputError, match=r"is not a bundle|has the format"):
             read_bundle(altered(good, tmp_path / "d.zip", change), str(tmp_path))
-    with pytest.raises(InputError, match="is no bundle"):
+    with pytest.raises(InputError, match="is not a bundle"):
         read_bundle(str(tmp_path / "c.zip"), str(tmp_path))
     monkeypatch.setattr(importlib.import_module("astrarium.search.bundle"), "LARGEST", 100)
     with pytest.raises(InputError, match="is larger than 100 bytes"):

@@ -178,7 +178,7 @@ def test_trials_whose_description_is_lost_go_to_no_other_study(whole: Path, tmp_
 def test_a_first_page_that_is_damaged_is_no_study(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_bytes(b"\0" * PAGE + whole.read_bytes()[PAGE:])
-    with pytest.raises(InputError, match="is no study"):
+    with pytest.raises(InputError, match="is not a study"):
         study(path)
 
 

@@ -122,8 +122,9 @@ def test_a_bundle_runs_again_but_for_what_was_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "says"), [
-    ("10 seconds", "limit: '10 seconds' is no limit; expected a time"), ("0 s", "is no limit"), (10, "is no limit"),
-    (["1 s", "2 s"], "second limit of its kind"), (["10"], "is no limit")])
+    ("10 seconds", "limit: '10 seconds' is not a limit; expected a time"), ("0 s", "is not a limit"),
+    (10, "is not a limit"),
+    (["1 s", "2 s"], "second limit of its kind"), (["10"], "is not a limit")])
 def test_limits_that_are_none(limit: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         search(ring_space(), "makespan", limit=[limit] if isinstance(limit, int) else limit)
@@ -145,5 +146,5 @@ limit: [10 s, 8 GB]
     found = load_search(path).limit
     assert (found.seconds, found.memory) == (10, 8e9)
     path.write_text(path.read_text().replace("10 s", "10 x"))
-    with pytest.raises(InputError, match=r"s.yaml:5: limit: '10 x' is no limit"):
+    with pytest.raises(InputError, match=r"s.yaml:5: limit: '10 x' is not a limit"):
         load_search(path)

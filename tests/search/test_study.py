@@ -139,12 +139,12 @@ def test_other_plans_and_other_files_are_refused(tmp_path: Path) -> None:
         search(Space(space.base, chunks), maximize="makespan", trials=1, study=tmp_path / "order")
     other = tmp_path / "other.yaml"
     other.write_text("base: design.yaml\n" * 100)
-    with pytest.raises(InputError, match="is no study"):
+    with pytest.raises(InputError, match="is not a study"):
         search(small_space(), "makespan", trials=10, study=other)
     data = sqlite3.connect(tmp_path / "data")
     data.execute("CREATE TABLE x (y)")
     data.close()
-    with pytest.raises(InputError, match="but no study"):
+    with pytest.raises(InputError, match="but not a study"):
         search(small_space(), "makespan", trials=10, study=tmp_path / "data")
     with pytest.raises(InputError, match="cannot be written"):
         search(small_space(), "makespan", trials=10, study=tmp_path / "no" / "where")

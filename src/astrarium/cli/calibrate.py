@@ -242,7 +242,7 @@ def _write(path: str | None, text: str) -> None:
     if path is None:
         sys.stdout.write(text)
         return
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     with write_whole(path) as file:
         file.write(text.encode())

@@ -98,8 +98,8 @@ def _jsonizer(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 
 def _jsonize(options: argparse.Namespace) -> None:
+    from astrarium.config.whole import write_whole
     from astrarium.report.chakra_json import chakra_json
-    from astrarium.report.files import write_whole
     from astrarium.trace import read_traces
     from astrarium.trace.write import node_messages
 
@@ -124,7 +124,7 @@ def _timeline(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 
 def _draw_timeline(options: argparse.Namespace) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.report.timeline_csv import timeline_events
 
     lines = _read(options.input_filename).decode("utf-8", "replace").splitlines()
@@ -170,7 +170,7 @@ def _read(path: str) -> bytes:
 
 
 def _write(path: str, data: bytes) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     with write_whole(path) as stream:
         stream.write(data)

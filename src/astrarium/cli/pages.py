@@ -35,7 +35,7 @@ def write_page(page: Page | None, options: argparse.Namespace, found: Any) -> No
     """Write what a verb found as the page, where there is one."""
     if page is None:
         return
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     text = page.write(found).encode()
     with write_whole(options.html) as stream:

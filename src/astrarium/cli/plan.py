@@ -82,7 +82,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a layout as a design, for astrarium run")
     parser.add_argument("--line", metavar="K", type=whole,
                         help="the line of the layout for -o and --launch; default 1")
-    page_flags(parser, "layouts, parts of the time, pipeline, memory")
+    page_flags(parser, "layouts, where time goes, pipeline, memory")
     json_flag(parser)
 
 

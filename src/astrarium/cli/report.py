@@ -115,7 +115,7 @@ def _design(study: StoredStudy, number: int, path: str) -> None:
 
 
 def _csv(studies: list[StoredStudy], path: str) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.search.export import columns, rows
 
     names = list(columns(studies[0]))

@@ -41,7 +41,7 @@ def arguments(parser: Parser) -> None:
     json_flag(parser)
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
-    page_flags(parser, "figures, parts of the time, pipeline, memory")
+    page_flags(parser, "figures, where the time goes, pipeline, memory")
     parser.add_argument("--nodes", action="store_true", help="add the times of every node to --json and --parquet")
     parser.add_argument("--figure", metavar="NAME", action="append", default=[],
                         help="also print this figure (`astrarium list figure`), or the inputs that it lacks; may be "

@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
     from astrarium.config import assignments
+    from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
-    from astrarium.report.files import write_whole
     from astrarium.report.serving import serving_notes, serving_plain, serving_tables, written_requests
     from astrarium.serving import load_serving, serve, serve_slower
 

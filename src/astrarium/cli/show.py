@@ -133,7 +133,7 @@ def _picture_name(path: str | None) -> None:
 
 
 def _draw(shown: ShownFabric, path: str) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.report.show_fabric import fabric_picture
 
     picture = fabric_picture(shown).encode()

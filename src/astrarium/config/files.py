@@ -16,6 +16,7 @@ from astrarium.config.coerce import members
 from astrarium.config.named import LIKE, is_named, spelled_out
 from astrarium.config.paths import put, replace_all
 from astrarium.config.spec import Problem, specs
+from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
 
@@ -82,15 +83,8 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
     name = os.fspath(path)
     folder = os.path.dirname(name) or "."
     text = to_yaml(plain_beside(config, folder, defaults=defaults))
-    temporary = f"{name}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, name)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(name, f"cannot be written ({error.strerror or error})") from None
+    with write_whole(name) as stream:
+        stream.write(text.encode())
 
 
 def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str], every: bool = False) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Order, Plan
 from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import UnsupportedError
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
@@ -24,15 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute", "execute_in_order", "execute_jobs",
            "pace", "run_source"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "run_source":
-        raise AttributeError(f"module 'astrarium.engine' has no attribute {name!r}")
-    from astrarium.engine.source import run_source as found  # runs that decide as they go need it, and no others
-
-    globals()[name] = found
-    return found
+__getattr__ = lazy(__name__)      # runs that decide as they go need run_source, and no others
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
@@ -78,7 +71,7 @@ def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False
 
 def execute_jobs(plan: Plan, first: Sequence[int], *, record: bool, pure: bool = False,
                  kept: Measurements | None = None, note: Callable[[str], None] | None = None) -> tuple[Plan, Outcome]:
-    """`execute_in_order`, folded, of several jobs: sets of them that share nothing are runs of their own (`apart`).
+    """`execute_in_order`, folded, of several jobs: sets of them that share nothing are separate runs (`apart`).
     `first`: the first rank of each job, and how many ranks all have."""
     from astrarium.engine.apart import execute_apart
 

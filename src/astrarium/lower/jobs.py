@@ -200,7 +200,7 @@ def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
     def said(sentence: str) -> str:
         return re.sub(r"\b(recv from|send to) (\d+)\b", peer, re.sub(r"\brank (\d+)\b", rank, sentence))
     if isinstance(error, StallError):
-        return StallError([replace(wait, text=said(wait.text)) for wait in error.waits])
+        return StallError([wait._replace(text=said(wait.text)) for wait in error.waits])
     if isinstance(error, InputError):
         return type(error)(error.path, said(error.message), expected=error.expected, did_you_mean=error.did_you_mean)
     return error

@@ -35,7 +35,7 @@ _Tree = tuple[npt.NDArray[np.int64], F64, npt.NDArray[np.int64], npt.NDArray[np.
 
 
 class Sensitivity(Struct, frozen=True):
-    """One knob of the best design at another value, the other knobs moved only as far as the constraints ask for."""
+    """One knob of the best design at another value; other knobs (`moved`) change only as the constraints require."""
 
     knob: str
     value: Any
@@ -44,7 +44,7 @@ class Sensitivity(Struct, frozen=True):
 
 
 class Recheck(Struct, frozen=True):
-    """A design's first objective on another network model; `other` is None where that model refuses it (`problem`)."""
+    """A design's first objective on another network back end; `other` is None if that refuses it (`problem`)."""
 
     trial: Trial
     other: float | None
@@ -52,7 +52,7 @@ class Recheck(Struct, frozen=True):
 
 
 class Convergence(Struct, frozen=True):
-    """Best objective so far of one agent over its seeds: quartiles at some numbers of distinct designs."""
+    """Quartiles over the seeds of one agent: the best objective after some numbers of distinct `designs`."""
 
     agent: str
     seeds: int
@@ -63,7 +63,7 @@ class Convergence(Struct, frozen=True):
 
 
 def sign(study: StoredStudy) -> float:
-    """1 where less of the first objective is better, else -1."""
+    """1 if less of the first objective is better, else -1."""
     return -1.0 if study.plan.goal.objectives[0].maximize else 1.0
 
 
@@ -74,14 +74,14 @@ def value_of(trial: Trial) -> float:
 
 
 def best_trials(study: StoredStudy, count: int = 10) -> list[Trial]:
-    """The best distinct feasible designs by the first objective, the earlier of equals first."""
+    """The best `count` distinct feasible designs by the first objective; of equal ones the earlier comes first."""
     good = (trial for trial in study.trials() if trial.same_as is None and trial.verdict.feasible)
     return heapq.nsmallest(count, good, key=lambda trial: (sign(study) * value_of(trial), trial.number))
 
 
 def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[tuple[str, float]]]:
-    """A surrogate of the distinct feasible trials of studies of one space, and its knobs by permutation importance, the
-    most important first. Raises InputError where there are too few trials."""
+    """Fit a surrogate to the distinct feasible trials of studies of one space. Returns it with (knob, permutation
+    importance), the most important first. Raises InputError if there are too few trials."""
     known: dict[Point, float] = {}
     for study in studies:
         for trial in study.trials():
@@ -94,7 +94,7 @@ def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[tu
 
 
 def sensitivities(study: StoredStudy, trial: Trial, progress: Told | None = None) -> list[Sensitivity]:
-    """Every knob at every other value (a continuum at its ends), one at a time around a trial; each is simulated."""
+    """Simulate every other value of every knob (a continuum at its ends), one knob at a time around a trial."""
     judge, wanted = Evaluator(study.plan.space, study.plan.goal), list(_around(study.plan.space, trial))
     found = list[Sensitivity]()
     for knob, value, moved, point in wanted:
@@ -105,7 +105,7 @@ def sensitivities(study: StoredStudy, trial: Trial, progress: Told | None = None
 
 
 def _around(space: Space, trial: Trial) -> Iterator[tuple[str, Any, tuple[str, ...], Point]]:
-    """(knob, its value, the knobs that move with it, the point) of every knob's other values around a trial."""
+    """Yield (knob, value, knobs that move with it, point) for every other value of every knob around a trial."""
     for place, axis in enumerate(space.axes):
         ends = range(axis.size) if axis.size else (axis.domain.low, axis.domain.high)
         for wanted in ends:
@@ -140,7 +140,7 @@ def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "conte
 
 
 def convergence(studies: Sequence[StoredStudy]) -> list[Convergence]:
-    """Best so far over *distinct* designs, per agent, at numbers that all its studies reach."""
+    """The best objective after numbers of distinct designs that all studies of an agent reach, per agent."""
     series: dict[str, list[F64]] = {}
     for study in studies:
         way, best = [], np.inf
@@ -169,7 +169,7 @@ def _quartiles(agent: str, ways: Sequence[F64], direction: float) -> Convergence
 
 
 class Surrogate(Struct, frozen=True):
-    """A fitted proxy. `r2` and `relative_error` (root mean square, of the value) are of the trials left out, `held`."""
+    """A fitted surrogate. `r2` and `relative_error` (root mean square) are of the held-out trials `held`."""
 
     trees: tuple[_Tree, ...]
     logarithm: bool
@@ -178,7 +178,7 @@ class Surrogate(Struct, frozen=True):
     held: tuple[F64, F64]
 
     def predict(self, points: Sequence[Point]) -> F64:
-        """The modelled objective of each point [points]."""
+        """The modelled objective of each point, an array [points]."""
         found = self._raw(np.array(points, dtype=float))
         return np.asarray(np.exp(found) if self.logarithm else found)
 
@@ -188,7 +188,7 @@ class Surrogate(Struct, frozen=True):
 
 
 def fit(points: Sequence[Point], values: Sequence[float], seed: int = 0) -> Surrogate:
-    """A surrogate of feasible trials (at most 4,000 of them, evenly taken). Raises InputError for fewer than 20."""
+    """Fit a surrogate to feasible trials (at most 4,000, taken evenly). Raises InputError for fewer than 20."""
     if len(points) < 20:
         raise InputError("surrogate", f"{len(points)} feasible distinct trials are too few", expected="20 or more")
     step = max(1, math.ceil(len(points) / ROWS))
@@ -209,8 +209,8 @@ def fit(points: Sequence[Point], values: Sequence[float], seed: int = 0) -> Surr
 
 
 def importances(model: Surrogate, seed: int = 0, repeats: int = 5) -> F64:
-    """Permutation importance of each knob [axes]: by how much the error on held-out trials grows when the knob's values
-    are shuffled among them, as a share of the objective's variance; never below 0."""
+    """Permutation importance of each knob, an array [axes]: the increase of the error on held-out trials when the
+    values of the knob are shuffled, as a share of the objective's variance, at least 0."""
     features, target = model.held
     rng = np.random.default_rng(seed)
     spread = float(np.mean((target - target.mean()) ** 2)) or 1.0
@@ -225,7 +225,7 @@ def importances(model: Surrogate, seed: int = 0, repeats: int = 5) -> F64:
 
 
 def _grown(features: F64, target: F64, rng: np.random.Generator) -> _Tree:
-    """One tree as columns: axis (-1: a leaf), cut, left, right, answer."""
+    """Grow one tree; its columns: axis (-1: a leaf), cut, left, right, answer."""
     nodes: list[list[Any]] = []
     stack = [(np.arange(len(target)), -1, 0)]
     tries = max(1, round(features.shape[1] / 2))
@@ -247,7 +247,7 @@ def _grown(features: F64, target: F64, rng: np.random.Generator) -> _Tree:
 
 
 def _cut(features: F64, target: F64, rng: np.random.Generator, tries: int) -> tuple[int, float] | None:
-    """The best of some random cuts; None where nothing can be cut."""
+    """The best of some random cuts; None if nothing can be cut."""
     low, high = features.min(axis=0), features.max(axis=0)
     open_ = np.nonzero(high > low)[0]
     if not len(open_) or target.min() == target.max():

@@ -20,11 +20,12 @@ Point = tuple[Any, ...]
 """Per axis the index of its value; -1 where it is not chosen; a float where it is a continuum."""
 HELD = 1 << 14
 Value = tuple[Any, Any, bytes]
-"""A derived value in base units, as its field `takes` it, and as text."""
+"""A derived value: in base units, as its field takes it, as text."""
 
 
 class Axis(Struct, frozen=True):
-    """One knob of a space. `paths`: what it sets (none: a variable). `values`, or a continuum."""
+    """One knob of a space. `paths`: the design fields that it sets (none: a variable); `domain`: its values, or a
+    continuum; `when`: the condition under which it is chosen; `otherwise`: the base's value."""
 
     name: str
     paths: tuple[str, ...]
@@ -35,12 +36,12 @@ class Axis(Struct, frozen=True):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """What there is to choose from; empty where it is a continuum."""
+        """The values; empty for a continuum."""
         return self.domain.values
 
     @property
     def size(self) -> int:
-        """How many values there are; 0: a continuum."""
+        """The number of values; 0 for a continuum."""
         return len(self.domain.values)
 
     @property
@@ -50,12 +51,12 @@ class Axis(Struct, frozen=True):
 
 
 def named_paths(axes: Sequence[Axis]) -> dict[str, tuple[str, ...]]:
-    """Axis name -> the paths that it sets, as a `Scope` takes them."""
+    """Axis name -> the paths that it sets: the argument `knobs` of a `Scope`."""
     return {axis.name: axis.paths for axis in axes}
 
 
 def variant_classes(choices: Mapping[str, Choice], base: Config | None) -> dict[str, tuple[type[Config], ...]]:
-    """Classes that a part of the base may turn into, by its path: where a choice picks a variant."""
+    """Path of a section -> classes that it may turn into, for every choice of a variant."""
     found: dict[str, tuple[type[Config], ...]] = {}
     for pattern, choice in choices.items():
         if base is None:
@@ -70,7 +71,8 @@ def variant_classes(choices: Mapping[str, Choice], base: Config | None) -> dict[
 
 
 def axes_of(choices: Mapping[str, Any], variables: Mapping[str, Any], base: Config | None) -> tuple[Axis, ...]:
-    """Every axis, in the order written. Raises InputError for a path or value that does not exist."""
+    """Make the axes of choices and variables, in their order. Raises InputError for a path or value that does not
+    exist, and for a path that two axes set."""
     named = {path: choice_of(path, given) for path, given in choices.items()}
     kinds = variant_classes(named, base)
     found: list[Axis] = []
@@ -101,7 +103,7 @@ def _chosen(pattern: str, choice: Choice, base: Config, kinds: Mapping[str, Sequ
 
 
 def _index(pattern: str, path: str) -> str:
-    """The number that stands for the first [*]."""
+    """The number in `path` at the place of the first [*] of `pattern`."""
     if "[*]" not in pattern:
         return "*"
     start = pattern.index("[*]") + 1
@@ -109,7 +111,7 @@ def _index(pattern: str, path: str) -> str:
 
 
 def _held(base: Config, path: str) -> Any:
-    """The base's value; None where this variant of the base has no such field."""
+    """The base's value; None if this variant of the base has no such field."""
     try:
         return get(base, path)
     except InputError:
@@ -126,7 +128,7 @@ def _distinct(axes: Sequence[Axis]) -> None:
 
 
 def token(number: Any) -> bytes:
-    """A value in base units as text: equal where the values are."""
+    """Encode a value in base units: equal bytes for equal values."""
     return repr(number).encode()
 
 
@@ -140,15 +142,15 @@ class Listed(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of(axis: Axis) -> Listed:
-        """Those of an axis that is no continuum."""
+        """The values of an axis with a list of values."""
         numbers, paths = [plain(value) for value in axis.values], len(axis.paths)
         put = [(value,) * paths for value in (*axis.values, UNSET)]
         return Listed((*numbers, plain(axis.otherwise)), tuple(put), (*map(token, numbers), b"-"))
 
 
 class Derived(Struct, frozen=True, eq=False, dict=True):
-    """One derived path. `function` computes its value in base units from those of all axes; it depends on `places`
-    (numbers of axes) alone, so that it is computed once for each of their combinations."""
+    """One derived path. `function` computes its value in base units from the values of all axes. It depends on `places`
+    (numbers of axes) only, so each of their combinations is computed once."""
 
     path: str
     takes: Field
@@ -160,7 +162,7 @@ class Derived(Struct, frozen=True, eq=False, dict=True):
         return Cache(HELD)
 
     def of(self, point: Sequence[Any], numbers: Sequence[Any]) -> Value:
-        """The value at a point; `numbers`: its axes in base units. Raises InputError where it cannot be computed."""
+        """The value at a point; `numbers`: the point's values in base units. Raises InputError if there is none."""
         def made() -> Value:
             number = self.function(numbers)
             return number, self.takes.computed(number), token(number)

@@ -1,4 +1,4 @@
-"""The best designs of a study, with the memory and the cost of each, and the trials that none beats."""
+"""The best designs of a study, with the memory and the cost of each."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from astrarium.search.trial import Trial
 __all__ = ["COSTS", "RUNS", "Ranked", "differing", "ranked", "store_memory", "stored_memory"]
 
 NONE: Mapping[bytes, float] = MappingProxyType({})
-RUNS = 30.0         # seconds that trials took which run again for their memory
+RUNS = 30.0         # seconds of the trials that run again for their memory, in total
 COSTS = ("system_cost", "network_cost")     # the first that a design says enough for
 _TABLE = "CREATE TABLE IF NOT EXISTS memory (design BLOB PRIMARY KEY, bytes REAL NOT NULL) WITHOUT ROWID"
 
 
 class Ranked(Struct, frozen=True):
-    """A trial; the highest use of memory in bytes (None: the workload does not say, or it was not run again for it);
-    US dollars of the kind `cost_of` (None: the design does not say enough)."""
+    """A trial with its peak memory in bytes (None: the workload does not tell, or it was not simulated again) and its
+    cost in US dollars (None: the design lacks prices); `cost_of`: the figure of the cost."""
 
     trial: Trial
     memory: float | None
@@ -37,9 +37,19 @@ class Ranked(Struct, frozen=True):
 
 def ranked(space: Space, goal: Goal, trials: Sequence[Trial], *, simulate: bool = True,
            memory_of: Mapping[bytes, float] = NONE, progress: Callable[[int, int], None] | None = None) -> list[Ranked]:
-    """Memory and cost of trials: what they were judged by, else what their designs say, else `memory_of` a design, else
-    (`simulate`) another run that records memory, for as many as took `RUNS` seconds together. `progress` is told how
-    many are looked at, of how many."""
+    """Find the memory and cost of trials.
+
+    They come from the trial's figures if the goal has them, else from the design or from `memory_of`, else from another
+    run that records memory.
+
+    Args:
+        space: The space of the trials.
+        goal: The goal of the trials.
+        trials: Trials with values.
+        simulate: Whether to run designs again, as many as took RUNS seconds in total.
+        memory_of: Design hash -> known peak memory in bytes.
+        progress: Called with the number of finished trials and of all trials.
+    """
     figures = Judge(space, goal).figures if not any(callable(each.measure) for each in goal.objectives) else ()
     left, judge, found = RUNS if simulate else 0.0, None, list[Ranked]()
     for trial in trials:
@@ -73,7 +83,7 @@ def _costs(space: Space, trial: Trial, known: dict[str, float]) -> Iterator[tupl
 
 
 def differing(space: Space, trials: Sequence[Trial]) -> list[tuple[str, list[object]]]:
-    """(knob, its value in each trial) of knobs that are not the same in all of them."""
+    """(knob, its value in each trial) for knobs that differ among the trials."""
     values = [space.values(trial.point) for trial in trials]
     names = dict.fromkeys(name for each in values for name in each)
     rows = [(name, [each.get(name) for each in values]) for name in names]
@@ -82,14 +92,14 @@ def differing(space: Space, trials: Sequence[Trial]) -> list[tuple[str, list[obj
 
 @contextlib.contextmanager
 def _open(path: str, mode: str) -> Iterator[sqlite3.Connection]:
-    """The file, where it is a database; errors end the block in silence."""
+    """Open the file if it is a database; an SQLite error ends the block without an exception."""
     with (contextlib.suppress(sqlite3.Error),
           contextlib.closing(sqlite3.connect(f"file:{path}?mode={mode}", uri=True)) as data):
         yield data
 
 
 def stored_memory(path: str) -> dict[bytes, float]:
-    """Design -> highest use of memory in bytes; nothing where the file at `path` holds none."""
+    """Design hash -> peak memory in bytes, as stored in the study at `path`; empty if nothing is stored."""
     found: dict[bytes, float] = {}
     with _open(path, "ro") as data:
         found.update(data.execute("SELECT design, bytes FROM memory"))
@@ -97,7 +107,7 @@ def stored_memory(path: str) -> dict[bytes, float]:
 
 
 def store_memory(path: str, found: Mapping[bytes, float]) -> None:
-    """Keep what was found; where the file cannot be written it is found again next time."""
+    """Store peak memories in the study at `path`; does nothing if the file cannot be written."""
     with _open(path, "rw") as data, data:
         data.execute(_TABLE)
         data.executemany("INSERT OR REPLACE INTO memory VALUES (?, ?)", list(found.items()))

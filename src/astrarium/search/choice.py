@@ -25,7 +25,7 @@ _KEYS = {"from": "low", "to": "high"}
 
 
 class Field(Struct, frozen=True):
-    """The field behind one path. `tags`: the legal names where the path picks a variant."""
+    """The field behind one path. `tags`: the legal names if the path picks a variant."""
 
     path: str
     type: Any = None
@@ -34,17 +34,17 @@ class Field(Struct, frozen=True):
 
     @property
     def quantity(self) -> type[Quantity] | None:
-        """The dimension that it has."""
+        """The class of the field's quantity (bytes, time...); None for a plain number or text."""
         kinds = (each for each in members(self.type) if isinstance(each, type))
         return next((each for each in kinds if issubclass(each, Quantity)), None)
 
     @property
     def whole(self) -> bool:
-        """Whether it takes whole numbers and no others."""
+        """Whether the field takes whole numbers only."""
         return int in members(self.type) and float not in members(self.type)
 
     def typed(self, value: Any) -> Any:
-        """`value` as the field holds it. Raises InputError."""
+        """Convert `value` to what the field holds. Raises InputError if the field refuses it."""
         if self.tags:
             if value not in self.tags:
                 raise InputError(self.path, f"{value!r} is not known", expected="one of " + ", ".join(self.tags),
@@ -57,7 +57,7 @@ class Field(Struct, frozen=True):
         return found
 
     def computed(self, value: Any) -> Any:
-        """A number in base units (what an expression gives) as the field takes it."""
+        """Convert a number in base units (the value of an expression) to what the field takes."""
         if isinstance(value, float) and self.quantity is not None:
             return self.quantity.of(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.quantity is not None:
@@ -66,12 +66,12 @@ class Field(Struct, frozen=True):
 
 
 def parent_of(path: str) -> str:
-    """`network.dims[1].bandwidth` -> `network.dims[1]`; empty for a section."""
+    """The path of the owner: `network.dims[1].bandwidth` -> `network.dims[1]`; empty for a section."""
     return path[:max(path.rfind("."), path.rfind("["), 0)]
 
 
 def joined(steps: Sequence[str | int]) -> str:
-    """Steps as a path."""
+    """Join steps to a path."""
     path = ""
     for step in steps:
         path = join(path, f"[{step}]" if isinstance(step, int) else step)
@@ -79,8 +79,16 @@ def joined(steps: Sequence[str | int]) -> str:
 
 
 def field_at(base: Config, path: str, variants: Mapping[str, Sequence[type[Config]]]) -> Field:
-    """The field at `path`. `variants`: classes that the owner at a path may turn into, beside the base's. Raises
-    InputError naming the part that does not exist."""
+    """The field at `path`.
+
+    Args:
+        base: The design (or another configuration) that has the field.
+        path: Dotted path, such as `network.dims[1].bandwidth`.
+        variants: Path of an owner -> classes that it may turn into, besides its class in `base`.
+
+    Raises:
+        InputError: names the first part of `path` that does not exist.
+    """
     *owners, last = parse_path(path)
     parent = joined(owners)
     owner = get(base, parent) if owners else base
@@ -105,7 +113,8 @@ def _named(kind: type[Config], name: str) -> FieldSpec | None:
 
 
 def spread(path: str, base: Config | None) -> tuple[str, ...]:
-    """`network.dims[*].npus` as one path per entry of the base's list; a path without [*] as itself."""
+    """Expand [*]: one path per entry of the base's list. A path without [*] stays as it is. Raises InputError if
+    [*] does not mean a list with entries."""
     if "[*]" not in path:
         return (path,)
     head, _, tail = path.partition("[*]")
@@ -123,17 +132,26 @@ def spread(path: str, base: Config | None) -> tuple[str, ...]:
 
 
 def plain(value: Any) -> Any:
-    """A value as expressions compare it: a quantity as its base units."""
+    """Convert a value to what expressions compare: a quantity to a number in base units."""
     return float(value) if isinstance(value, Quantity) else value
 
 
 class Choice(Struct, frozen=True):
-    """The values of a knob. Either `values`, or `low` to `high` (both included) with `step`, or with `factor`, or, with
-    neither, a continuum (`log`: even on a logarithmic scale). Quantities are text with a unit.
+    """The values of a knob: a list, or a range.
 
-    `shared`: one value for every entry of a path with [*]; else each entry has a knob of its own. `when`: an
-    expression; where it does not hold, the knob is not chosen and the base's value stays. `ordered`: whether
-    neighbours in `values` are alike (left out: numbers and quantities are).
+    Quantities are text with a unit ("50 GB/s"). A range without `step` and `factor` is a continuum, unless its ends are
+    whole numbers.
+
+    Args:
+        values: The list; empty for a range.
+        low: First value of a range.
+        high: Last value of a range, included.
+        step: Distance between the values of a range.
+        factor: Ratio between the values of a range, above 1.
+        log: Whether a continuum is even on a logarithmic scale.
+        shared: Whether all entries of a path with [*] have one value; otherwise each entry is a knob.
+        when: An expression. Where it is false, the knob is not chosen and the base's value stays.
+        ordered: Whether neighbours in `values` are alike. None: true for numbers and quantities.
     """
 
     values: Sequence[Any] = ()
@@ -148,7 +166,7 @@ class Choice(Struct, frozen=True):
 
 
 class Domain(Struct, frozen=True):
-    """A choice, typed: `values`, or where there are none the continuum from `low` to `high` (base units)."""
+    """A choice with typed values: `values`, or (if empty) the continuum from `low` to `high` in base units."""
 
     values: tuple[Any, ...]
     ordered: bool
@@ -162,7 +180,8 @@ _FILE_KEYS = tuple({"low": "from", "high": "to"}.get(name, name) for name in _NA
 
 
 def choice_of(path: str, given: object) -> Choice:
-    """A `Choice` from what stands behind a path: one already, a list, or a mapping (from, to, step, values...)."""
+    """Make a `Choice` of what is given for a path: a `Choice`, a list, or a mapping (from, to, step, values...). Raises
+    InputError for anything else."""
     if isinstance(given, Choice):
         return _checked_choice(path, {name: getattr(given, name) for name in _NAMES})
     if isinstance(given, range):
@@ -183,7 +202,7 @@ def choice_of(path: str, given: object) -> Choice:
 
 
 def _checked_choice(path: str, named: dict[str, Any]) -> Choice:
-    """Every entry of the kind that it has to be; null counts as left out."""
+    """Make a `Choice` of named entries after a check of their types; null counts as left out."""
     found = {key: value for key, value in named.items() if value is not None}
     kinds: dict[str, tuple[Any, str]] = {
         "log": (bool, "true or false"), "shared": (bool, "true or false"), "ordered": (bool, "true or false"),
@@ -196,7 +215,8 @@ def _checked_choice(path: str, named: dict[str, Any]) -> Choice:
 
 
 def domain(path: str, choice: Choice, field: Field) -> Domain:
-    """The values that `choice` means for `field`, each as the field holds it. Raises InputError."""
+    """The values of `choice`, each as `field` holds it. Raises InputError for a value that the field refuses, for no
+    values, and for values with a range."""
     ranged = choice.low is not None or choice.high is not None
     listed = len(choice.values) > 0
     if ranged == listed:
@@ -242,7 +262,7 @@ def _typed(path: str, value: Any, field: Field) -> Any:
 
 
 def _ends(path: str, choice: Choice, field: Field) -> tuple[Any, Any, Any]:
-    """from, to and step as plain numbers."""
+    """The numbers `from`, `to` and `step` in base units."""
     found = []
     for name, value in (("from", choice.low), ("to", choice.high), ("step", choice.step)):
         number = value

@@ -35,7 +35,7 @@ HELD = 1 << 14
 
 
 class ContradictionError(InputError):
-    """Constraints that no design meets together."""
+    """Constraints that contradict each other: no design meets all of them."""
 
 
 class Rule(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Component(Struct, frozen=True):
 
 
 def levels_of(axes: Sequence[Axis], scope: Scope) -> dict[str, Level]:
-    """The diagram level of every axis that is no continuum."""
+    """The diagram level of every axis with a list of values."""
     found = {}
     for axis in axes:
         if axis.size:
@@ -68,7 +68,8 @@ def levels_of(axes: Sequence[Axis], scope: Scope) -> dict[str, Level]:
 
 
 def components_of(axes: Sequence[Axis], rules: Sequence[Rule], levels: Mapping[str, Level]) -> tuple[Component, ...]:
-    """The components, by their first axis. Raises ContradictionError where no design meets every constraint."""
+    """The components in the order of their first axes. Raises ContradictionError if no design meets all rules, and
+    InputError for a rule that is not a condition on axes with values, or that joins too many."""
     place = {axis.name: index for index, axis in enumerate(axes)}
     found = []
     for order, own, diagram in _diagrams(place, rules, levels):
@@ -79,14 +80,14 @@ def components_of(axes: Sequence[Axis], rules: Sequence[Rule], levels: Mapping[s
 
 
 def feasible(axes: Sequence[Axis], rules: Sequence[Rule], levels: Mapping[str, Level]) -> bool:
-    """Whether some design meets every constraint. Raises InputError where that is too much to find out."""
+    """Whether some design meets every rule. Raises InputError if the rules join too many axes to tell."""
     place = {axis.name: index for index, axis in enumerate(axes)}
     return all(diagram.count for _, _, diagram in _diagrams(place, rules, levels))
 
 
 def _diagrams(place: Mapping[str, int], rules: Sequence[Rule],
               levels: Mapping[str, Level]) -> Iterator[tuple[Sequence[str], Sequence[Rule], Diagram]]:
-    """(axes in the order of the levels, rules on them, diagram) of every component; a diagram may have no path."""
+    """Yield (axes in the order of the levels, rules on them, diagram) of every component; a diagram may be empty."""
     for rule in rules:
         _settled_rule(rule, levels)
     group = _groups([names_in(rule.node) for rule in rules]
@@ -129,7 +130,7 @@ def _is_truth(node: Node, levels: Mapping[str, Level]) -> bool:
 
 
 def _groups(links: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Names that are linked, directly or through others."""
+    """Group names that are linked, directly or through others."""
     number = {name: place for place, name in enumerate(dict.fromkeys(chain.from_iterable(links)))}
     pairs = [(number[names[0]], number[name]) for names in links for name in names]
     leader = connected(len(number), *np.array(pairs, np.int64).reshape(-1, 2).T).tolist()
@@ -147,7 +148,7 @@ def _compiled(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, 
 
 
 def _contradiction(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level]) -> ContradictionError:
-    """Names a smallest set of the constraints that no design meets: each one is needed for the contradiction."""
+    """The error for a smallest set of contradicting rules: each of them is needed for the contradiction."""
     kept = list(rules)
     for rule in rules:
         fewer = [each for each in kept if each is not rule]
@@ -158,15 +159,15 @@ def _contradiction(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[
                                   expected="a constraint that some of the values meet")
     texts = " and ".join(repr(rule.text) for rule in kept)
     return ContradictionError(kept[0].where, f"no design meets {texts} together",
-                                  expected="constraints that do not contradict")
+                              expected="constraints that do not contradict")
 
 
 def model_rules(base: Design | None, axes: Sequence[Axis], scope: Scope, own: Sequence[Rule],
                 changed: Sequence[str] = ()) -> tuple[Rule, ...]:
-    """Those conditions of the base's workload that cut designs which the space's `own` constraints leave.
+    """The conditions of the base's workload that exclude designs which meet the space's `own` constraints.
 
-    Left to the workload itself, design by design: conditions on a continuum, on fields that the base does not have or
-    that are chosen as a whole, on paths that cases have `changed`, and such as join too many knobs.
+    Not among them, and checked by the workload design by design: conditions on a continuum, on fields that the base
+    does not have or that are chosen as a whole, on paths that cases have `changed`, and such as join too many knobs.
     """
     every: Sequence[Sequence[str]] = () if base is None else getattr(base.workload, "conditions", ())
     conditions = [texts for texts in every if not any(map(partial(_mentions, changed), texts))]
@@ -188,7 +189,7 @@ def _mentions(changed: Sequence[str], text: str) -> bool:
 
 
 def _rule(text: str, scope: Scope) -> Rule | None:
-    """A condition, where it means something for this space."""
+    """The rule of a condition; None if it names fields that this space does not have."""
     try:
         return Rule(text, scope.node(text, WHERE), WHERE)
     except InputError:
@@ -196,7 +197,7 @@ def _rule(text: str, scope: Scope) -> Rule | None:
 
 
 def _cuts(rule: Rule, others: Sequence[Rule], axes: Sequence[Axis], levels: dict[str, Level]) -> bool:
-    """Whether some design meets the others and not this one; no where that is too much to find out."""
+    """Whether some design meets the other rules but not this one; False if they join too many axes to tell."""
     names, linked = _linked(rule, others, levels)
     part = [axis for axis in axes if axis.name in names]
     known = {name: levels[name] for name in names}
@@ -216,7 +217,7 @@ def _cuts(rule: Rule, others: Sequence[Rule], axes: Sequence[Axis], levels: dict
 
 
 def _linked(rule: Rule, others: Sequence[Rule], levels: dict[str, Level]) -> tuple[set[str], list[Rule]]:
-    """Knobs that a rule joins, directly or through others, and these others."""
+    """The knobs that a rule joins, directly or through other rules, and these rules."""
     def of(node: Node, more: Sequence[str] = ()) -> set[str]:
         return {*names_in(node), *more} & levels.keys()
     sets = [of(each.node) for each in others] + [of(level.when, [name]) for name, level in levels.items()]
@@ -230,7 +231,8 @@ def _linked(rule: Rule, others: Sequence[Rule], levels: dict[str, Level]) -> tup
 
 
 class Projector:
-    """Wishes are one number per axis: a value's index (a fraction lies between two values), or a continuum's value.
+    """Finds the feasible point nearest to a wish: one number per axis, the index of a value (a fraction lies between
+    two values), or the value of a continuum.
 
     The nearest point has the smallest sum of distances over axes: |wish - index| / (size - 1) where the values are
     ordered, else 0 or 1; ties go to the smaller index, axis by axis.
@@ -247,7 +249,7 @@ class Projector:
         self._nearest_of: Cache[tuple[int, ...]] = Cache(HELD)
 
     def project(self, wish: Sequence[float], pinned: int = -1) -> tuple[Any, ...]:
-        """The nearest feasible point; `pinned` is an axis that keeps its wish wherever that is possible at all."""
+        """The nearest feasible point. `pinned`: an axis that keeps its wish if any feasible point has it."""
         found: list[Any] = [None] * len(self.axes)
         for place, last in self._free:
             found[place] = min(last, max(0, round(wish[place])))
@@ -280,8 +282,9 @@ class Projector:
         return [*costs, 0.0 if wish == -1 else 1.0]
 
     def moved(self, point: Sequence[Any], place: int, rng: random.Random, reach: float = 1.0) -> tuple[Any, ...]:
-        """A neighbour: axis `place` takes another value (within `reach` of its range where it is ordered), the others
-        move as little as the constraints ask for. The point itself where there is no other value."""
+        """A random neighbour of a point. Axis `place` takes another value (of an ordered axis within `reach`, a share
+        of its range); the other axes move as little as the constraints allow. The point itself if it has no
+        neighbour."""
         axis, wish = self.axes[place], list(point)
         if not axis.size:
             width = reach * (axis.domain.high - axis.domain.low)

@@ -1,4 +1,8 @@
-"""The knobs in which two designs differ, and the designs in between."""
+"""The knobs in which two designs differ, and the designs in between.
+
+Between two parallelisations of the same ranks some axes have changed and others have not, so that their product is no
+longer the number of ranks; `made_up` sets one of the other axes so that it is.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ Steps = tuple[str | int, ...]
 TOGETHER = ("family",)      # a model whose fields differ is another model
 OWN_TAG = ("shape",)        # a dim of another shape keeps what both shapes have
 AXES = ("dp", "cp", "sp", "pp", "tp")
-"""Axes in the order in which they make up for others."""
+"""Axes in the order in which they make up for other axes."""
 
 
 class Difference(Struct, frozen=True):
@@ -34,7 +38,7 @@ class Difference(Struct, frozen=True):
 
 
 def differences(first: Design, second: Design) -> tuple[Difference, ...]:
-    """Every field that differs, in the order of the design's fields. The entries of a list of sections (dims) are one
+    """The knobs that differ, in the order of the design's fields. The entries of a list of sections (dims) are one
     knob per field; lists of another length, sections of another kind (another workload source, another compute model)
     and models with several fields that differ are one knob as a whole."""
     found: dict[str, list[Steps]] = {}
@@ -46,7 +50,7 @@ def differences(first: Design, second: Design) -> tuple[Difference, ...]:
 
 def between(first: Design, second: Design, changes: Iterable[Difference], more: Mapping[Steps, Any] | None = None
             ) -> Design:
-    """`first` with these knobs as in `second`, and `more` values at their places. Raises InputError where the
+    """`first` with the knobs of `changes` as in `second`, and `more` values at their places. Raises InputError if the
     configuration refuses it."""
     plain, other = to_plain(first, defaults=True), to_plain(second, defaults=True)
     for change in changes:
@@ -61,7 +65,7 @@ def between(first: Design, second: Design, changes: Iterable[Difference], more: 
 
 
 def _turn(target: dict[str, Any], source: dict[str, Any]) -> None:
-    """The fields that only one of two kinds has go with the kind."""
+    """Exchange the fields that only one of two kinds has."""
     for name in target.keys() - source.keys():
         del target[name]
     for name in source.keys() - target.keys():
@@ -114,8 +118,9 @@ def _inside(plain: Any, steps: Iterable[str | int]) -> Any:
 
 
 def made_up(first: Design, second: Design, chosen: Sequence[Difference]) -> Iterator[Design]:
-    """`first` with the `chosen` knobs as in `second` and one axis more set so that the ranks come out. None where fewer
-    than three axes differ (two can only change together), the number of ranks does, or the chosen ones come out."""
+    """Yield `first` with the `chosen` knobs as in `second` and one more axis set so that the product is the number of
+    ranks. Yields nothing if fewer than three axes differ (two only change together), if the numbers of ranks differ, or
+    if the chosen knobs alone give the number of ranks."""
     one, other = first.workload, second.workload
     if not isinstance(one, Transformer) or not isinstance(other, Transformer) or one.ranks != other.ranks:
         return

@@ -30,16 +30,18 @@ from astrarium.simulate import prepare
 
 __all__ = ["Evaluator", "Judge"]
 
-TOGETHER = 32       # trials that take a step before the first of them takes the next
-MOMENT = 0.05       # seconds after which it does not wait for more
+TOGETHER = 32       # trials of a group at most
+MOMENT = 0.05       # seconds of a step after which a group is closed
 SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
 class Judge:
-    """A goal with its names resolved against a space. Making one checks everything that can be checked beforehand."""
+    """A goal with its names resolved against a space, checked as far as possible without a run. `figures`: names of the
+    figures in the goal; `record`: whether runs must record node times."""
 
     def __init__(self, space: Space, goal: Goal):
-        """Raises InputError: unknown name, no number, a division by zero that some design would make."""
+        """Raises InputError for an unknown name, an objective that is not a number, a division by zero for some
+        design."""
         self.space, self.goal = space, goal
         self.scope = Scope(space.base, named_paths(space.axes), space.derived, tuple(FIGURES))
         self.objectives: list[Node | Measure] = [
@@ -69,7 +71,7 @@ class Judge:
         node = self._node(text, where)
         wrong = isinstance(node, Const) and (isinstance(node.value, bool) or not isinstance(node.value, (int, float)))
         if wrong or (isinstance(node, Op) and node.name in CONDITIONS):
-            raise InputError(where, f"{text!r} is no number", expected="an expression that gives a number")
+            raise InputError(where, f"{text!r} is not a number", expected="an expression that gives a number")
         return node
 
     def _condition(self, text: str, where: str) -> Node:
@@ -79,7 +81,7 @@ class Judge:
         raise InputError(where, f"{text!r} is not a condition on designs", expected="a comparison")
 
     def ranges(self) -> dict[str, Interval]:
-        """What each figure and each axis of numbers can be."""
+        """The range of each figure and of each axis of numbers."""
         found: dict[str, Interval] = {name: (figure.least, math.inf) for name, figure in FIGURES.items()}
         for axis in self.space.axes:
             values = [*axis.values, *(() if axis.otherwise is None else (axis.otherwise,))]
@@ -90,7 +92,7 @@ class Judge:
         return found
 
     def _divisors(self, node: Node, text: str) -> None:
-        """Refuses a divisor that is 0 for some design of the space, or that a result can make 0."""
+        """Raise InputError for a divisor that is 0 for some design of the space, or that a figure can make 0."""
         if not isinstance(node, Op):
             return
         for arg in node.args:
@@ -109,7 +111,8 @@ class Judge:
         raise InputError(text, f"divides by zero ({what})", expected="a divisor that is never 0, such as max(1, ...)")
 
     def _reached(self, node: Node) -> bool:
-        """Whether some design of the space meets a condition (a continuum may)."""
+        """Whether some design of the space meets a condition; True if a continuum is in it, or it joins too many
+        knobs."""
         space = self.space
         levels = levels_of(space.axes, space.scope)
         if any(name not in levels for name in names_in(node)):
@@ -124,7 +127,7 @@ class Judge:
 
 
 class _Trial(Struct, eq=False):
-    """A point on its way to a verdict."""
+    """A point between its steps: prepared, run, judged."""
 
     point: Point
     row: list[Any] = field(default_factory=list)
@@ -136,7 +139,7 @@ class _Trial(Struct, eq=False):
     cpu: float = 0.0
 
     def take(self, step: Callable[[_Trial], Verdict | None], guard: Guard) -> None:
-        """One step, unless there is a verdict; the seconds of all steps are the verdict's."""
+        """Take one step unless there is a verdict, and count its seconds; an error is a verdict without values."""
         if self.verdict is not None:
             return
         start = time.perf_counter()
@@ -151,19 +154,28 @@ class _Trial(Struct, eq=False):
 
 
 class _Condition(Struct, frozen=True):
-    """A requirement: its slack, and whether it can be judged before a run."""
+    """A requirement: its slack, and whether a design alone decides it, before a run."""
 
     slack: Callable[[Sequence[Any]], float]
     early: bool
 
 
 class Evaluator:
-    """Judges points of a space; safe to call from several threads at once. `guard` ends them; `cache` is about how many
-    bytes of workloads, traces and collectives are held for later points."""
+    """Judges points of a space; several threads may call it at once.
+
+    Args:
+        space: The space; it has a base design.
+        goal: Objectives, requirements and cases.
+        fold: `auto` or `off`; None: as the design says.
+        limits: CPU time and memory of each design.
+        cache: About how many bytes of workloads, traces and collectives are cached for later points.
+
+    Raises:
+        InputError: if the goal or a case does not fit the space.
+    """
 
     def __init__(self, space: Space, goal: Goal, *, fold: str | None = None, limits: Limits = NO_LIMITS,
                  cache: int = BYTES):
-        """Raises InputError for whatever is wrong with the goal or with a case."""
         if space.base is None:
             raise InputError("base", "is missing", expected="the design that the choices change")
         self.space, self.goal, self.fold, self.guard = space, goal, fold, Guard(limits)
@@ -186,7 +198,7 @@ class Evaluator:
         self._check_figures()
 
     def _check_figures(self) -> None:
-        """Refuse figures that need what designs of the space do not say (power, prices), before the first trial."""
+        """Raise InputError for figures whose data (power, prices) designs of the space do not have."""
         checks = [check for name in self.judge.figures if (check := FIGURES[name].check) is not None]
         if checks and self.space.count:
             assignment = self.space.assignment(self.space.sample(random.Random(0)))
@@ -204,12 +216,13 @@ class Evaluator:
         return Updater(base, space.paths)
 
     def __call__(self, point: Point) -> Verdict:
-        """Judges one point. A design that the configuration or a model refuses has no values, and says why."""
+        """Judge one point. If the configuration or a model refuses the design, the verdict has no values, and says
+        why."""
         return next(self.all([point]))
 
     def all(self, points: Sequence[Point]) -> Iterator[Verdict]:
-        """Judges points, in their order. As many as is quickly done are prepared, then all of them run, then they are
-        judged: each step finds the machine's caches full of its own code and data."""
+        """Judge points; verdicts come in their order. A group of points is prepared, then run, then judged: each step
+        finds its own code and data in the machine's caches."""
         left = [_Trial(point) for point in points]
         while left:
             prepared = self._quickly(self._prepare, left)
@@ -222,7 +235,7 @@ class Evaluator:
                 yield from [trial.verdict for trial in ran if trial.verdict is not None]
 
     def _quickly(self, step: Callable[[_Trial], Verdict | None], trials: Sequence[_Trial]) -> Sequence[_Trial]:
-        """The first of the trials, after a step of each: as many as are done within a moment."""
+        """Take a step of as many trials as fit in MOMENT seconds, at least one; returns them."""
         over, done = time.perf_counter() + MOMENT, 0
         while done < min(TOGETHER, len(trials)) and (done == 0 or time.perf_counter() < over):
             trials[done].take(step, self.guard)
@@ -257,17 +270,13 @@ class Evaluator:
                   for expression, function in self._values]
         for name, value in zip(self.goal.objectives, values):
             if not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise InputError(name.name, f"is {value!r}, no finite number")
+                raise InputError(name.name, f"is {value!r}, which is not a finite number")
         slacks = [each.slack(row) for each in self._conditions]
         trial.results = []
         return Verdict(tuple([float(value) for value in values]), tuple(figures), tuple(slacks))
 
     def _prepared(self, design: Design) -> Callable[[], Result]:
         return prepare(design, fold=self.fold, record=self.judge.record, kept=self._kept)
-
-    def run(self, design: Design) -> Result:
-        """One simulation, as trials run it."""
-        return self._prepared(design)()
 
     def _of_designs(self, designs: Sequence[tuple[float, Design]], figures: list[float]) -> None:
         for place, name in enumerate(self.judge.figures):

@@ -50,11 +50,11 @@ def _number(value: object, op: str) -> Any:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     shown = "nothing (it is not set)" if value is None else repr(value)[:60]
-    raise InputError("", f"{shown} is no number, so {op!r} has no meaning", expected="numbers")
+    raise InputError("", f"{shown} is not a number, so {op!r} has no meaning", expected="numbers")
 
 
 def truth(value: object, op: str) -> bool:
-    """`value` where it is true or false; InputError else."""
+    """Return `value` if it is true or false. Raises InputError otherwise."""
     if isinstance(value, bool):
         return value
     raise InputError("", f"{value!r} is not true or false, so {op!r} has no meaning", expected="a comparison")
@@ -97,7 +97,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 def make(name: str, args: Sequence[Node]) -> Node:
-    """The node of an operator, folded as far as its constants go. Raises InputError for what cannot be computed."""
+    """Make the node of an operator and fold its constants. Raises InputError for constants without a result (1 / 0)."""
     if name in ("+", "*"):
         return _gathered(name, args)
     if name in ("and", "or"):
@@ -178,8 +178,8 @@ def names_in(node: Node) -> tuple[str, ...]:
 
 
 def resolve(node: Node, scope: Callable[[str], Sequence[Node]]) -> Node:
-    """The tree with every name replaced by what `scope` gives: one node, or several for a path with [*], which only an
-    aggregate may hold. Raises InputError."""
+    """Replace every name by the nodes that `scope` gives: one node, or one per entry for a path with [*], which only an
+    aggregate may hold. Raises InputError for a list outside an aggregate."""
     if isinstance(node, Const):
         return node
     if isinstance(node, Ref):
@@ -196,7 +196,7 @@ def resolve(node: Node, scope: Callable[[str], Sequence[Node]]) -> Node:
 
 
 def _entries(arg: Node, scope: Callable[[str], Sequence[Node]]) -> list[Node]:
-    """What one argument of an aggregate stands for: itself, or one node per entry of its lists, taken side by side."""
+    """The nodes of one argument of an aggregate: itself, or one per entry of its lists, which have equal lengths."""
     inner = () if isinstance(arg, Op) and arg.name in AGGREGATES else names_in(arg)
     lists = {name: scope(name) for name in inner if "[*]" in name}
     if not lists:
@@ -217,12 +217,12 @@ def _indexed(node: Node, scope: Callable[[str], Sequence[Node]], lists: Mapping[
 
 
 def put(node: Node, name: str, value: Const) -> Node:
-    """The tree with `value` in the place of one name, folded. Parts that the tree shares stay shared."""
+    """Replace one name by `value` and fold. Shared subtrees stay shared."""
     return put_all(node, {name: value})
 
 
 def put_all(node: Node, values: Mapping[str, Const]) -> Node:
-    """The tree with values in the place of several names, folded. Parts that the tree shares stay shared."""
+    """Replace several names by values and fold. Shared subtrees stay shared."""
     return _put(node, values, {})
 
 
@@ -249,14 +249,14 @@ def _put_op(node: Op, values: Mapping[str, Const], done: dict[int, Node]) -> Nod
 
 
 def _decided(name: str, args: Sequence[Node]) -> bool:
-    """Whether the first arguments settle the matter, so that the others need not even exist."""
+    """Whether the first arguments decide the result, so that the others are not evaluated."""
     if name == "if":
         return len(args) == 1 and args[0] in (TRUE, FALSE)
     return args[-1] == (TRUE if name == "or" else FALSE)
 
 
 def compiled(node: Node, slots: Mapping[str, int]) -> Callable[[Sequence[Any]], Any]:
-    """A function of a sequence of values, in which `slots` says where each name's value is."""
+    """Compile a tree to a function of a sequence of values; `slots`: name -> index in the sequence."""
     if isinstance(node, Const):
         value = node.value
         return lambda _: value
@@ -274,7 +274,7 @@ def compiled(node: Node, slots: Mapping[str, int]) -> Callable[[Sequence[Any]], 
 
 
 def _lazily(name: str, parts: Sequence[Callable[[Sequence[Any]], Any]]) -> Callable[[Sequence[Any]], Any]:
-    """`if`, `and` and `or`, which look at no more arguments than they need."""
+    """Compile `if`, `and` and `or`, which evaluate no more arguments than they need."""
     if name == "if":
         test, yes, no = parts
         return lambda values: (yes if truth(test(values), name) else no)(values)
@@ -295,9 +295,9 @@ def _value(node: Node) -> Any:
 
 
 def bounds(node: Node, ranges: Mapping[str, Interval]) -> Interval:
-    """An interval that holds every value of a tree when each name stays within its range; truth counts as 0 and 1.
+    """An interval that holds every value of a tree if each name stays within its range; false is 0, true is 1.
 
-    Text and unknown names are unbounded. Sound, not tight: a name that stands twice is taken as two.
+    Text and unknown names are unbounded. The interval may be too wide: two occurrences of a name count as two names.
     """
     return _bounds(node, ranges, {})
 
@@ -320,7 +320,7 @@ def _product(a: Interval, b: Interval) -> Interval:
 
 
 def _finite(value: float) -> float:
-    """0 * infinity is 0 at the corner of an interval."""
+    """Turn nan into 0: 0 * infinity is 0 at the corner of an interval."""
     return 0.0 if math.isnan(value) else value
 
 

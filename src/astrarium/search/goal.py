@@ -1,4 +1,4 @@
-"""What a search is for: objectives, requirements, and the cases (workloads) over which they are taken."""
+"""Goals of a search: objectives, requirements, and the cases (workloads) over which they are computed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ NAMED: Mapping[str, str] = MappingProxyType({
     "throughput_per_dollar": "1e9 / max(1, makespan * system_cost)",
     "energy_x_delay": "energy * makespan",
 })
-"""Short names of objectives that papers use (COSMIC: runtime x bandwidth per NPU, runtime x network cost)."""
+"""Short names of objectives in papers (COSMIC: runtime x bandwidth per NPU, runtime x network cost)."""
 
 
 class Objective(Struct, frozen=True):
-    """One figure of merit: an expression over design paths and figures, or a function of (design, result)."""
+    """One figure of merit. `measure`: an expression over design paths and figures, or a function of (design,
+    result)."""
 
     name: str
     measure: str | Measure
@@ -37,7 +38,13 @@ class Objective(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One of several workloads: the base with `changes` (path -> value). Times are added up with `weight`."""
+    """One of several workloads of a search: the base with changes. Times of cases are added up by weight.
+
+    Args:
+        name: Name in messages and files.
+        weight: Factor of the case's time, above 0.
+        changes: Path -> value, none of them chosen by the space.
+    """
 
     name: str
     weight: float = 1.0
@@ -45,7 +52,7 @@ class Case(Struct, frozen=True):
 
 
 class Goal(Struct, frozen=True):
-    """Objectives (several: a Pareto front), requirements (conditions a design must meet), and cases (none: one)."""
+    """Objectives (several: a Pareto front), requirements (conditions on designs), and cases (none: the base alone)."""
 
     objectives: tuple[Objective, ...]
     requirements: tuple[str, ...] = ()
@@ -67,7 +74,8 @@ class Goal(Struct, frozen=True):
 
 def goal_of(minimize: Any = (), maximize: Any = (), require: str | Sequence[str] = (),
             cases: Sequence[Case] = ()) -> Goal:
-    """A Goal from what a person writes: a name or expression, a function, several, or a mapping name -> either."""
+    """Make a Goal of user input. An objective is a name or expression, a function, several of them, or a mapping
+    name -> either. Raises InputError for anything else, and for a name that occurs twice."""
     objectives = [*_objectives(minimize, False), *_objectives(maximize, True)]
     return Goal(tuple(objectives), (require,) if isinstance(require, str) else tuple(require), tuple(cases))
 

@@ -1,4 +1,4 @@
-"""What the values of a study depend on beside its plan: the version, the catalog, files, plug-ins, Python functions.
+"""Inputs of a study besides its plan: the version, the catalog, files, plug-ins, Python functions.
 
 A study file records them as entry -> digest, and nothing is added to trials of other inputs.
 """
@@ -29,7 +29,7 @@ __all__ = ["Inputs", "differing", "digest_of", "file_fields", "files_of", "input
            "text_of_class", "text_of_function", "version_of"]
 
 Inputs = Mapping[str, str]
-"""Entry, in words -> a version, or a digest."""
+"""Name of an input, for people -> its version, or its digest."""
 
 BLOCK = 1 << 18         # bytes of a file read at a time
 NAMED = 3               # entries that a message names
@@ -41,7 +41,7 @@ PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
-    """What the values of a study depend on beside its plan, now and on this machine."""
+    """The inputs of a study of `space` and `goal` by `agent`, now and on this machine, sorted by name."""
     configs = list(_configs(space, goal))
     found = {"Astrarium": _version(), **_catalog(), **_code(space, goal, configs, agent)}
     paths = {path for config in configs for _, path in _own_files(config)}
@@ -57,7 +57,8 @@ def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
 
 
 def _code(space: Space, goal: Goal, configs: Sequence[Config], agent: object) -> dict[str, str]:
-    """Code that is not ours: classes of configurations and agents, installed plug-ins, functions of the goal."""
+    """Digests of code outside Astrarium: classes of configurations and agents, installed plug-ins, functions of the
+    goal."""
     agents = [agent] if isinstance(agent, Config) else []
     kinds = {("class ", type(each)) for each in configs} | {(AGENT, type(each)) for each in agents}
     text = repr((space_plain(space), goal.requirements, [each.measure for each in goal.objectives],
@@ -72,7 +73,7 @@ def _code(space: Space, goal: Goal, configs: Sequence[Config], agent: object) ->
 
 
 def differing(known: Inputs, now: Inputs) -> str:
-    """In words, the entries in which two records differ; empty where they are equal."""
+    """Text about the entries in which two records differ; empty if they are equal."""
     names = [name for name in sorted({*known, *now}) if known.get(name) != now.get(name)]
     said = [_difference(name, known.get(name), now.get(name)) for name in names]
     more = len(said) - NAMED
@@ -80,7 +81,7 @@ def differing(known: Inputs, now: Inputs) -> str:
 
 
 def of_values(inputs: Inputs) -> Inputs:
-    """The entries on which values depend: all but those of the agent."""
+    """The entries on which values of trials depend: all but those of the agent."""
     return {name: digest for name, digest in inputs.items() if not name.startswith(AGENT)}
 
 
@@ -93,7 +94,7 @@ def _difference(name: str, known: str | None, now: str | None) -> str:
 
 
 def files_of(path: str) -> list[str]:
-    """The files that a file field names: a pattern's, the file itself, the ranks' of a prefix."""
+    """The files of a file field: those of a pattern, the file itself, or one per rank of a prefix."""
     from astrarium.trace.read import ranks_of  # generated workloads do without it: 12 ms
 
     if "*" in path:
@@ -103,14 +104,14 @@ def files_of(path: str) -> list[str]:
 
 
 def file_fields(config: Config) -> Iterator[tuple[str, str]]:
-    """(dotted path, value) of every file field."""
+    """Yield (dotted path, value) of every file field."""
     for where, each in _within(config, ""):
         for name, value in _own_files(each):
             yield f"{where}.{name}" if where else name, value
 
 
 def _own_files(config: Config) -> Iterator[tuple[str, str]]:
-    """(name, value) of the file fields of one configuration."""
+    """Yield (name, value) of the file fields of one configuration, without those of inner ones."""
     for spec in specs(type(config)):
         value = getattr(config, spec.name)
         if spec.knob.file and isinstance(value, str) and value:
@@ -118,7 +119,7 @@ def _own_files(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _within(value: object, path: str) -> Iterator[tuple[str, Config]]:
-    """(dotted path, configuration) of a value and of all that it holds."""
+    """Yield (dotted path, configuration) of a value and of every configuration in it."""
     if isinstance(value, Config):
         yield path, value
         for spec in specs(type(value)):
@@ -129,7 +130,7 @@ def _within(value: object, path: str) -> Iterator[tuple[str, Config]]:
 
 
 def _configs(space: Space, goal: Goal) -> Iterator[Config]:
-    """Every configuration in base, cases and choices."""
+    """Yield every configuration in base, cases and choices."""
     roots = [space.base, *(design for _, design in _cases(space, goal)),
              *(value for axis in space.axes for value in axis.values if isinstance(value, (Config, tuple)))]
     for root in roots:
@@ -144,7 +145,7 @@ def _cases(space: Space, goal: Goal) -> Iterator[tuple[str, Config]]:
 
 
 def _chosen_paths(space: Space) -> Iterator[str]:
-    """Paths among the values of choices, and in the expressions of derived values."""
+    """Yield the files among the values of choices, and in the expressions of derived values."""
     for axis in space.axes:
         if any(each.knob.file for each in axis.fields):
             yield from (value for value in axis.values if isinstance(value, str) and value)
@@ -173,7 +174,7 @@ def _file(path: str) -> str:
 
 
 def _version() -> str:
-    """The version; of one between releases, with a digest of the code."""
+    """The version; between releases with a digest of the code."""
     version = version_of(OURS)
     if version and "dev" not in version:
         return version
@@ -181,14 +182,14 @@ def _version() -> str:
 
 
 def _catalog() -> dict[str, str]:
-    """The catalog that came with the package, and the files beside it."""
+    """Digests of the package's catalog, and of the user's catalog files."""
     beside = os.environ.get(VARIABLE, "").split(os.pathsep)
     return {"the catalog": _folder(CATALOG, (".toml", ".npz")),
             **{f"catalog {path}": _file(path) for path in beside if path}}
 
 
 def _folder(folder: str, ends: tuple[str, ...]) -> str:
-    """The digest of the files in a folder and below whose names have one of these ends."""
+    """The digest of the files in and below a folder whose names end with one of `ends`."""
     names = sorted(os.path.join(where, name) for where, _, found in os.walk(folder) for name in found
                    if name.endswith(ends))
     return digest_of((os.path.relpath(name, folder), _file(name)) for name in names)
@@ -200,7 +201,7 @@ def digest_of(parts: Iterable[object]) -> str:
 
 
 def text_of_function(function: Callable[..., Any]) -> Iterator[str]:
-    """The compiled code of a function, its defaults and the plain values around it; what it calls is not in it."""
+    """Yield the compiled code of a function, its defaults and its plain closure values, without functions it calls."""
     if isinstance(function, partial):
         yield from text_of_function(function.func)
         yield from _plain((*function.args, *sorted(function.keywords.items())))
@@ -224,7 +225,7 @@ def _code_text(code: CodeType) -> Iterator[str]:
 
 
 def _plain(values: Iterable[object]) -> Iterator[str]:
-    """Those values that are numbers or text, or tuples of them: others have no text that is theirs alone."""
+    """Yield the text of values that are numbers or text, or tuples of them; other values have no stable text."""
     for each in values:
         if isinstance(each, tuple):
             yield from _plain(each)
@@ -233,7 +234,7 @@ def _plain(values: Iterable[object]) -> Iterator[str]:
 
 
 def text_of_class(kind: type) -> str:
-    """The source of the module of a class; of a class of the script that runs, its own."""
+    """The source of the module of a class; of a class in the running script, the source of the class."""
     import inspect  # rarely needed
 
     try:
@@ -244,8 +245,8 @@ def text_of_class(kind: type) -> str:
 
 
 def plugin_digests(text: str) -> Iterator[tuple[str, str, str]]:
-    """(kind, name, digest) of installed plug-ins whose name `text` holds; of the package's version and the module's
-    source."""
+    """Yield (kind, name, digest) of installed plug-ins whose name occurs in `text`. The digest is of the package's
+    version and the module's source."""
     words = set(re.findall(r"[\w-]+", text))
     for kind in registry.kinds():
         for name, entry in registry.entries(kind).items():
@@ -254,7 +255,7 @@ def plugin_digests(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package; empty where there is none of that name."""
+    """The version of an installed package; empty if it is not installed."""
     from importlib import metadata
 
     try:
@@ -264,7 +265,7 @@ def version_of(package: str) -> str:
 
 
 def _module(name: str) -> str:
-    """The source of a module; empty where it has none, or cannot be imported (who uses it says so)."""
+    """The source of a module; empty if it has none, or cannot be imported."""
     import inspect
 
     try:

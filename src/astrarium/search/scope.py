@@ -49,7 +49,8 @@ class _Token(NamedTuple):
 
 
 def parse(text: str, where: str = "") -> Node:
-    """The tree of `text`; names stay `Ref`s, also those with [*]. Raises InputError(where) that points at the place."""
+    """Parse `text` to a tree; names stay `Ref`s, also those with [*]. Raises InputError at `where` with the
+    character."""
     if not isinstance(text, str):
         raise InputError(where, f"{text!r} is not an expression", expected="text such as 'a * b <= c'")
     if len(text) > MAX_LENGTH:
@@ -75,17 +76,17 @@ def _tokens(text: str, where: str) -> list[_Token]:
 
 
 class _Reader:
-    """Recursive descent; depth is bounded by MAX_DEPTH."""
+    """A recursive-descent parser of at most MAX_DEPTH levels."""
 
     def __init__(self, text: str, where: str):
         self.text, self.where, self.tokens, self.position = text, where, _tokens(text, where), 0
 
     def peek(self) -> _Token:
-        """The next token; one without kind at the end."""
+        """The next token; a token without kind at the end."""
         return self.tokens[self.position] if self.position < len(self.tokens) else _Token("", "", len(self.text))
 
     def take(self, *texts: str) -> str | None:
-        """The next token where it is one of these signs or words."""
+        """Take the next token if it is one of these signs or words; None otherwise."""
         token = self.peek()
         if token.kind in ("sign", "path") and token.text in texts:
             self.position += 1
@@ -207,7 +208,7 @@ class _Reader:
 
 
 def _literal(text: str) -> Any:
-    """Text, or the base units of a quantity such as '80 GiB'."""
+    """The base units of a quantity such as '80 GiB'; any other text as it is."""
     kinds: tuple[type[Quantity], ...] = (Time, Bytes, Bandwidth, FlopRate, Power, EnergyPerByte)
     if text[:1].isdigit() or text[:1] in "+-.":
         for kind in kinds:
@@ -219,8 +220,8 @@ def _literal(text: str) -> Any:
 
 
 class Scope:
-    """Names of one space. `knobs`: axis name -> the paths that it sets; `derived`: path -> expression; `figures`: names
-    that stay open until a result is there."""
+    """Resolves the names of one space. `knobs`: axis name -> the paths that it sets; `derived`: path -> expression;
+    `figures`: names that stay open until there is a result."""
 
     def __init__(self, base: Config | None, knobs: Mapping[str, Sequence[str]], derived: Mapping[str, str],
                  figures: Collection[str] = ()):
@@ -234,7 +235,7 @@ class Scope:
         self._busy: list[str] = []
 
     def _spread(self, pattern: str, text: str) -> None:
-        """A derived pattern with [*]: one text per entry, in which [*] outside aggregates is that entry."""
+        """Add a derived path, or one per entry of a pattern with [*]: [*] outside aggregates is that entry."""
         paths = spread(pattern, self.base) if self.base is not None else (pattern,)
         for index, path in enumerate(paths):
             self._derived[path] = text if len(paths) == 1 and "[*]" not in pattern else f"{text}\0{index}"
@@ -245,7 +246,7 @@ class Scope:
         return tuple(self._derived)
 
     def node(self, text: str, where: str) -> Node:
-        """`text` with every name resolved. Raises InputError(where)."""
+        """Parse `text` and resolve its names. Raises InputError at `where`, or at the name that is wrong."""
         source, _, index = text.partition("\0")
         tree = parse(source, where)
         if index:
@@ -259,7 +260,8 @@ class Scope:
                              did_you_mean=error.did_you_mean) from None
 
     def meaning(self, name: str) -> Sequence[Node]:
-        """The nodes that a name stands for: one, or with [*] one per entry of the base's list."""
+        """The nodes of a name: one, or with [*] one per entry of the base's list. Raises InputError if it is
+        unknown."""
         if name in self._axis and "[*]" not in name:
             return [Ref(self._axis[name])]
         if "[*]" in name:
@@ -284,7 +286,7 @@ class Scope:
             self._busy.pop()
 
     def _held(self, name: str) -> Node:
-        """A field that nobody chooses: the base's value."""
+        """The base's value of a field that is not chosen."""
         for path in (*self._axis, *self._derived):
             if name.startswith((f"{path}.", f"{path}[")):
                 raise InputError(name, f"lies within {path}, which is chosen as a whole")
@@ -303,7 +305,7 @@ class Scope:
 
 
 def _at(node: Node, index: int) -> Node:
-    """[*] outside aggregates as one entry."""
+    """Replace [*] outside aggregates by one entry."""
     from astrarium.search.expression import AGGREGATES, Op
 
     if isinstance(node, Ref):

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from astrarium.config.base import ConfigError
 from astrarium.config.files import decode_at, plain_beside
+from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.design import Design, load_design
 from astrarium.errors import InputError, nearest
@@ -26,9 +27,16 @@ SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "s
 
 
 def load_space(path: str | os.PathLike[str]) -> Space:
-    """Read a space file; a relative `base` or file field is taken from its folder. Raises InputError with the line.
+    """Read a space file.
 
-    What a search file holds beside the space (`minimize`, `agent`...) is left alone: see `load_search`.
+    Relative paths in it (`base`, file fields) start at its folder. Keys of a search file (`minimize`, `agent`...) are
+    ignored; `load_search` reads them.
+
+    Args:
+        path: The file (YAML).
+
+    Raises:
+        InputError: with file and line, for whatever is wrong with the space.
     """
     name = os.fspath(path)
     document = parse_yaml(read_text(name), name)
@@ -39,7 +47,7 @@ def load_space(path: str | os.PathLike[str]) -> Space:
 
 
 def located(error: InputError, document: Document, name: str) -> InputError:
-    """`error` with the file and line in front of its path."""
+    """Put the file and line in front of the path of an error."""
     lines = [document.line(f"{section}{error.path}") for section in ("choices.", "variables.", "derived.", "base.", "")]
     exact = [document.lines.get(f"{section}{path}") for path in (error.path, re.sub(r"\[\d+\]", "[*]", error.path))
              for section in ("choices.", "variables.", "derived.", "")]
@@ -52,7 +60,7 @@ def located(error: InputError, document: Document, name: str) -> InputError:
 
 
 def mapping(path: str, value: object) -> Mapping[str, Any]:
-    """`value` where it is a mapping with text for keys; empty for None."""
+    """Return `value` if it is a mapping, an empty one for None. Raises InputError otherwise."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -61,7 +69,7 @@ def mapping(path: str, value: object) -> Mapping[str, Any]:
 
 
 def texts(path: str, value: object) -> tuple[str, ...]:
-    """One text, or a list of texts."""
+    """Convert one text, or a list of texts, to a tuple; empty for None. Raises InputError for anything else."""
     if value is None:
         return ()
     found = (value,) if isinstance(value, str) else value
@@ -71,7 +79,8 @@ def texts(path: str, value: object) -> tuple[str, ...]:
 
 
 def space_from(data: object, folder: str = "", beside: Sequence[str] | None = None) -> Space:
-    """A Space from plain data; `beside`: other keys that may stand there (None: any). Raises InputError."""
+    """Make a Space of plain data; relative files start at `folder`. `beside`: other keys that `data` may have (None:
+    any). Raises InputError."""
     found = mapping("", data)
     for key in found:
         if beside is not None and key not in (*SPACE_KEYS, *beside):
@@ -98,24 +107,25 @@ def _base(given: object, folder: str) -> Design | None:
 
 
 def dump_space(space: Space, path: str | os.PathLike[str]) -> None:
-    """Write a space file, whole or not at all; relative file fields of the base become relative to its folder."""
+    """Write a space file, whole or not at all. Relative file fields of the base become relative to the file's folder.
+
+    Args:
+        space: The space.
+        path: The file (YAML).
+
+    Raises:
+        InputError: if the file cannot be written.
+    """
     name = os.fspath(path)
     found = space_plain(space)
     if space.base is not None:
         found["base"] = plain_beside(space.base, os.path.dirname(name) or ".")
-    temporary = f"{name}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(to_yaml(found))
-        os.replace(temporary, name)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(name, f"cannot be written ({error.strerror or error})") from None
+    with write_whole(name) as stream:
+        stream.write(to_yaml(found).encode())
 
 
 class SearchFile(Struct, frozen=True):
-    """What a search file says; what it leaves out is empty or None."""
+    """The content of a search file; empty or None for keys that it leaves out."""
 
     space: Space
     minimize: Any = ()

@@ -1,4 +1,4 @@
-"""Search a space: the loop that asks an agent, evaluates, stores and tells; and what a study found."""
+"""Search a space: the loop that asks an agent, evaluates, stores and tells; and the result of a study."""
 
 from __future__ import annotations
 
@@ -35,17 +35,36 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
            trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
            cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
-    """Search a space.
+    """Search a space for the best designs.
 
-    `minimize` and `maximize`: `makespan`, another figure or name (`runtime_x_cost`), an expression, a function of
-    (design, result), or several; `require`: conditions on designs and figures; `cases`: several workloads.
-    `agent` and its `options`: see `astrarium list agent`; None: annealing, or nsga2 for several objectives. `jobs`
-    evaluates so many designs at a time, in threads or in `processes`, and `ray` (`local`, `auto`, `host:port`) as many
-    as a Ray cluster has CPUs; the trials are the same.
-    `study`: the file that keeps them; the same call goes on where it stopped. `limit`: what one design may take, "10 s"
-    of CPU time or "8 GB" of memory, or both; one that takes more is a trial without values, which says so. `cache`:
-    what a process holds of workloads, traces and collectives for later designs, text or bytes; no result depends on it.
-    Raises InputError before the first trial for whatever is wrong.
+    Equal calls give equal trials, with any number of workers.
+
+    Args:
+        space: The designs to choose from.
+        minimize: One objective or several: a figure (`makespan`), a name (`runtime_x_cost`), an expression over figures
+            and design paths, or a function of (design, result). A mapping gives them names.
+        maximize: Objectives of which more is better.
+        require: Conditions that a design must meet, over figures and design paths.
+        cases: Workloads over which the objectives are computed; none: the base's.
+        agent: Name or options of the agent (`astrarium list agent`). None: annealing; nsga2 for several objectives.
+        options: Hyper-parameters of the agent, by name.
+        trials: Trials of the study in the end, stored ones included.
+        seed: Seed of the agent.
+        jobs: Designs evaluated at a time.
+        processes: Whether to evaluate in processes instead of threads.
+        ray: Address of a Ray cluster to evaluate on (`local`, `auto`, `host:port`); `jobs` is then its number of CPUs.
+        study: File that stores the trials; a further call with it continues the study. None: they are not stored.
+        limit: CPU time ("10 s") or memory ("8 GB") of one design, or both; a design that exceeds it is a trial without
+            values.
+        cache: Memory for workloads, traces and collectives of earlier designs (text or bytes); results do not depend
+            on it.
+        progress: Called with the progress at least once per batch.
+
+    Returns:
+        The study: its best trials and its counts.
+
+    Raises:
+        InputError: before the first trial, for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
     plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
@@ -55,23 +74,23 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
 
 
 def cache_of(given: str | int) -> int:
-    """Bytes of caches, as a person writes them. Raises InputError."""
+    """Convert the size of a cache ("512 MiB", or bytes) to bytes. Raises InputError unless it is above 0."""
     try:
         size = int(Bytes(given)) if isinstance(given, str) else given
     except InputError:
         size = 0
     if size <= 0:
-        raise InputError("cache", f"{given!r} is no size", expected='one such as "2 GB"')
+        raise InputError("cache", f"{given!r} is not a size", expected='one such as "2 GB"')
     return size
 
 
 def default_agent(goal: Goal) -> str:
-    """The name of the agent that searches where nobody names one."""
+    """The name of the agent for a goal if the user names none."""
     return "annealing" if len(goal.objectives) == 1 else "nsga2"
 
 
 def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
-    """An agent by name with options, or options as they are."""
+    """The options of an agent: by name with `options`, or options with `options` replaced. Raises InputError."""
     if isinstance(agent, str):
         return agent_options(agent, options)
     if not isinstance(agent, Options):
@@ -80,8 +99,7 @@ def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> Age
 
 
 class Progress(Struct):
-    """Where a study is: handed to the caller at its beginning, after every batch, and within one after a trial when
-    `TICK` seconds have passed."""
+    """The progress of a study: reported at its start, after every batch, and within a batch every `TICK` seconds."""
 
     trials: int
     planned: int
@@ -92,9 +110,13 @@ class Progress(Struct):
 
 
 class Study(Struct, frozen=True):
-    """What a search found. `best` is the first of the best feasible trials (None: there is none), `top` the ten best
-    designs, `front` the trials that none beats in every objective, `distinct` the number of different designs;
-    `seconds` are this run's; `refused` trials have no values, and `problem` says why the first of them has none."""
+    """The result of a search.
+
+    `trials` were made, of `distinct` designs; `fresh` of them in this run, which took `seconds` of wall-clock time.
+    `best`: the first of the best feasible trials (None: there is none); `top`: the ten best designs; `front`: the
+    trials that no other beats in every objective. `refused`: trials without values; `problem`: the reason of the first.
+    `exhausted`: the agent has nothing left to propose; `proof`: what the agent proved, if it proves optima.
+    """
 
     plan: Plan
     trials: int
@@ -112,16 +134,16 @@ class Study(Struct, frozen=True):
 
     @property
     def nothing(self) -> str:
-        """Why there is no best trial, where there is none."""
+        """The reason why there is no best trial."""
         return "no trial met every requirement" if self.plan.goal.requirements else "every trial was refused"
 
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
-        """The knobs of a trial (the best one where none is named)."""
+        """The knobs of a trial (None: the best one): name -> value."""
         chosen = trial or self.best
         return {} if chosen is None else self.plan.space.values(chosen.point)
 
     def objectives(self, trial: Trial | None = None) -> dict[str, float]:
-        """The objectives of a trial (the best one where none is named)."""
+        """The objectives of a trial (None: the best one): name -> value."""
         chosen = trial or self.best
         if chosen is None or chosen.verdict.values is None:
             return {}
@@ -130,8 +152,8 @@ class Study(Struct, frozen=True):
 
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
             progress: Callable[[Progress], None] | None = None) -> Study:
-    """Search until the open `store` holds `trials` trials; what it holds already is replayed, not run again. Raises
-    InputError where the store is of another plan, or of other inputs."""
+    """Search until the open `store` holds `trials` trials. Stored trials are replayed, not run again. Raises InputError
+    if the store is of another plan, or of other inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
     if store.path != MEMORY:
@@ -140,7 +162,7 @@ def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
 
 
 def _started(plan: Plan) -> Agent:
-    """The agent at its beginning. Raises PluginError for one that lacks a method."""
+    """Start the agent of a plan. Raises PluginError if it lacks a method."""
     who = f"agent {type(plan.agent).__qualname__}"
     if not callable(getattr(plan.agent, "start", None)):
         raise PluginError(who, "has no method start(space, goal, seed)")
@@ -166,8 +188,8 @@ class _Loop:
         self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
 
     def run(self) -> Study:
-        """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
-        when the study is continued."""
+        """Run rounds of ask, evaluate, store, tell. A round that the number of trials cuts short is not told: it goes
+        on when the study is continued."""
         exhausted = False
         self._report()
         while self.done < self.trials:
@@ -191,7 +213,7 @@ class _Loop:
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
 
     def _proof(self) -> Proof | None:
-        """What the agent proved, where it proves anything: nothing, where a design's value is not known."""
+        """The proof of an agent that proves; an empty one if a design was stopped, so that its value is not known."""
         if not isinstance(self.agent, Prover):
             return None
         if not self.stopped:
@@ -200,20 +222,20 @@ class _Loop:
         return Proof(-math.inf, math.inf, False)
 
     def _told(self, verdict: Verdict) -> Values:
-        """What an agent hears: less is better, infinity for infeasible."""
+        """The values for an agent: less is better, infinity for infeasible."""
         if verdict.values is None or not verdict.feasible:
             return (math.inf,) * len(self.signs)
         return tuple(sign * value for sign, value in zip(self.signs, verdict.values))
 
     def _round(self, points: Sequence[Point]) -> list[Trial]:
-        """The trials of one round: those stored, then those that are new, in the order asked."""
+        """The trials of one round in the order asked: stored ones, then new ones."""
         found = self._replayed(points)
         if len(found) < len(points):
             found += self._evaluated(points[len(found):])
         return found
 
     def _count(self, trial: Trial) -> None:
-        """One trial more."""
+        """Count a trial."""
         self.done += 1
         self.distinct += trial.same_as is None
         self.front.add(trial)

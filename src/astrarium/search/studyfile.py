@@ -37,7 +37,7 @@ SHOWN = 60              # characters of a value in a message
 
 
 class Plan(Struct, frozen=True):
-    """What a study is: the same plan gives the same trials, whatever the machine and the number of workers."""
+    """The plan of a study. Equal plans give equal trials, on any machine and with any number of workers."""
 
     space: Space
     goal: Goal
@@ -50,12 +50,12 @@ class Plan(Struct, frozen=True):
 
     @property
     def agent_name(self) -> str:
-        """The agent's name."""
+        """The name of the agent."""
         assert isinstance(self.agent, Options)
         return self.agent.tag
 
     def described(self) -> dict[str, str]:
-        """The plan as text, entry by entry; studies are the same where these are."""
+        """The plan as texts, entry by entry; equal for equal plans."""
         def text(value: object) -> str:
             return msgspec.json.encode(jsonable(value)).decode()      # in the order written: it is that of the axes
         measures = [[each.name, "max" if each.maximize else "min",
@@ -68,13 +68,13 @@ class Plan(Struct, frozen=True):
 
 
 def design_keys(plan: Plan) -> Callable[[Point], bytes]:
-    """From a point to the hash of its design: of the base and of every value that is put into it."""
+    """A function from a point to the hash of its design: of the base and of every value that is put into it."""
     prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
     return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
 
 
 def jsonable(value: Any) -> Any:
-    """Plain data with quantities as text and keys as text."""
+    """Convert data for JSON: quantities and keys to text."""
     if isinstance(value, Quantity):
         return str(value)
     if isinstance(value, Mapping):
@@ -83,8 +83,8 @@ def jsonable(value: Any) -> Any:
 
 
 def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
-    """Describe a new study file; check that one with trials is of the same plan and inputs. Raises InputError naming
-    what differs."""
+    """Describe a new study file, or check that a file with trials has this plan and these inputs. Raises InputError
+    with the first difference."""
     known = store.meta()
     if not known or not (store.count or store.given):       # nothing would be mixed
         store.describe({**described, INPUTS: msgspec.json.encode(inputs).decode()})
@@ -102,19 +102,20 @@ def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
 
 
 def refuse_others(path: str, known: Inputs, now: Inputs, otherwise: str) -> None:
-    """Raise InputError where the trials in a study file are of inputs other than `now`."""
+    """Raise InputError if the trials of a study file have other inputs than `now`. `otherwise`: what a user may do
+    instead."""
     if said := differing(known, now):
         raise InputError(path, f"holds trials of other inputs: {said}", expected=f"these as they were, or {otherwise}")
 
 
 def _free(path: str) -> str:
-    """A name beside a study's that no file has."""
+    """A file name like the study's that is not taken."""
     stem, end = os.path.splitext(path)
     return next(name for number in itertools.count(2) if not os.path.exists(name := f"{stem}.{number}{end}"))
 
 
 def _where(known: str, now: str) -> str:
-    """The first place at which two texts of JSON differ, with both values."""
+    """The first place at which two JSON texts differ, with both values."""
     try:
         place, before, after = _first(msgspec.json.decode(known), msgspec.json.decode(now), "")
     except msgspec.DecodeError:
@@ -143,8 +144,8 @@ def _short(value: Any) -> str:
 
 
 class StoredStudy(Struct, frozen=True):
-    """A study file. `functions`: some objective was a Python function, so that no trial can be run again. `inputs`:
-    those of its trials, None where the file does not say."""
+    """A study file that was read. `functions`: whether an objective was a Python function, so that no trial can run
+    again; `inputs`: those of the trials (None: an old file without them)."""
 
     path: str
     plan: Plan
@@ -152,7 +153,7 @@ class StoredStudy(Struct, frozen=True):
     inputs: Inputs | None = None
 
     def trials(self) -> Iterator[Trial]:
-        """Every trial, in order; a study that is at work may be read."""
+        """Yield every trial, in order; the study may be running."""
         data = _opened(self.path)
         try:
             with reading(self.path):
@@ -161,7 +162,7 @@ class StoredStudy(Struct, frozen=True):
             data.close()
 
     def refuse_other_inputs(self, otherwise: str) -> None:
-        """Raise InputError where what a run would read now is not that of the trials."""
+        """Raise InputError if a run would read other inputs now than the trials did."""
         if self.inputs is not None:
             now = inputs_of(self.plan.space, self.plan.goal, self.plan.agent)
             refuse_others(self.path, self.inputs, now, otherwise)
@@ -179,15 +180,15 @@ def _opened(path: str) -> sqlite3.Connection:
         data = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         known = data.execute("PRAGMA application_id").fetchone()[0]
     except sqlite3.Error as error:
-        raise (InputError(path, f"is no study ({error})") if damaged(error) else disk_error(path, error)) from None
+        raise (InputError(path, f"is not a study ({error})") if damaged(error) else disk_error(path, error)) from None
     if known != APPLICATION:
         data.close()
-        raise InputError(path, "is no study", expected="a file that astrarium search has written")
+        raise InputError(path, "is not a study", expected="a file that astrarium search has written")
     return data
 
 
 def load_study(path: str | os.PathLike[str]) -> StoredStudy:
-    """Read a study. Raises InputError where the file is none, or was written by another version's rules."""
+    """Read a study file. Raises InputError if it is not one, or if this version cannot read it."""
     name = os.fspath(path)
     data = _opened(name)
     try:
@@ -202,8 +203,8 @@ def load_study(path: str | os.PathLike[str]) -> StoredStudy:
 
 
 def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStudy:
-    """The study called `name` from its decoded plan; relative files of its base lie in `folder`. Raises KeyError,
-    TypeError, ValueError or InputError where it is none."""
+    """Make the study called `name` of its decoded plan; relative files of its base start at `folder`. Raises KeyError,
+    TypeError, ValueError or InputError if the plan cannot be decoded."""
     objectives = tuple(Objective(each, _no_function if measure == FUNCTION else measure, sense == "max")
                        for each, sense, measure in meta["objectives"])
     cases = tuple(Case(each, weight, changes) for each, weight, changes in meta["cases"])

@@ -9,14 +9,15 @@ from msgspec import Struct
 from astrarium.search.axes import Point
 from astrarium.search.limits import STOPPED
 
-__all__ = ["Front", "Top", "Trial", "Verdict", "dominated_area"]
+__all__ = ["Front", "Top", "Trial", "Verdict"]
 
 BEST = 10
 
 
 class Verdict(Struct, frozen=True):
-    """What a trial found. `values`: the objectives as they are (None where the design cannot be judged); `slacks`: by
-    how much each requirement is met (negative: not); `problem`: why the design was refused."""
+    """The result of a trial. `values`: the objectives (None if the design was refused); `figures`: those of the goal,
+    in their order; `slacks`: the margin by which each requirement is met (negative: it is not); `problem`: why the
+    design was refused; `seconds`: wall-clock seconds of the evaluation."""
 
     values: tuple[float, ...] | None
     figures: tuple[float, ...] = ()
@@ -26,12 +27,12 @@ class Verdict(Struct, frozen=True):
 
     @property
     def feasible(self) -> bool:
-        """Whether there are values and every requirement is met."""
+        """Whether the design has values and meets every requirement."""
         return self.values is not None and all(slack >= 0 for slack in self.slacks)
 
     @property
     def stopped(self) -> bool:
-        """Whether the design ended at a limit, so that nobody knows what it is worth."""
+        """Whether the design was stopped at a limit, so that its values are not known."""
         return self.problem.startswith(STOPPED)
 
 
@@ -48,14 +49,15 @@ class Trial(Struct, frozen=True):
 
 
 class Top:
-    """The best distinct designs of trials as they come, by the first objective; the earlier of equals first."""
+    """Collects the best distinct designs by the first objective; of equal ones the earlier comes first. `sign`: -1 if
+    more is better, else 1."""
 
     def __init__(self, sign: float):
         self.sign = sign
         self._kept: list[tuple[float, int, Trial]] = []
 
     def add(self, trial: Trial) -> None:
-        """Look at one more trial; infeasible ones and designs known before do not count."""
+        """Add a trial; infeasible ones and repeated designs do not count."""
         values = trial.verdict.values
         if trial.same_as is not None or values is None or not trial.verdict.feasible:
             return
@@ -67,20 +69,20 @@ class Top:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """The best first."""
+        """The collected trials, the best first."""
         return tuple(trial for _, _, trial in self._kept)
 
 
 class Front:
-    """Trials that no other beats in every objective (Pareto); of equal ones the first stays. `signs`: -1 where more is
-    better. With one objective it is the best trial."""
+    """Collects the Pareto front: trials that no other trial equals or beats in every objective; of equal ones the first
+    stays. `signs`: per objective -1 if more is better, else 1. With one objective the front is the best trial."""
 
     def __init__(self, signs: Sequence[float]):
         self.signs = tuple(signs)
         self._kept: list[tuple[tuple[float, ...], Trial]] = []
 
     def add(self, trial: Trial) -> None:
-        """Look at one more trial; infeasible ones do not count."""
+        """Add a trial; infeasible ones do not count."""
         verdict = trial.verdict
         if verdict.values is None or not verdict.feasible:
             return
@@ -93,21 +95,10 @@ class Front:
 
     @property
     def best(self) -> Trial | None:
-        """The first of the trials that are best in the first objective."""
+        """The best trial by the first objective; None if there is none."""
         return min(self._kept, key=lambda each: (each[0], each[1].number), default=((), None))[1]
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """The front, by its first objective."""
+        """The front, sorted by the first objective."""
         return tuple(trial for _, trial in sorted(self._kept, key=lambda each: (each[0], each[1].number)))
-
-
-def dominated_area(values: Sequence[Sequence[float]], worst: Sequence[float]) -> float:
-    """Hypervolume of a front of two objectives (less is better): the area between its points and `worst`. Points that
-    are not better than `worst` in both add nothing."""
-    area, height = 0.0, float(worst[1])
-    for first, second in sorted((each[0], each[1]) for each in values):
-        if first < worst[0] and second < height:
-            area += (worst[0] - first) * (height - second)
-            height = second
-    return area

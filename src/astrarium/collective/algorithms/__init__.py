@@ -5,6 +5,8 @@ Rooted operations (broadcast, reduce, gather, scatter) have their root at positi
 
 from __future__ import annotations
 
+from functools import cache
+
 from astrarium.collective.algorithms.algorithm import Algorithm, Bound, never
 from astrarium.collective.algorithms.options import Options
 from astrarium.errors import InputError, UnsupportedError, nearest
@@ -23,13 +25,18 @@ def canonical_op(op: CommOp) -> CommOp:
 def algorithm_of(name: str) -> Algorithm:
     """The algorithm of a name. Raises InputError with the nearest match for an unknown one, PluginError for a plug-in
     that is none."""
-    found = load("algorithm", name)
     if name in built_ins("algorithm"):
-        assert isinstance(found, Algorithm)
-        return found
+        return _built_in(name)
     from astrarium.collective.algorithms.plugin import plugin_algorithm
 
-    return plugin_algorithm(name, found)
+    return plugin_algorithm(name, load("algorithm", name))
+
+
+@cache
+def _built_in(name: str) -> Algorithm:
+    found = load("algorithm", name)
+    assert isinstance(found, Algorithm)
+    return found
 
 
 def has_op(name: str, op: CommOp) -> bool:

@@ -24,15 +24,15 @@ IDLE = 8      # tries to find a point that was not told yet
 
 
 def optuna_module(agent: str, *more: str, extra: str = "search") -> Any:
-    """Optuna, quiet. Raises InputError with the pip line."""
+    """Import Optuna and silence its log. Raises InputError with the pip line."""
     optuna: Any = needed(agent, extra, "optuna", *more)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 
 
 def distributions(optuna: Any, space: Space, ordered: bool = False) -> dict[str, Any]:
-    """An Optuna distribution per axis: whole numbers (value indexes) where values are ordered (or all are to be taken
-    as such), else categories."""
+    """Axis name -> Optuna distribution: value indexes as whole numbers if the values are ordered (`ordered`: always),
+    else categories."""
     found: dict[str, Any] = {}
     kinds = optuna.distributions
     for axis in space.axes:
@@ -50,7 +50,7 @@ class Bridge:
     """A sampler behind ask and tell. `lamarckian`: the study learns the feasible points themselves, not the wishes
     (samplers that keep a state per trial, such as CMA-ES, learn the wish with the worth of its nearest point). `model`:
     the sampler's next wish depends on what it learnt alone, so that a wish whose nearest point is known is taught with
-    that point's worth, or it would come again for ever; where this does not help, the next point is a random one."""
+    that point's value, or it would come again for ever; if this does not help, the next point is a random one."""
 
     def __init__(self, optuna: Any, sampler: Any, space: Space, *, lamarckian: bool = True, ordered: bool = False,
                  model: bool = False, seed: int = 0):
@@ -63,7 +63,7 @@ class Bridge:
         self.model, self.draw = model, random.Random(seed)
 
     def ask(self, count: int) -> list[Point]:
-        """The sampler's next points."""
+        """The feasible points nearest to the sampler's next wishes."""
         found: list[Point] = []
         self.open = []
         for _ in range(count):
@@ -73,7 +73,7 @@ class Bridge:
         return found
 
     def _new(self) -> tuple[Any, Point]:
-        """One wish and its nearest point; a sampler that repeats itself is asked again, a few times."""
+        """One wish and its nearest point; a sampler that repeats a point is asked again, a few times."""
         for attempt in range(IDLE):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")      # experimental samplers say so at every call
@@ -89,7 +89,7 @@ class Bridge:
         return trial, point
 
     def _unknown(self) -> Point:
-        """A random point, one that was not told if a few tries find it."""
+        """A random point, if possible one whose value is not known."""
         found = (self.space.sample(self.draw) for _ in range(IDLE))
         return next((point for point in found if point not in self.told), self.space.sample(self.draw))
 
@@ -102,7 +102,7 @@ class Bridge:
                 self.study.tell(trial, value)
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """Their worth, on a scale that models can use."""
+        """Tell the sampler the scaled values."""
         for trial, point, (value,) in zip(self.open, points, values):
             scaled = self.scale(value)
             if not self.lamarckian:
@@ -127,7 +127,7 @@ class Tpe(Options, frozen=True, kw_only=True):
     multivariate: Annotated[bool, Knob("Model knobs together rather than one by one.")] = True
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning. Raises InputError where Optuna is absent."""
+        """Start a search. Raises InputError for several objectives, and if Optuna is not installed."""
         one_objective("tpe", goal)
         optuna = optuna_module("tpe")
         with warnings.catch_warnings():
@@ -144,7 +144,8 @@ class CmaEs(Options, frozen=True, kw_only=True):
     batch: Batch = 16
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning; the batch is the population. Raises InputError where a library is absent."""
+        """Start a search; the batch is the population. Raises InputError for several objectives, for one knob, and if a
+        library is not installed."""
         one_objective("cma_es", goal)
         optuna = optuna_module("cma_es", "cmaes")
         if len(space.axes) < 2:
@@ -166,7 +167,7 @@ class Bayesian(Options, frozen=True, kw_only=True):
     startup: Annotated[int, Knob("Random points before the model is used.", ge=1)] = 20
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning. Raises InputError where a library is absent."""
+        """Start a search. Raises InputError for several objectives, and if a library is not installed."""
         one_objective("bayesian", goal)
         optuna = optuna_module("bayesian", "torch", "scipy", extra="bayesian")
         with warnings.catch_warnings():

@@ -18,7 +18,7 @@ __all__ = ["Nsga2", "Nsga3", "PymooBridge", "pymoo_modules"]
 
 
 def pymoo_modules(agent: str) -> Any:
-    """The package, with the modules that agents use imported. Raises InputError with the pip line."""
+    """Import pymoo with the modules that agents use. Raises InputError with the pip line."""
     return needed(agent, "search", "pymoo", "pymoo.algorithms.moo.nsga2", "pymoo.algorithms.moo.nsga3",
                   "pymoo.core.problem", "pymoo.core.population", "pymoo.core.evaluator", "pymoo.problems.static",
                   "pymoo.util.ref_dirs", "pymoo.termination")
@@ -47,7 +47,7 @@ class PymooBridge:
         self.generation: Any = None
 
     def ask(self, count: int) -> list[Point]:
-        """Points of the current generation; a new one when all of them have been told."""
+        """Points of the current generation, or of the next one if all values are known."""
         if not self.waiting:
             self.generation = self.algorithm.ask()
             if self.generation is None or not len(self.generation):
@@ -61,7 +61,7 @@ class PymooBridge:
         return [self.points[place] for place in self.waiting[:count]]
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """Their worth; the algorithm goes on when it has that of a whole generation."""
+        """Collect values; the algorithm learns those of a whole generation."""
         self.worth.extend(tuple(scale(each) for scale, each in zip(self.scales, value)) for value in values)
         self.waiting = self.waiting[len(points):]
         if self.waiting:
@@ -78,7 +78,7 @@ class Nsga2(Options, frozen=True, kw_only=True):
     batch: Batch = 32
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning. Raises InputError where pymoo is absent."""
+        """Start a search. Raises InputError if pymoo is not installed."""
         pymoo = pymoo_modules("nsga2")
         algorithm = pymoo.algorithms.moo.nsga2.NSGA2(pop_size=self.batch,
                                                      sampling=first_generation(space, self.batch, seed))
@@ -92,7 +92,7 @@ class Nsga3(Options, frozen=True, kw_only=True):
     batch: Batch = 32
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning. Raises InputError where pymoo is absent, or for one objective."""
+        """Start a search. Raises InputError for one objective, and if pymoo is not installed."""
         if len(goal.objectives) < 2:
             raise InputError("agent", "nsga3 is for several objectives", expected="nsga2, or two objectives or more")
         pymoo = pymoo_modules("nsga3")

@@ -23,7 +23,7 @@ class Random(Options, frozen=True, kw_only=True):
     batch: Batch = 32
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:      # noqa: ARG002
-        """A search from its beginning."""
+        """Start a search."""
         return _Random(space, seed)
 
 
@@ -32,7 +32,7 @@ class _Random:
         self.space, self.rng = space, random.Random(seed)
 
     def ask(self, count: int) -> list[Point]:
-        """`count` samples."""
+        """Draw `count` points."""
         return [self.space.sample(self.rng) for _ in range(count)]
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
@@ -46,7 +46,7 @@ class Grid(Options, frozen=True, kw_only=True):
     batch: Batch = 32
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:      # noqa: ARG002
-        """A search from its beginning; the seed has no meaning. Raises InputError where a knob is a continuum."""
+        """Start a search; the seed has no effect. Raises InputError if a knob is a continuum."""
         if space.continua:
             names = ", ".join(space.axes[place].name for place in space.continua)
             raise InputError("agent", f"grid cannot enumerate {names}", expected="a step or values for it")
@@ -66,7 +66,7 @@ class _Grid:
 
 
 def spread_numbers(count: int) -> Iterator[int]:
-    """0..count-1, each once: k with its bits reversed, k = 0, 1, 2..."""
+    """Yield 0..count-1, each once: k with its bits reversed, for k = 0, 1, 2..."""
     bits = max(1, (count - 1).bit_length())
     for index in range(1 << bits):
         number = int(f"{index:0{bits}b}"[::-1], 2)

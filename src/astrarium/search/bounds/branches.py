@@ -25,7 +25,7 @@ from astrarium.lower import lower
 from astrarium.lower.native_plugins import OWN, plugins_of
 from astrarium.lower.native_work import rank_count
 from astrarium.lower.placement import generated
-from astrarium.search.bounds.collectives import CollectiveFloors
+from astrarium.search.bounds.collectives import CollectiveBounds
 from astrarium.search.bounds.columns import dive, narrowed, vector
 from astrarium.search.bounds.graph import Key, WorkGraph, bounds_of, graph_of, tree_of, without_collectives
 from astrarium.search.bounds.objective import NATIVE, SAFE, bounded_dims, collective_makespan, objective_bound
@@ -169,7 +169,7 @@ class WorkBranches(Struct):
         rates = plan.reduce_bandwidth if plan.reduce_bandwidth.size else [plan.policy.reduce_bandwidth]
         groups = [plan.npu_of, *(plan.npu_of[group] for group in plan.groups)]
         ascending = all(bool((np.diff(group) > 0).all()) for group in groups)
-        collectives = CollectiveFloors(self.judge, design, 0.0 if min(rates) == 0 else float(max(rates)) / 1e9,
+        collectives = CollectiveBounds(self.judge, design, 0.0 if min(rates) == 0 else float(max(rates)) / 1e9,
                                        ascending)
         graph, ranges = graph_of(plan), self.judge.ranges()
         least = {key: _cheapest([_of(collectives.least, plan, index) for index in key]) for key in _keys(graph)}

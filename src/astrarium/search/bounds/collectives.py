@@ -1,4 +1,4 @@
-"""Floors of one collective, as trees over the knobs of the network and of `collective`.
+"""Lower bounds of one collective, as trees over the knobs of the network and of `collective`.
 
 A collective of C chunks walks phases p = 1..P, each at least t_p long for one chunk (`collective.estimate`). Chunk by
 chunk, nobody enters phase p + 1 before t_p after the first entry to p, and the last to enter p + 1 does so no earlier
@@ -10,7 +10,7 @@ bandwidth).
 What `collective.choice: auto` chooses may be any of its candidates, in any order of the dims: then a dim carries at
 least what it would as the last one, by the algorithm that sends least.
 
-Chunks differ by a byte, and every term of a step is rounded to a picosecond: floors are taken a byte per chunk and two
+Chunks differ by a byte, and every term of a step is rounded to a picosecond: bounds are taken a byte per chunk and two
 picoseconds per step lower.
 """
 
@@ -33,7 +33,7 @@ from astrarium.search.evaluate import Judge
 from astrarium.search.expression import Const, Node, Ref, bounds, make
 from astrarium.vocab import CommOp
 
-__all__ = ["CollectiveFloors"]
+__all__ = ["CollectiveBounds"]
 
 Time = Callable[[PhaseBound, Step], Node]
 
@@ -43,10 +43,10 @@ ZERO: Node = Const(0.0)
 NEVER: Node = Const(1e300)
 
 
-class CollectiveFloors(Struct):
-    """Floors (ns) of the collectives of designs that share `design`'s sizes of dims and memory rate (bytes/ns; 0: free
-    reductions); everything else of the network and of `collective` may be a knob. `ascending`: every group lists its
-    NPUs upwards, so that its neighbours on a ring are the ring's."""
+class CollectiveBounds(Struct):
+    """Lower bounds (ns) of the collectives of designs that share `design`'s sizes of dims and memory rate (bytes/ns; 0:
+    free reductions); everything else of the network and of `collective` may be a knob. `ascending`: every group lists
+    its NPUs upwards, so that its neighbours on a ring are the ring's."""
 
     judge: Judge
     design: Design
@@ -110,7 +110,7 @@ class CollectiveFloors(Struct):
         return self._own([Step(part, op, least(part)) for part in parts], op, Const(1))
 
     def _least(self, steps: Sequence[Step], op: CommOp, chunks: Node) -> Node:
-        times = [self._choice(step, op, lambda floor, step: self._phase(floor, step, chunks)) for step in steps]
+        times = [self._choice(step, op, lambda bound, step: self._phase(bound, step, chunks)) for step in steps]
         total = _sum(times)
         active = self._meaning("collective.active_chunks")
         if self._auto and self._meaning("collective.chunks") == Const(None):
@@ -123,26 +123,26 @@ class CollectiveFloors(Struct):
         """The dim whose links carry most, all chunks together."""
         loads: dict[int, list[Node]] = {}
         for step in steps:
-            load = self._choice(step, op, lambda floor, step: self._bytes(floor.own, step, floor, Const(1)))
+            load = self._choice(step, op, lambda bound, step: self._bytes(bound.own, step, bound, Const(1)))
             loads.setdefault(step.part.dim, []).append(load)
         return _most([_sum(each) for each in loads.values()])
 
-    def _phase(self, floor: PhaseBound, step: Step, chunks: Node) -> Node:
-        parts = [self._bytes(floor.blocks, step, floor, chunks), Const(-ROUNDED * floor.delays)]
-        if floor.hops:
-            parts.append(_times(floor.hops, self._meaning(f"network.dims[{step.part.dim}].latency")))
-        if floor.delays:
-            parts.append(_times(floor.delays, self._meaning("collective.endpoint_delay")))
-        if floor.reduced and self.memory_rate:
-            parts.append(make("/", (Const(3 * floor.reduced * _block(step, floor) / self.memory_rate), chunks)))
+    def _phase(self, bound: PhaseBound, step: Step, chunks: Node) -> Node:
+        parts = [self._bytes(bound.blocks, step, bound, chunks), Const(-ROUNDED * bound.delays)]
+        if bound.hops:
+            parts.append(_times(bound.hops, self._meaning(f"network.dims[{step.part.dim}].latency")))
+        if bound.delays:
+            parts.append(_times(bound.delays, self._meaning("collective.endpoint_delay")))
+        if bound.reduced and self.memory_rate:
+            parts.append(make("/", (Const(3 * bound.reduced * _block(step, bound) / self.memory_rate), chunks)))
         return _sum(parts)
 
-    def _bytes(self, blocks: float, step: Step, floor: PhaseBound, chunks: Node) -> Node:
+    def _bytes(self, blocks: float, step: Step, bound: PhaseBound, chunks: Node) -> Node:
         dim = f"network.dims[{step.part.dim}]"
         if (dim,) not in self._known:
             self._known[dim,] = self.judge.scope.node(
-                npu_bandwidth(self.design, self.judge.space.paths, dim), f"floor of {dim}")
-        return make("/", (Const(blocks * _block(step, floor)), _times(self._known[dim,], chunks)))
+                npu_bandwidth(self.design, self.judge.space.paths, dim), f"bound of {dim}")
+        return make("/", (Const(blocks * _block(step, bound)), _times(self._known[dim,], chunks)))
 
     def _choice(self, step: Step, op: CommOp, time: Time) -> Node:
         """`time` for each shape and algorithm, as a chain of ifs."""
@@ -156,13 +156,13 @@ class CollectiveFloors(Struct):
         operation, by the one for the operation; more than any time where there is none: the design is refused."""
         npus, alone = self.design.network.flat[step.part.dim].npus, self.design.network.backend == "closed_form"
         if self._auto and not self._named(op):
-            floors = [lower_bound(shape, entry, step.op, step.part.n, npus, False) for entry in candidates()]
-            return make("min", [time(floor, step) for floor in floors if floor is not None])
+            known = [lower_bound(shape, entry, step.op, step.part.n, npus, False) for entry in candidates()]
+            return make("min", [time(bound, step) for bound in known if bound is not None])
         algorithm, found = self._algorithm(op, step.part.dim, shape), ZERO
         for entry in self._texts(algorithm):
-            floor = lower_bound(shape, entry, step.op, step.part.n, npus, alone and (shape != "ring" or self.ascending))
-            if floor is not None:
-                found = _if(algorithm, entry, time(floor, step), found)
+            bound = lower_bound(shape, entry, step.op, step.part.n, npus, alone and (shape != "ring" or self.ascending))
+            if bound is not None:
+                found = _if(algorithm, entry, time(bound, step), found)
             else:
                 other = NEVER if op == step.op else self._by_algorithm(step, step.op, shape, time)
                 found = _if(algorithm, entry, other, found)
@@ -198,9 +198,9 @@ def _leaves(node: Node, values: Mapping[str, Sequence[object]]) -> list[object]:
     return [leaf for arg in node.args[1:] for leaf in _leaves(arg, values)] if node.name == "if" else []
 
 
-def _block(step: Step, floor: PhaseBound) -> float:
+def _block(step: Step, bound: PhaseBound) -> float:
     """Bytes of a block of a step, not padded."""
-    return step.size * (step.part.n if step.op == CommOp.ALL_GATHER else 1) / floor.count
+    return step.size * (step.part.n if step.op == CommOp.ALL_GATHER else 1) / bound.count
 
 
 def _if(node: Node, value: object, yes: Node, no: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Trees evaluated for many designs at once (numpy columns), and the design with a low bound that small steps find."""
+"""Trees evaluated for many designs at once (numpy columns), and a descent to a design with a low bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDS = 3
 
 
 def columns(space: Space, part: Component) -> Columns:
-    """Per axis of a component its value in every combination."""
+    """Axis name -> its value in every combination of a component."""
     choices = np.array([part.diagram.choice(number) for number in range(part.diagram.count)], dtype=np.int64)
     found = {}
     for column, place in enumerate(part.places):
@@ -34,19 +34,19 @@ def columns(space: Space, part: Component) -> Columns:
 
 
 def crossed(parts: Sequence[Columns]) -> Columns:
-    """Columns of every combination of several components: a dimension each, the last one fastest."""
+    """Columns of every combination of several components: one array dimension each, the last one fastest."""
     return {name: values.reshape([-1 if place == index else 1 for place in range(len(parts))])
             for index, part in enumerate(parts) for name, values in part.items()}
 
 
 def left(tree: Node, ranges: Mapping[str, Interval], part: Columns, choice: int) -> tuple[Node, dict[str, Interval]]:
-    """The tree and the ranges when one combination of a component is chosen: a number narrows its range, anything else
-    is put into the tree."""
+    """The tree and the ranges after the choice of one combination of a component: a number narrows its range, any other
+    value is put into the tree."""
     return narrowed({name: values[choice:choice + 1].tolist()[0] for name, values in part.items()}, tree, ranges)
 
 
 def narrowed(chosen: Mapping[str, Any], tree: Node, ranges: Mapping[str, Interval]) -> tuple[Node, dict[str, Interval]]:
-    """The tree and the ranges when these values are chosen, by name."""
+    """The tree and the ranges after the choice of values, by name."""
     numbers = {name: (value, value) for name, value in chosen.items()
                if isinstance(value, (int, float)) and not isinstance(value, bool)}
     others = {name: Const(value) for name, value in chosen.items() if name not in numbers}
@@ -55,8 +55,8 @@ def narrowed(chosen: Mapping[str, Any], tree: Node, ranges: Mapping[str, Interva
 
 def by_effect(tree: Node, ranges: Mapping[str, Interval], parts: Sequence[Component],
               known: Sequence[Columns]) -> list[int]:
-    """Numbers of the components, those first whose choice raises the least value of the tree most, on the mean; those
-    that are not numbers last."""
+    """Numbers of the components in descending order of the mean by which a choice raises the least value of the tree;
+    components whose values are not numbers come last."""
     def gain(place: int) -> float:
         if parts[place].diagram.count > TRIED or not all(values.dtype.kind in "if" for values in known[place].values()):
             return -1.0
@@ -66,8 +66,8 @@ def by_effect(tree: Node, ranges: Mapping[str, Interval], parts: Sequence[Compon
 
 
 def dive(space: Space, tree: Node, parts: Sequence[Component]) -> dict[int, int]:
-    """Axis -> index of its value, where the tree is low: component after component its best combination, the others as
-    they are, a few times over."""
+    """Axis -> index of its value, for a combination with a low value of the tree: in turn, the best combination of each
+    component with the others fixed, ROUNDS times."""
     known = [columns(space, part) for part in parts]
     chosen = [0] * len(parts)
     named, value_of = set(names_in(tree)), vectorised(tree)
@@ -91,7 +91,7 @@ def vector(node: Node, columns: Mapping[str, Any]) -> Any:
 
 
 def vectorised(node: Node) -> Callable[[Mapping[str, Any]], Any]:
-    """`vector` of one tree, for many calls: the tree is taken apart once, and a part that stands in it several times is
+    """`vector` of one tree for many calls: the tree is flattened once, and a subtree that occurs several times is
     computed once."""
     slots, order = _ordered(node)
     start: list[Any] = [part.value if isinstance(part, Const) else None for part in order]
@@ -116,7 +116,7 @@ def vectorised(node: Node) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _ordered(node: Node) -> tuple[dict[int, int], list[Node]]:
-    """The parts of a tree, each after its own parts and once, and the place of each by its identity."""
+    """Flatten a tree: identity of each subtree -> its place, and the distinct subtrees, each after its arguments."""
     slots: dict[int, int] = {}
     order: list[Node] = []
     stack = [node]

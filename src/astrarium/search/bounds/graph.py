@@ -32,13 +32,13 @@ Key = tuple[int, ...]       # collectives of a plan, one of which a node takes p
 
 
 class Chain(Struct, frozen=True):
-    """Nodes one after the other: ns of those that no knob changes, and how many collectives of each key."""
+    """A chain of nodes: the ns of those that no knob changes, and the number of collectives by key."""
 
     ns: float = 0.0
     counts: Mapping[Key, int] = field(default_factory=dict)
 
     def covers(self, other: Chain) -> bool:
-        """Whether it takes at least as long as `other`, whatever collectives take."""
+        """Whether this chain takes at least as long as `other`, for any times of collectives."""
         return self.ns >= other.ns and all(self.counts.get(key, 0) >= count for key, count in other.counts.items())
 
 
@@ -56,8 +56,8 @@ class WorkGraph(Struct, frozen=True, eq=False):
 
 
 def graph_of(plan: Plan, *, ordered: bool = True) -> WorkGraph:
-    """The graph of a lowered design; messages between programs only where every rank of a program has the same.
-    `ordered`: with what the order of compute lanes implies."""
+    """The graph of a lowered design. It has a message between programs only if every rank of the program sends one.
+    `ordered`: whether to add the edges that the order of compute lanes implies."""
     ns: list[float] = []
     key: list[Key | None] = []
     alone: list[bool] = []
@@ -86,8 +86,8 @@ def graph_of(plan: Plan, *, ordered: bool = True) -> WorkGraph:
 
 def _collectives(plan: Plan, ranks: np.typing.NDArray[np.int64], uniform: Sequence[bool]
                  ) -> tuple[dict[int, Key], dict[int, bool]]:
-    """Per slot of collectives of a program: which collectives its ranks take part in, and whether all members of their
-    groups run this program."""
+    """Slot of a collective -> the collectives in which the program's ranks take part there, and slot -> whether all
+    members of their groups run this program."""
     program = plan.programs[int(plan.program_of[ranks[0]])]
     keys, own = {}, {}
     for slot in np.unique(program.slot[program.kind == Kind.COLLECTIVE]).tolist():
@@ -98,7 +98,7 @@ def _collectives(plan: Plan, ranks: np.typing.NDArray[np.int64], uniform: Sequen
 
 
 def _messages(plan: Plan, first: Sequence[int]) -> list[tuple[int, int]]:
-    """(send, receive) where a program has one send per slot, and its ranks' partners all take it in one node."""
+    """(send, receive) for each send whose receivers, of all ranks of the program, are one node."""
     taken: dict[tuple[int, int, int, int], list[tuple[int, int]]] = {}
     for number, program in enumerate(plan.programs):
         ranks = np.flatnonzero(plan.program_of == number)
@@ -126,7 +126,7 @@ def _messages(plan: Plan, first: Sequence[int]) -> list[tuple[int, int]]:
 
 def _ordered(ns: list[float], key: list[Key | None], alone: list[bool], lane: list[tuple[int, int]],
              edges: Sequence[tuple[int, int]], single: frozenset[tuple[int, int]], ordered: bool) -> WorkGraph:
-    """The graph, in topological order, of the free nodes the first one first."""
+    """Make the graph with its topological order; of several free nodes the first comes first."""
     parents: list[list[int]] = [[] for _ in ns]
     children: list[list[int]] = [[] for _ in ns]
     for before, after in edges:
@@ -148,8 +148,8 @@ def _ordered(ns: list[float], key: list[Key | None], alone: list[bool], lane: li
 
 def _compute_in_order(parents: list[list[int]], children: list[list[int]], lane: Sequence[tuple[int, int]],
                       order: Sequence[int], single: frozenset[tuple[int, int]]) -> None:
-    """Adds what the order of a compute lane implies: of its free nodes the first one runs first, so one that is free no
-    later than a later one, because all its parents are in front of that, runs before it."""
+    """Add the edges that the order of a compute lane implies. The first of its free nodes runs first, so a node runs
+    before a later one if it is free no later, because all its parents are in front of the later one."""
     if len(order) ** 2 // 8 > MASKS:
         return
     before = [0] * len(order)
@@ -171,7 +171,7 @@ def _compute_in_order(parents: list[list[int]], children: list[list[int]], lane:
 
 def longest(order: Sequence[int], parents: Sequence[Sequence[int]], time: Sequence[float]
              ) -> tuple[dict[int, float], dict[int, int]]:
-    """Of the nodes of `order`: the time of the longest chain of them in front of each, and its last node (-1: none)."""
+    """Node -> time of the longest chain in front of it, and node -> last node of that chain (-1: none)."""
     length, last = dict.fromkeys(order, 0.0), dict.fromkeys(order, -1)
     for node in order:
         for parent in parents[node]:
@@ -181,7 +181,7 @@ def longest(order: Sequence[int], parents: Sequence[Sequence[int]], time: Sequen
 
 
 def without_collectives(graph: WorkGraph) -> float:
-    """What the run takes at least (ns) if collectives take no time: its longest chain, its busiest lane."""
+    """A lower bound of the run (ns) if collectives take no time: its longest chain, or its busiest lane."""
     length, _ = longest(graph.order, graph.parents, graph.ns)
     lanes: dict[tuple[int, int], float] = {}
     for lane, ns in zip(graph.lane, graph.ns):
@@ -198,13 +198,13 @@ def walk(last: Mapping[int, int], node: int) -> list[int]:
 
 
 def chain_of(graph: WorkGraph, nodes: Sequence[int], every: bool) -> Chain:
-    """Nodes as a chain; `every`: collectives of several programs count too."""
+    """Make a chain of nodes; `every`: whether to count collectives of several programs."""
     keys = [key for node in nodes if (key := graph.key[node]) is not None and (every or graph.alone[node])]
     return Chain(sum(graph.ns[node] for node in nodes), dict(Counter(keys)))
 
 
 def shortest_of(chains: Sequence[Chain]) -> tuple[Chain, ...]:
-    """Chains of which none takes at least as long as another one."""
+    """The chains that cover no other chain."""
     kept: list[Chain] = []
     for chain in sorted(chains, key=lambda chain: (chain.ns, sum(chain.counts.values()))):
         if not any(chain.covers(other) for other in kept):
@@ -213,8 +213,8 @@ def shortest_of(chains: Sequence[Chain]) -> tuple[Chain, ...]:
 
 
 class Bound(Struct, frozen=True):
-    """`fixed`, plus the shortest of the chains of `front`, plus the shortest of those of `behind`; in `fixed`
-    collectives count what they take at one member."""
+    """A lower bound of the run: `fixed`, plus the shortest chain of `front`, plus the shortest of `behind`. In `fixed`
+    a collective counts its time at one member."""
 
     fixed: Chain
     front: tuple[Chain, ...]
@@ -222,7 +222,7 @@ class Bound(Struct, frozen=True):
 
 
 def bounds_of(graph: WorkGraph, least: Mapping[Key, float], own: Mapping[Key, float]) -> list[Bound]:
-    """The bounds that are highest where collectives take this long (ns): one of each lane, one of the longest chain."""
+    """The bounds that are highest for these times of collectives (ns): one per lane, and that of the longest chain."""
     start = [ns if key is None else least[key] for ns, key in zip(graph.ns, graph.key)]
     time = [ns if key is None else own[key] for ns, key in zip(graph.ns, graph.key)]
     end = [ns if key is None else least[key] if alone else 0.0
@@ -247,7 +247,7 @@ def bounds_of(graph: WorkGraph, least: Mapping[Key, float], own: Mapping[Key, fl
 
 
 def tree_of(bounds: Sequence[Bound], least: Mapping[Key, Node], own: Mapping[Key, Node]) -> Node:
-    """The highest of the bounds (ns), given what collectives take at least (see `CollectiveFloors`)."""
+    """The highest of the bounds (ns), as a tree over the lower bounds of collectives."""
     trees: list[Node] = []
     for bound in bounds:
         tree = make("+", [_tree(bound.fixed, own), *(make("min", [_tree(chain, least) for chain in chains])
@@ -263,7 +263,7 @@ def _tree(chain: Chain, cost: Mapping[Key, Node]) -> Node:
 
 
 def _touched(order: Sequence[int], parents: Sequence[Sequence[int]], chosen: Sequence[int]) -> set[int]:
-    """Nodes with one of `chosen` in front of them."""
+    """The nodes with one of `chosen` in front of them."""
     inside, found = set(chosen), set[int]()
     for node in order:
         if any(parent in inside or parent in found for parent in parents[node]):
@@ -273,8 +273,8 @@ def _touched(order: Sequence[int], parents: Sequence[Sequence[int]], chosen: Seq
 
 def _best(nodes: Sequence[int], head: Mapping[int, float], time: Sequence[float], tail: Mapping[int, float]
           ) -> list[int]:
-    """The nodes that start no earlier than at some time, with at least a certain chain behind them, for which the bound
-    is highest."""
+    """The set of nodes with the highest bound, among the sets of all nodes that start at or after a time and have at
+    least a certain time behind them."""
     ranked = sorted(nodes, key=lambda node: (-tail[node], node))
     starts, times, tails = (np.array([each[node] for node in ranked]) for each in (head, time, tail))
     best, found = -1.0, ranked

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Write files whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ __all__ = ["write_whole"]
 
 @contextmanager
 def write_whole(path: str) -> Iterator[IO[bytes]]:
-    """A binary file that takes the name `path` when the block ends well; otherwise nothing changes.
+    """Open a binary file that takes the name `path` when the block ends without an error; else nothing changes.
 
-    `path` may be a device such as /dev/stdout, which is written to directly. Raises InputError where it cannot be.
+    Args:
+        path: The file, or a device such as /dev/stdout, which is written to directly.
+
+    Raises:
+        InputError: if the file cannot be written.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         if os.path.isdir(path):
