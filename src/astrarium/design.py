@@ -21,9 +21,10 @@ from astrarium.config.named import Named, is_named, spelled_out
 from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
+from astrarium.network.change import Change
 from astrarium.network.config import Network, Switch
 from astrarium.stack import SECTIONS, Stacks, settled, short_factor, with_settings
-from astrarium.system.config import System
+from astrarium.system.config import NpuChange, System
 from astrarium.units import Bandwidth, Time
 from astrarium.workload.config import Workload
 from astrarium.workload.jobs import Jobs
@@ -107,7 +108,7 @@ def _stacked(design: Design) -> Iterator[Problem]:
 
 def _no_astra_sim(design: Design) -> Iterator[Problem]:
     if design.astra_sim != AstraSim():
-        yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
+        yield Problem("astra_sim", "has no effect in the native rule book", "compat: astra_sim, or no such section")
 
 
 def _short_delays(design: Design) -> Iterator[Problem]:
@@ -165,7 +166,7 @@ def _jobs(design: Design) -> Iterator[Problem]:
     if not isinstance(jobs, Jobs):
         return
     if not isinstance(design.system.placement, str):
-        yield Problem("system.placement", "stands beside jobs, each of which is placed by itself",
+        yield Problem("system.placement", "cannot be combined with jobs: each job has its placement",
                       "npus or placement of each job")
     if design.stack is not None:
         yield Problem("stack", "does not reach the workloads of jobs", "no stack, and its settings in the sections")
@@ -197,14 +198,14 @@ def _placement(design: Design) -> Iterator[Problem]:
     if not placement.away:
         return
     if source != "transformer":
-        yield Problem("memory.placement", f"means nothing under workload.source: {source}",
+        yield Problem("memory.placement", f"has no effect under workload.source: {source}",
                       "local, or workload.source: transformer")
         return
     from astrarium.workload.transformer import Transformer, unplaceable  # loaded: the workload is one
 
     assert isinstance(design.workload, Transformer)
     if design.workload.offload != "none":
-        yield Problem("workload.offload", "is set beside memory.placement",
+        yield Problem("workload.offload", "cannot be combined with memory.placement",
                       "none: the placement says what is elsewhere")
     for what in PLACED:
         where, why = getattr(placement, what), unplaceable(design.workload, what)
@@ -214,7 +215,7 @@ def _placement(design: Design) -> Iterator[Problem]:
 
 def _all_local(design: Design) -> Iterator[Problem]:
     if any(memory.placement.away for _, _, memory in _memories(design)):
-        yield Problem("memory.placement", "means nothing under compat: astra_sim", "local")
+        yield Problem("memory.placement", "has no effect under compat: astra_sim", "local")
 
 
 def _shared_tiers(design: Design) -> Iterator[Problem]:
@@ -241,7 +242,7 @@ def _memory_of_compute(design: Design) -> Iterator[Problem]:
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
         if memory.latency > 0 and not compute.memory_bound:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
+            yield Problem(f"{path}.latency", "has no effect", "0 ns, or compute.model: roofline; that of a tier or "
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
 
@@ -284,19 +285,19 @@ def _at_switches(design: Design) -> Iterator[Problem]:
 def _no_latency(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         if memory.latency > 0:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.latency", "has no effect", "0 ns: ASTRA-sim's roofline has none")
 
 
 def _no_buffer(design: Design) -> Iterator[Problem]:
     kinds = [(f"npu_types[{index}].compute", kind.compute) for index, kind in enumerate(design.npu_types)]
     for path, compute in [("compute", design.compute), *kinds]:
         if getattr(compute, "buffer", None) is not None:
-            yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.buffer", "has no effect", "no buffer: ASTRA-sim's roofline has none")
 
 
 def _one_rent(design: Design) -> Iterator[Problem]:
     if design.cost.rental is not None and design.compute.hourly_price is not None:
-        yield Problem("cost.rental", "is given beside compute.hourly_price", "one of the two")
+        yield Problem("cost.rental", "cannot be combined with compute.hourly_price", "one of the two")
 
 
 def _no_scaling(design: Design) -> Iterator[Problem]:
@@ -315,9 +316,11 @@ def _simulated(design: Design) -> Iterator[Problem]:
 
 
 def _only_dims(design: Design) -> Iterator[Problem]:
-    for name in ("fabric", "changes"):
-        if getattr(design.network, name):
-            yield Problem(f"network.{name}", "does not exist under compat: astra_sim", "network.dims alone")
+    for path, given, instead in (("network.fabric", design.network.fabric, "network.dims alone"),
+                                 ("network.changes", design.network.changes, "none"),
+                                 ("system.changes", design.system.changes, "none")):
+        if given:
+            yield Problem(path, "does not exist under compat: astra_sim", instead)
 
 
 def _stored_whole(design: Design) -> Iterator[Problem]:
@@ -325,8 +328,18 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
+def _changed(design: Design) -> Iterator[Problem]:
+    changed: tuple[tuple[str, Sequence[Change | NpuChange]], ...] = (("network", design.network.changes),
+                                                                     ("system", design.system.changes))
+    for path, changes in changed:
+        for place, change in enumerate(changes):
+            if change.npu is not None and change.npu >= design.network.npus:
+                yield Problem(f"{path}.changes[{place}].npu", f"there is no NPU {change.npu}",
+                              f"0 to {design.network.npus - 1}")
+
+
 LONGEST_NS = 2**62 / 1000
-_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
+_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement, _changed)
 _RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _only_dims, _all_local,
                                          _no_scaling, _no_jobs)}
 
@@ -367,7 +380,7 @@ class Design(Config, frozen=True, kw_only=True):
     compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"
     astra_sim: Annotated[AstraSim, Knob("Settings of ASTRA-sim's rule book.")] = AstraSim()
     fold: Annotated[Literal["auto", "off"], Knob("Whether equal ranks are simulated once.")] = "auto"
-    cost: Annotated[Named[Cost], Knob("What it is built of, where it stands, what its energy costs.")
+    cost: Annotated[Named[Cost], Knob("Parts of the system, its site, and the price of its energy.")
                     ] = default(Cost())
     stack: Annotated[str | None, Knob("Software stack (`astrarium list stack`), whose settings apply where a file says "
                                       "nothing; left out: none.", choices=Stacks())] = None

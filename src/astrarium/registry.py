@@ -37,14 +37,12 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
         "micro": ("astrarium.workload.micro:Micro",
                   "Microbenchmarks: one pattern of collectives, messages, compute or memory."),
-        "stage": ("astrarium.workload.stage.config:Stage",
-                  "What STAGE writes for its flags, in its units and with its faults: to compare."),
         "transformer": ("astrarium.workload.transformer:Transformer",
                         "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
         "inference": ("astrarium.workload.inference.config:Inference",
                       "Prefill, decode or whole requests of a batch: key-value cache, chunks, speculation."),
         "disaggregated": ("astrarium.workload.inference.disaggregated:Disaggregated",
-                          "Prefill and decode on ranks of their own, the cache sent in between; retrieval before."),
+                          "Prefill and decode on separate ranks, the cache sent in between; retrieval before."),
         "jobs": ("astrarium.workload.jobs:Jobs", "Several jobs on one fabric, each of any other source."),
     },
     "placement": {
@@ -65,11 +63,20 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "mamba": ("astrarium.workload.model.mamba:Mamba", "State-space models (Mamba-2)."),
         "dlrm": ("astrarium.workload.model.dlrm:Dlrm", "Recommendation models: embedding tables and MLPs (DLRM)."),
     },
+    "schedule": {
+        "gpipe": ("astrarium.workload.schedule.gpipe:GPIPE", "All forward, then all backward."),
+        "1f1b": ("astrarium.workload.schedule.one_f_one_b:ONE_F_ONE_B", "One forward, one backward in turn."),
+        "interleaved": ("astrarium.workload.schedule.interleaved:INTERLEAVED",
+                        "1F1B over several parts of the model per stage."),
+        "zero_bubble": ("astrarium.workload.schedule.zero_bubble:ZERO_BUBBLE",
+                        "1F1B with the gradients of weights later (ZB-H1)."),
+        "dualpipe": ("astrarium.workload.schedule.dualpipe:DUALPIPE", "Two copies of the model, from both ends."),
+    },
     "arrivals": {
         "poisson": ("astrarium.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
         "gamma": ("astrarium.serving.requests:Gamma", "Requests in bursts: at random with a given variation."),
         "closed_loop": ("astrarium.serving.requests:ClosedLoop",
-                        "So many users, each with one request at a time."),
+                        "A number of users, each with one request at a time."),
         "trace": ("astrarium.serving.requests:RequestTrace", "Requests of a CSV file (Azure, BurstGPT, or our own)."),
         "mooncake": ("astrarium.serving.requests:Mooncake", "Requests of Mooncake's traces, with hashes of blocks."),
         "jsonl": ("astrarium.serving.requests:JsonLines",
@@ -154,7 +161,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),
-        "per_npu": ("", "Every NPU has a remote memory of its own."),
+        "per_npu": ("", "Every NPU has its own remote memory."),
         "per_node": ("", "The NPUs of a node share one remote memory, one access at a time."),
         "pool": ("", "All NPUs share one remote memory, one access at a time; with levels, memory groups behind "
                      "switches, all NPUs at once."),
@@ -255,6 +262,24 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "slowdown": ("astrarium.cost.slowdown:SLOWDOWN",
                      "Largest makespan of a job over its makespan alone, of several jobs on one fabric."),
     },
+    "reader": {
+        "chakra": ("astrarium.trace.readers:CHAKRA", "Chakra execution traces (.et)."),
+        "kineto": ("astrarium.profile.readers:KINETO", "Kineto's JSON of PyTorch's profiler: kernels, runtime calls."),
+        "host": ("astrarium.profile.readers:HOST",
+                 "ExecutionTraceObserver's JSON of PyTorch: operators; with kernels where Chakra's linker joined it."),
+        "feeder": ("astrarium.profile.readers:FEEDER", "JSON of Chakra's feeder (workload_graph)."),
+        "stablehlo": ("astrarium.trace.graphs.stablehlo:READER", "StableHLO text (JAX, TensorFlow)."),
+        "jsonl": ("astrarium.report.trace_json:READER", "JSON lines of `astrarium convert --to jsonl`."),
+        "text": ("astrarium.profile.readers:TEXT",
+                 "Text workloads of ASTRA-sim 1.0, of all ranks at once (`astrarium trace convert --npus`)."),
+    },
+    "page": {
+        "run": ("astrarium.report.run_html:PAGE", "A run: figures, where the time goes, pipeline, kernels, memory."),
+        "plan": ("astrarium.report.plan_html:PAGE", "A plan: layouts, their intervals, where time goes, pipeline."),
+        "report": ("astrarium.report.study_html:PAGE", "Searches: best designs, why, Pareto front, convergence."),
+        "validate": ("astrarium.report.validation_html:PAGE", "Measured rows against predictions, errors by source."),
+        "trace": ("astrarium.report.trace_page:PAGE", "One trace: nodes by kind, times as recorded."),
+    },
     "backend": {
         "closed_form": ("astrarium.engine.reference.native_ports:PORTS",
                         "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
@@ -265,7 +290,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "packets": ("astrarium.engine.reference.native_packets:PACKETS",
                     "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",
-                "ns-3's packets over UDP or TCP, in a program of its own that `make ns3` builds."),
+                "ns-3's packets over UDP or TCP, in a separate program that `make ns3` builds."),
         "library": ("", "A network simulator of your own in a shared library, behind the C ABI astrarium_network.h."),
     },
 })
@@ -293,7 +318,7 @@ def _plugins() -> Mapping[str, Mapping[str, Entry]]:
         if not dot or not name:
             raise InputError(f"{package}: {point.name}", "is not the name of a plug-in", expected="kind.name")
         if name in _built_in(kind) or name in found.get(kind, {}):
-            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="a name of its own")
+            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="another name")
         found.setdefault(kind, {})[name] = Entry(kind, name, point.value, f"Plug-in of {package}.", package)
     return found
 

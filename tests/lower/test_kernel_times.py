@@ -182,7 +182,7 @@ def test_a_graph_says_by_its_dims_what_kernels_run_in(gpu: Gpu, root: Path) -> N
     design = ar.replace(design, "collective.kernels", KernelTimes(gpu=gpu, all_reduce=LL, reduce_scatter=Kernels(),
                                                                   all_gather=Kernels()))
     with pytest.raises(UnsupportedError, match=r"collective.kernels: on a graph no dim is the innermost one; expected "
-                                               r"network.dims beside network.fabric"):
+                                               r"network.dims together with network.fabric"):
         ar.simulate(design)
     dims = [ar.Switch(2, bandwidth="100 Gb/s", latency="1 ns"), ar.Switch(4, bandwidth="100 Gb/s", latency="1 ns")]
     design = ar.replace(design, "network", replace(design.network, dims=tuple(dims)))

@@ -55,7 +55,7 @@ def test_without_measured_times_there_is_none() -> None:
 def test_a_plan_prints_the_choice() -> None:
     fixed = {"tp": [8], "pp": [1], "cp": [1], "micro_batch": [1], "recompute": ["none"], "zero": [1]}
     found = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1)
-    assert ("stack: nemo, of the current ones that run the job the best validated on h100_sxm "
+    assert ("stack: nemo, the best validated on h100_sxm of the current stacks that run the job "
             "(19 unseen measured rows)") in found.assumed
     named = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1, stack="nemo")
     assert not any(text.startswith("stack: ") for text in named.assumed)

@@ -140,7 +140,7 @@ def test_buckets_that_never_fill_are_refused(learned: tuple[Model, list[Example]
 
 def test_a_model_is_the_same_after_a_file(learned: tuple[Model, list[Example]], tmp_path: Path) -> None:
     save_model(tmp_path / "a", learned[0])
-    save_model(tmp_path / "b", load_model(tmp_path / "a").model)
+    save_model(tmp_path / "b", load_model(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     with pytest.raises(InputError, match="cannot be written"):
         save_model(tmp_path / "no" / "a", learned[0])
@@ -172,7 +172,7 @@ def test_what_a_file_says_is_checked(learned: tuple[Model, list[Example]], tmp_p
         header = {"format": "astrarium-trace-model", "version": 2, "sha256": hashlib.sha256(new).hexdigest()}
         (tmp_path / "b").write_bytes(json.dumps(header).encode() + b"\n" + new)
         try:
-            found = load_model(tmp_path / "b").model
+            found = load_model(tmp_path / "b")
             span = zip(found.names, found.low, strict=True)
             made = sample(found, {name: low for name, low in span if name != "stage"})
         except InputError:

@@ -25,7 +25,7 @@ def arguments(parser: Parser) -> None:
     fold(parser, "auto")
     json_flag(parser)
     timeline(parser)
-    parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
+    parser.add_argument("--pure", action="store_true", help="run the pure-Python engine: equal integers, but slow")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.lower.astra_sim import wrapped_message
     from astrarium.lower.explain import execute_workload
 
-    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
+    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline as well")
     place("--timeline", options.timeline)
     clock = [time.process_time()]
     inputs = astra_inputs(options)

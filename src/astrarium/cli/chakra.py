@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from astrarium.cli.arguments import Parser, note, rank, whole
+from astrarium.cli.arguments import Parser, rank, whole
 from astrarium.errors import AstrariumError, InputError
 
 __all__ = ["COMMANDS", "converter", "generator", "jsonizer", "run_command", "timeline_visualizer", "trace_link",
@@ -40,25 +40,12 @@ def _convert_text(options: argparse.Namespace) -> None:
 
 
 def _convert_pytorch(options: argparse.Namespace) -> None:
-    data = _read(options.input)
-    from astrarium.profile.feeder_json import feeder_trace, is_feeder_json
+    from astrarium.trace.read import convert_file
 
-    if is_feeder_json(data):
-        data = feeder_trace(data, options.input)
-    elif data.lstrip()[:1] == b"{" or data[:2] == b"\x1f\x8b":
-        from astrarium.profile.link import link
-
-        linked = link(options.input, None)
-        for line in linked.report.lines():
-            print(line, file=sys.stderr)
-        if not linked.report.gpu_operations:
-            note("a host trace alone: no kernels")
-        data = linked.data
-    else:
-        from astrarium.trace import traces_of_bytes
-
-        traces_of_bytes([data])     # refuses what is no trace
-    _write(options.output, data)
+    found = convert_file(options.input)
+    for line in found.notes:
+        print(line, file=sys.stderr)
+    _write(options.output, found.data)
     if options.simulate:
         from astrarium.cli.dispatch import dispatch
 

@@ -51,7 +51,7 @@ class Able(Struct, frozen=True):
 
 class Free(Struct, frozen=True):
     """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
-    beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
+    beside it, `plain`: per dim, the default algorithms of reduce_scatter and of all_gather, and `active`:
     chunks in flight per phase where the design says how many. `in_switch`: per dim, the algorithm that its switches
     may run, or ""; none: nowhere."""
 
@@ -95,7 +95,7 @@ class Settings(Struct, frozen=True, dict=True):
         return (self.algorithms, self.scatters, self.gathers, self._rest)
 
     def on(self, shape: Sequence[SubDim]) -> Hashable:
-        """The same, as far as it matters to a group of `shape`: of algorithms, those of its dims."""
+        """The part of `key` that matters to a group of `shape`: only the algorithms of its dims."""
         dims = [part.dim for part in shape]
         return (*[names if len(names) < 2 else tuple([names[dim:dim + 1] for dim in dims])
                   for names in (self.algorithms, self.scatters, self.gathers)], self._rest)
@@ -106,7 +106,7 @@ class Settings(Struct, frozen=True, dict=True):
                 tuple([astuple(link) for link in self.links]), self.endpoint_delay, self.free, self.in_switch)
 
     def chosen(self) -> Settings:
-        """The same, with nothing left to choose."""
+        """These settings without open choices (`free` is None)."""
         return self if self.free is None else replace(self, free=None)
 
     def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:

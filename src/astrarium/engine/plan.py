@@ -63,7 +63,7 @@ class Shape(enum.IntEnum):
 
 
 class Backend:
-    """Names of back ends that have a part of their own in the engine; any other is a medium of the registry."""
+    """Names of back ends that have their own part in the engine; any other is a medium of the registry."""
 
     UNSHARED = "unshared"      # ASTRA-sim congestion-unaware: a message never meets another (compat only)
     LINKS = "links"            # ASTRA-sim congestion-aware: 1-dim, whole messages stored and forwarded, FIFO links
@@ -173,7 +173,7 @@ class CollectivePlan(Struct, frozen=True):
     has one array per list, of visits `chunk * phases + phase` in order; every visit stands in one list, all chunks have
     equally many phases. Empty: a list per phase number, with the chunks in order. Lists that some run one after the
     other has obeyed cannot make ranks wait for each other. `how`: composition, algorithms and chunks in words, for the
-    result. `lasts` above 0 (ps; without chunks): nobody sends, all end so long after the last one has come.
+    result. `lasts` above 0 (ps; without chunks): no messages; all members end this long after the last one has arrived.
     """
 
     op: int
@@ -229,7 +229,7 @@ class Graph(Struct, frozen=True, eq=False):
 
 
 class GivenRoutes(Struct, frozen=True, eq=False):
-    """Ways that are given, link by link: arrays [rows]. The rows of a pair of NPUs stand together, in the order of its
+    """Ways that are given, link by link: arrays [rows]. The rows of a pair of NPUs are adjacent, in the order of its
     way, which begins at `source`, ends at `destination` and comes to no node twice. Other pairs take cheapest ways."""
 
     source: I32         # NPU
@@ -300,14 +300,14 @@ class Changes(Struct, frozen=True, eq=False):
     """What goes at another speed from some time on, until its next change. Arrays [changes], in any order; of two
     changes of one thing at one time the later row counts.
 
-    An NPU that stands still keeps its lanes; a link that does keeps its message. Collectives' reductions, remote
+    A stopped NPU keeps its lanes; a stopped link keeps its message. Collectives' reductions, remote
     memory and latencies do not change.
     """
 
     time: I64       # ps, 0 or more
     what: U8        # Changing
     number: I32     # of the NPU; of the link: its row in the graph, without one in that of the dims (network.graph)
-    factor: I64     # parts per million of full speed (what the plan says): 0, stands still, to FULL_SPEED
+    factor: I64     # parts per million of full speed (what the plan says): 0 (stopped) to FULL_SPEED
 
 
 class RemoteKind(enum.IntEnum):

@@ -80,8 +80,7 @@ def _parties(plan: Plan) -> I64:
 
 
 def in_program_order(plan: Plan, ranks: I64 | None = None) -> Plan | None:
-    """The same work with each collective of these ranks (or all) on a fixed stream, and each stream in the order of the
-    program.
+    """Put each collective of `ranks` (None: all) on a fixed stream, and run each stream in program order.
 
     A rank's groups take the streams of the COMM lane in turn, in the order of their first use. A collective waits for
     the end of the one before it on its stream. None where a program has no such order (a node waits for a later one)

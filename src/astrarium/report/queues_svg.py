@@ -37,7 +37,7 @@ def _longest(queues: Queues) -> list[int]:
 
 
 def _thresholds(queues: Queues, packets: Packets) -> Thresholds:
-    """Those of marks that stand within the chart."""
+    """The thresholds of marks within the chart."""
     if packets.transport != "roce":
         return {}
     most = 2 * int(queues.longest.max())

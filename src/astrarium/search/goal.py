@@ -65,7 +65,7 @@ class Goal(Struct, frozen=True):
             names = [each.name for each in entries]
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
-                raise InputError(kind, f"{twice!r} is there twice", expected="a name of its own")
+                raise InputError(kind, f"{twice!r} is there twice", expected="another name")
         for case in self.cases:
             if not (math.isfinite(case.weight) and case.weight > 0):
                 raise InputError(f"cases.{case.name}.weight", f"{case.weight!r} is impossible",

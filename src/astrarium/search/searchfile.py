@@ -64,7 +64,7 @@ def mapping(path: str, value: object) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InputError(path, f"{str(value)[:60]!r} is not a mapping", expected="names and what they stand for")
+        raise InputError(path, f"{str(value)[:60]!r} is not a mapping", expected="a mapping of names")
     return value
 
 

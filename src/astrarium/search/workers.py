@@ -62,7 +62,7 @@ class Workers:
             raise InputError("jobs", f"{jobs} is impossible", expected="1 or more")
         if limits.memory is not None and jobs > 1 and kind == "threads":
             raise InputError("limit", "threads share their memory, so that of one design cannot be limited",
-                             expected=f"processes (--processes beside -j {jobs}), or -j 1")
+                             expected=f"processes (--processes with -j {jobs}), or -j 1")
         self.evaluator = Evaluator(space, goal, limits=limits, cache=cache)
         self._space, self._goal, self.jobs, self.kind, self.ray, self._cache = space, goal, jobs, kind, ray, cache
         self._pool: Executor | None = None
@@ -123,7 +123,7 @@ class Workers:
             return pickle.dumps((self._space, self._goal, self.evaluator.guard.limits, self._cache, inputs))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
-                             expected="threads, or functions that stand in a module") from None
+                             expected="threads, or functions defined in a module") from None
 
     def _all(self, points: Sequence[Point]) -> list[Verdict]:
         return list(self.evaluator.all(points))

@@ -145,8 +145,8 @@ def _peeled(ends: I64, is_npu: Bools) -> Bools:
 
 
 def without_links(fabric: Wired, dead: npt.NDArray[np.bool_], name: Callable[[int], str]) -> Wired:
-    """The same without `dead` links [links of the graph]; nodes stay. Raises InputError where NPUs are then apart;
-    `name` gives the name of a node of the graph."""
+    """Remove the `dead` links [links of the graph]; nodes stay. `name` gives the name of a node of the graph. Raises
+    InputError if the NPUs are no longer connected."""
     graph = fabric.graph
     kept = ~dead
     where = connected(graph.nodes, graph.source[kept].astype(np.int64), graph.target[kept].astype(np.int64))
