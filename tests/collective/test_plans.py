@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.collective.exam_compose import examine_plan
 
 from astrarium.collective import themis
 from astrarium.collective.algorithms import supporting
 from astrarium.collective.chunking import split
 from astrarium.collective.compose import Composition
-from astrarium.collective.exam_compose import examine_plan
 from astrarium.collective.groups import FLAT, SubDim, group_shape, world_shape
 from astrarium.collective.lower import block_size, plan_collective, schedule_cache
 from astrarium.collective.settings import Link, Settings

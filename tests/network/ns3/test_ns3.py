@@ -17,11 +17,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.commands import Run
+from tests.plugins.builtin import BuiltinNetwork
 
 import astrarium as ar
 from astrarium.engine.plan import FIRST_LINK, Backend, Dim, Graph, NetworkPlan, Shape
 from astrarium.engine.plugins import Network
-from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.engine.plugins.network import NEVER
 from astrarium.engine.reference.graph_routes import GraphRoutes

@@ -8,8 +8,7 @@ import xml.etree.ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from astrarium.report.svg_maps import BAR, contour, heat_map, stacked_bars
+from maps import BAR, contour, heat_map, stacked_bars
 
 VALUES = st.floats(0.01, 100)
 GRID = st.integers(2, 5).flatmap(lambda n: st.lists(st.lists(VALUES, min_size=n, max_size=n), min_size=2, max_size=5))
