@@ -316,11 +316,9 @@ def _simulated(design: Design) -> Iterator[Problem]:
 
 
 def _only_dims(design: Design) -> Iterator[Problem]:
-    for path, given, instead in (("network.fabric", design.network.fabric, "network.dims alone"),
-                                 ("network.changes", design.network.changes, "none"),
-                                 ("system.changes", design.system.changes, "none")):
-        if given:
-            yield Problem(path, "does not exist under compat: astra_sim", instead)
+    for section, name in (("network", "fabric"), ("network", "changes"), ("system", "changes")):
+        if getattr(getattr(design, section), name):
+            yield Problem(f"{section}.{name}", "does not exist under compat: astra_sim", "network.dims alone")
 
 
 def _stored_whole(design: Design) -> Iterator[Problem]:
@@ -328,16 +326,8 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
-def _changed(design: Design) -> Iterator[Problem]:
-    for path, changes in (("network", design.network.changes), ("system", design.system.changes)):
-        for place, change in enumerate(changes):
-            if change.npu is not None and change.npu >= design.network.npus:
-                yield Problem(f"{path}.changes[{place}].npu", f"there is no NPU {change.npu}",
-                              f"0 to {design.network.npus - 1}")
-
-
 LONGEST_NS = 2**62 / 1000
-_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement, _changed)
+_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
 _RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _only_dims, _all_local,
                                          _no_scaling, _no_jobs)}
 
