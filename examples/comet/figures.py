@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from comet import PHASES, Breakdown, Grid, Point
 from work import CASE, ZERO, Found
 
-from astrarium.cluster.study import PHASES, Breakdown, Grid, Point
 from astrarium.report.svg_maps import heat_map, stacked_bars
 
 COLOURS = ("#4477aa", "#aa3377", "#66ccee", "#228833", "#bbbbbb")

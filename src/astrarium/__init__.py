@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from astrarium.workload.model.mamba import Mamba
     from astrarium.workload.precision import Precision
     from astrarium.workload.single import SingleCollective
-    from astrarium.workload.stage.config import Stage
     from astrarium.workload.transformer import Transformer
 
 _WHERE = {
@@ -91,12 +90,10 @@ _WHERE = {
     "astrarium.workload.model.mamba": ("Mamba",),
     "astrarium.workload.precision": ("Precision",),
     "astrarium.workload.single": ("SingleCollective",),
-    "astrarium.workload.stage.config": ("Stage",),
     "astrarium.workload.inference.config": ("Inference",),
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
 }
-_ROOMS = ("cluster",)      # by name only: the package imports none of its rooms
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -105,7 +102,7 @@ __all__ = [
     "FabricLink", "FullyConnected", "Hypercube", "Image", "InSwitch", "Inference", "InputError", "InternalError", "Job",
     "Jobs", "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuChange", "NpuType",
     "Placement", "PluginError", "PoolLevel", "Precision", "Remote", "Replay", "Ring", "Roofline", "Scaling",
-    "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Systolic", "Tier",
+    "Shortlist", "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Systolic", "Tier",
     "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError", "blueprint", "dump_design", "dump_space",
     "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace", "replace_all", "search", "simulate",
     "simulate_many",
@@ -115,8 +112,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
     if name not in _MODULE:
         raise AttributeError(f"module 'astrarium' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULE[name]), name)

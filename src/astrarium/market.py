@@ -54,13 +54,13 @@ def _named(name: str) -> Mapping[str, Any]:
 def _one_of_two(cost: Cost) -> Iterable[Problem]:
     for first, second in Cost.either:
         if getattr(cost, first) is not None and getattr(cost, second) is not None:
-            yield Problem(second, f"is given beside {first}", "one of the two")
+            yield Problem(second, f"cannot be combined with {first}", "one of the two")
 
 
 def _bought_or_rented(cost: Cost) -> Iterable[Problem]:
     bought = next((name for name in ("host", "device") if getattr(cost, name) is not None), None)
     if cost.rental is not None and bought is not None:
-        yield Problem("rental", f"is given beside {bought}", "NPUs that are bought, or rented ones")
+        yield Problem("rental", f"cannot be combined with {bought}", "NPUs that are bought, or rented ones")
 
 
 def _whole(cost: Cost) -> Iterable[Problem]:

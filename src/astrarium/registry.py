@@ -1,6 +1,6 @@
 """What there is to choose from: per kind a name, one sentence, and where the object lives; imported when asked for.
 
-One more of a kind is one new file and one line here (or in the table that its room keeps). Other packages add theirs
+One more of a kind is one new file and one line here. Other packages add theirs
 through the entry-point group `astrarium.plugins`: `"compute.mine" = "my_package.my_module:MyCompute"`.
 """
 
@@ -10,7 +10,7 @@ import functools
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,21 +31,12 @@ class Entry(Struct, frozen=True):
     package: str = ""
 
 
-class _Line(Protocol):
-    @property
-    def builder(self) -> str: ...
-    @property
-    def sentence(self) -> str: ...
-
-
-_BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType({
+_BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     "workload": {
         "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
         "micro": ("astrarium.workload.micro:Micro",
                   "Microbenchmarks: one pattern of collectives, messages, compute or memory."),
-        "stage": ("astrarium.workload.stage.config:Stage",
-                  "What STAGE writes for its flags, in its units and with its faults: to compare."),
         "transformer": ("astrarium.workload.transformer:Transformer",
                         "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
         "inference": ("astrarium.workload.inference.config:Inference",
@@ -85,7 +76,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "poisson": ("astrarium.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
         "gamma": ("astrarium.serving.requests:Gamma", "Requests in bursts: at random with a given variation."),
         "closed_loop": ("astrarium.serving.requests:ClosedLoop",
-                        "So many users, each with one request at a time."),
+                        "A number of users, each with one request at a time."),
         "trace": ("astrarium.serving.requests:RequestTrace", "Requests of a CSV file (Azure, BurstGPT, or our own)."),
         "mooncake": ("astrarium.serving.requests:Mooncake", "Requests of Mooncake's traces, with hashes of blocks."),
         "jsonl": ("astrarium.serving.requests:JsonLines",
@@ -97,7 +88,28 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "lognormal": ("astrarium.serving.requests:Lognormal", "Lognormal with a mean and a variation."),
         "empirical": ("astrarium.serving.requests:Empirical", "Lengths of a file, drawn with replacement."),
     },
-    "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
+    "algorithm": {
+        "ring": ("astrarium.collective.algorithms.ring:RING",
+                 "Everyone talks to the next one round a ring: least traffic, n - 1 steps."),
+        "ring_two_way": ("astrarium.collective.algorithms.ring_two_way:RING_TWO_WAY",
+                         "Two rings, half of the payload each, one per direction of the links."),
+        "direct": ("astrarium.collective.algorithms.direct:DIRECT",
+                   "Everyone talks to everyone else at once: one step (two for all_reduce)."),
+        "halving_doubling": (
+            "astrarium.collective.algorithms.halving_doubling:HALVING_DOUBLING",
+            "Partners at doubling distance exchange halving shares: least traffic in ceil(log2 n) steps."),
+        "double_binary_tree": (
+            "astrarium.collective.algorithms.double_binary_tree:DOUBLE_BINARY_TREE",
+            "Two complementary binary trees, half of the payload each, pipelined block by block."),
+        "bruck": ("astrarium.collective.algorithms.bruck:BRUCK",
+                  "Peers at doubling distance, growing bundles: fewest messages for small payloads."),
+        "binomial_tree": ("astrarium.collective.algorithms.binomial_tree:BINOMIAL_TREE",
+                          "One binomial tree that carries the whole payload: ceil(log2 n) steps per way."),
+        "nvls": ("astrarium.collective.algorithms.in_switch:NVLS",
+                 "A switch adds and multicasts what NPUs read and write through it (NVLink SHARP)."),
+        "sharp": ("astrarium.collective.algorithms.in_switch:SHARP",
+                  "Switches add on the way up and multicast on the way down: the payload once each way."),
+    },
     "composition": {
         "baseline": ("", "Every chunk runs the collective dim after dim, innermost first, on all of its data."),
         "blueconnect": ("", "reduce_scatter from the innermost dim outwards, all_gather back: outer dims carry less."),
@@ -182,19 +194,19 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "file": ("astrarium.network.fabric.config:FabricFile", "An InfraGraph file (network.fabric.file)."),
     },
     "agent": {
-        "random": ("astrarium.search.agents.random_:Random", "Feasible designs at random, all equally likely."),
-        "grid": ("astrarium.search.agents.grid:Grid", "Every design once, in an order that is spread evenly."),
-        "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound on floors."),
+        "random": ("astrarium.search.agents.sampling:Random", "Feasible designs at random, all equally likely."),
+        "grid": ("astrarium.search.agents.sampling:Grid", "Every design once, in an order that is spread evenly."),
+        "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound."),
         "annealing": ("astrarium.search.agents.annealing:Annealing",
                       "Simulated annealing, several chains (the default)."),
         "genetic": ("astrarium.search.agents.genetic:Genetic", "Genetic algorithm: crossover, mutation, repair."),
         "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),
-        "tpe": ("astrarium.search.agents.tpe:Tpe", "Tree-structured Parzen estimator (Optuna; extra: search)."),
-        "cma_es": ("astrarium.search.agents.cma_es:CmaEs", "Covariance matrix adaptation (Optuna; extra: search)."),
-        "bayesian": ("astrarium.search.agents.bayesian:Bayesian",
+        "tpe": ("astrarium.search.agents.optuna:Tpe", "Tree-structured Parzen estimator (Optuna; extra: search)."),
+        "cma_es": ("astrarium.search.agents.optuna:CmaEs", "Covariance matrix adaptation (Optuna; extra: search)."),
+        "bayesian": ("astrarium.search.agents.optuna:Bayesian",
                      "Bayesian optimisation, Gaussian process (Optuna, PyTorch; extra: bayesian)."),
-        "nsga2": ("astrarium.search.agents.nsga2:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
-        "nsga3": ("astrarium.search.agents.nsga3:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
+        "nsga2": ("astrarium.search.agents.pymoo:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
+        "nsga3": ("astrarium.search.agents.pymoo:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
         "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
     },
     "figure": {
@@ -291,11 +303,7 @@ def kinds() -> tuple[str, ...]:
 
 @functools.cache
 def _built_in(kind: str) -> Mapping[str, Entry]:
-    table = _BUILT_IN.get(kind, {})
-    if isinstance(table, str):
-        lines = cast(Mapping[str, _Line], _resolve(table))
-        return {name: Entry(kind, name, line.builder, line.sentence) for name, line in lines.items()}
-    return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in table.items()}
+    return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in _BUILT_IN.get(kind, {}).items()}
 
 
 @functools.cache
@@ -310,7 +318,7 @@ def _plugins() -> Mapping[str, Mapping[str, Entry]]:
         if not dot or not name:
             raise InputError(f"{package}: {point.name}", "is not the name of a plug-in", expected="kind.name")
         if name in _built_in(kind) or name in found.get(kind, {}):
-            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="a name of its own")
+            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="another name")
         found.setdefault(kind, {})[name] = Entry(kind, name, point.value, f"Plug-in of {package}.", package)
     return found
 

@@ -138,7 +138,7 @@ TERMS = {
     "schedule": "An algorithm for one operation and number of participants: who sends which block when.",
     "shape": "How the NPUs of a dim are connected: ring, switch, fully_connected, mesh, hypercube and others.",
     "source": "Where a workload comes from: trace files, a model, one collective.",
-    "sp": "Sequence parallelism as an axis of its own (COSMIC, STAGE). Megatron's is the setting tp_sequence.",
+    "sp": "Sequence parallelism as a separate axis (COSMIC, STAGE). Megatron's is the setting tp_sequence.",
     "space": "A design with knobs, their values and constraints: what a search draws from.",
     "stack": "The software of a training job (nemo, megatron-lm, fsdp): settings that were fitted to measured steps.",
     "stage": "The layers that one rank of a pipeline has.",

@@ -16,7 +16,7 @@ from tests.commands import Run, write_design
 import astrarium as ar
 from astrarium.cli import main
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.stored import load_study
+from astrarium.search.studyfile import load_study
 
 from .conftest import write_traces
 

@@ -77,7 +77,7 @@ def test_refused(pure: bool) -> None:
                    plan(code_of(0, True), Attached(0, 0.0, 0.0))):
         with pytest.raises(InternalError):
             execute(broken, pure=pure)
-    with pytest.raises(UnsupportedError, match="beside speeds that change"):
+    with pytest.raises(UnsupportedError, match="together with speeds that change"):
         execute(plan(code_of(0, True), INNER, changes=none), pure=pure)
     other = NetworkPlan("library", plan(0).network.dims)
     with pytest.raises(UnsupportedError, match="no medium is called library"):

@@ -13,7 +13,7 @@ from tests.commands import Run
 
 import astrarium as ar
 from astrarium.engine.jobs import JobPlan, join_jobs
-from astrarium.lower import Kept, lower, read_work
+from astrarium.lower import Kept, lower, read_jobs
 from astrarium.result import Result
 from astrarium.trace import TraceBuilder
 
@@ -63,7 +63,7 @@ def test_the_part_of_a_joined_plan_is_the_job() -> None:
     jobs = [ar.Job(WORK, "8:16"), ar.Job(COLLECTIVE, 8)]
     made = ar.replace(design(*jobs), "system.comm_streams", 2)      # one machine, whatever a job alone would take
     kept = Kept()
-    work = read_work(made, {}, kept)
+    work = read_jobs(made, {}, kept)
     plans = [lower(job.design, job.work, kept=kept) for job in work.jobs]
     joined = join_jobs([JobPlan(plan, plan.npu_of) for plan in plans])
     for number, plan in enumerate(plans):
@@ -159,8 +159,8 @@ def test_a_search_over_placements() -> None:
 
 
 def test_traces_are_not_given_to_jobs() -> None:
-    with pytest.raises(ar.InputError, match="traces: jobs have traces of their own"):
-        ar.simulate(design(ar.Job(COLLECTIVE, 8)), traces=read_work(design(ar.Job(COLLECTIVE, 8)), {}, Kept()))
+    with pytest.raises(ar.InputError, match="traces: jobs bring their traces"):
+        ar.simulate(design(ar.Job(COLLECTIVE, 8)), traces=object())     # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("places", "folds"), [(("packed", "packed"), True), (("random", "random"), False)])

@@ -17,9 +17,8 @@ import astrarium as ar
 from astrarium.cli import main
 from astrarium.errors import InputError
 from astrarium.search import Space, search
-from astrarium.search.bundle import read_bundle, write_bundle
-from astrarium.search.rerun import rerun
-from astrarium.search.stored import load_study
+from astrarium.search.bundle import read_bundle, rerun, write_bundle
+from astrarium.search.studyfile import load_study
 
 
 def bundle(path: Path, name: str = "one", **more: object) -> Path:

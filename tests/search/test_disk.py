@@ -20,8 +20,8 @@ from astrarium.search import search
 from astrarium.search.agents import agent_options
 from astrarium.search.goal import goal_of
 from astrarium.search.store import Store
-from astrarium.search.stored import load_study
-from astrarium.search.study import Plan, Progress, Study, conduct
+from astrarium.search.study import Progress, Study, conduct
+from astrarium.search.studyfile import Plan, load_study
 from astrarium.search.workers import Workers
 
 TRIALS, PAGE = 192, 4096

@@ -11,7 +11,7 @@ from tests.search.designs import small_space
 from astrarium.errors import InputError
 from astrarium.search import Case, search
 from astrarium.search.export import columns, rows, to_optuna, write_parquet, write_trajectory
-from astrarium.search.stored import StoredStudy, load_study
+from astrarium.search.studyfile import StoredStudy, load_study
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astrarium.errors import InputError
-from astrarium.search.expression import Const, Node, bounds, compiled, names_in, parse, put, resolve
-from astrarium.search.expression.nodes import Ref
-from astrarium.search.expression.vector import vector
+from astrarium.search.bounds.columns import vector
+from astrarium.search.expression import Const, Node, Ref, bounds, compiled, names_in, put, resolve
+from astrarium.search.scope import parse
 
 NAMES = ("a", "b", "c")
 

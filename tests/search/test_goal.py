@@ -13,8 +13,8 @@ from astrarium.config import replace_all
 from astrarium.errors import InputError
 from astrarium.network.cost import network_bandwidth, network_cost
 from astrarium.search import Space
-from astrarium.search.evaluate import Evaluator
-from astrarium.search.goal import NAMED, Case, Judge, goal_of
+from astrarium.search.evaluate import Evaluator, Judge
+from astrarium.search.goal import NAMED, Case, goal_of
 from astrarium.simulate import simulate
 
 

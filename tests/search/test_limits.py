@@ -13,12 +13,11 @@ import astrarium as ar
 from astrarium.engine import HAVE_CORE
 from astrarium.errors import InputError
 from astrarium.search import Space, search
-from astrarium.search.bundle import write_bundle
+from astrarium.search.bundle import rerun, write_bundle
 from astrarium.search.certificate import write_certificate
-from astrarium.search.rerun import rerun
 from astrarium.search.searchfile import load_search
-from astrarium.search.stored import load_study
 from astrarium.search.study import Study
+from astrarium.search.studyfile import load_study
 
 LIMIT = "200 ms"      # a few ms and 0.4 s are far from it on a busy machine, too
 SLOW = f"stopped at its limit of {LIMIT} of CPU time"

@@ -109,7 +109,7 @@ def test_every_condition_means_something() -> None:
     """Each one is true or false for a model with experts."""
     for design, conditions in ((moe(), moe().workload.conditions), (serving("mixtral-8x7b", ep=2), SERVING)):
         for texts in conditions:
-            assert Scope(design, (), {}).node(texts[-1], "x") == Const(True), texts
+            assert Scope(design, {}, {}).node(texts[-1], "x") == Const(True), texts
 
 
 def test_rules_on_what_cases_change_say_nothing() -> None:

@@ -23,7 +23,8 @@ from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Batch, Options
 from astrarium.search.goal import goal_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.study import Plan, conduct
+from astrarium.search.study import conduct
+from astrarium.search.studyfile import Plan
 from astrarium.search.workers import Workers
 
 SCRIPT = Path(__file__).with_name("killed.py")

@@ -135,7 +135,7 @@ def _whole(path: str, row: Mapping[str, Any], rows: Mapping[str, Mapping[str, An
         return row
     if base not in rows or BASED_ON in rows[base]:
         whole = [name for name, each in rows.items() if BASED_ON not in each]
-        raise InputError(f"{path}.{BASED_ON}", f"{str(base)[:60]!r} is no row that stands by itself",
+        raise InputError(f"{path}.{BASED_ON}", f"{str(base)[:60]!r} is not the name of a row",
                          expected="one of " + ", ".join(whole), did_you_mean=nearest(str(base), whole))
     return {**rows[base], **{key: {**rows[base].get(key, {}), **value} if isinstance(value, Mapping) else value
                              for key, value in row.items()}}

@@ -23,7 +23,7 @@ def arguments(parser: Parser) -> None:
     """Timings, the device that they correct, and where to write."""
     parser.add_argument("file", nargs="*", metavar="FILE", help="timings (CSV with a header, or JSON; columns: "
                         "docs/guides/calibrate.md), or recordings: a Chakra trace (PREFIX or files .et), files of "
-                        "Kineto, execution traces of the same runs beside them")
+                        "Kineto, with execution traces of the same runs next to them")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write the device (standard output)")
     parser.add_argument("--base", metavar="DEVICE", help="a device with measured kernels that the timings correct")
     parser.add_argument("--rows", metavar="FILE.csv", help="also write the timings that were found in recordings; of "
@@ -116,7 +116,7 @@ def _recorded(options: argparse.Namespace, base: str | Machine
         for row in sentences(found):
             note(row)
         raise InputError(runs[0].where, "holds no kernel whose shape and time are both known",
-                         expected="a recording with record_shapes=True, or its execution trace beside it")
+                         expected="a recording with record_shapes=True, or its execution trace next to it")
     if options.rows is not None:
         _write(options.rows, written_csv(found.timings, (len(ns) for ns in found.times.values())))
     return tables, found.timings, list(sentences(found)), {"recorded": plain(found)}

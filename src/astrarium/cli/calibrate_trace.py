@@ -63,7 +63,7 @@ def sentences(found: Recorded) -> Iterator[str]:
 
 
 def plain(found: Recorded) -> dict[str, Any]:
-    """The same as JSON."""
+    """What was used of the recordings, as plain data for --json."""
     operations, ns = _total(found)
     return {"operations": operations, "ns": ns, "used_operations": found.used.operations, "used_ns": found.used.ns,
             "rows": len(found.times),

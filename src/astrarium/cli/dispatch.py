@@ -21,7 +21,7 @@ VERBS = {
     "show": ("show", "Print a trace, a design with its network, or what its workload does, for people."),
     "trace": ("trace", "Traces as a product: write workloads, link profiler traces, convert, count what is in one."),
     "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
-    "plan": ("plan", "The fastest layouts of training a model on so many devices that fit, and why others lost."),
+    "plan": ("plan", "Find the fastest layouts for training a model on a number of devices."),
     "search": ("search", "Look for the best designs of a space: agents, objectives, resumable studies."),
     "report": ("report", "What searches have found, and why: best designs, importances, convergence; HTML, CSV."),
     "validate": ("validate", "Measured rows beside predictions: errors per source, device and stack."),
@@ -97,7 +97,7 @@ def _run(arguments: list[str]) -> int:
     if arguments[0] not in CATALOGED:
         return verb.run(parser.parse(arguments[1:]))
     parser.add_argument("--catalog", metavar="FILE.toml", action="append", default=[],
-                        help="rows of your own beside the catalog's: devices, networks, hosts, models, stacks")
+                        help="a file of rows to add to the catalog: devices, networks, hosts, models, stacks")
     options = parser.parse(arguments[1:])
     from astrarium.catalog import overlay
 

@@ -25,7 +25,7 @@ OPERATIONS = {
     "reduce": "The root ends with the sum of all payloads.",
     "gather": "The root ends with every rank's payload.",
     "scatter": "The root's payload, cut up: rank i ends with piece i.",
-    "barrier": "Nobody goes on before everybody has come.",
+    "barrier": "Ranks continue when all have arrived.",
 }
 
 

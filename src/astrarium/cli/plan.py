@@ -97,7 +97,7 @@ def _space(parser: Parser) -> None:
                              "answer says what they are)")
     parser.add_argument("--reserve", metavar="SHARE|BYTES",
                         help="memory that stays free on every NPU: '5 %%' of what a layout needs, '2 GB', or 0; "
-                             "default: what allocators took beside it, by the stack")
+                             "default: what allocators took, by the stack")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -129,7 +129,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
         "cost": _cost(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None
     if options.ignore and options.today is None:
-        options.usage.error("--ignore means nothing without --from FILE")
+        options.usage.error("--ignore has no effect without --from FILE")
     if options.today is None and (options.model is None or not counted):
         options.usage.error("expected MODEL and --gpus (or --budget, --power), or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \

@@ -15,7 +15,7 @@ from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.report.study_data import StudyReport
-    from astrarium.search.stored import StoredStudy
+    from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["arguments", "run"]
 
@@ -41,7 +41,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, look, print, write."""
-    from astrarium.search.stored import load_study
+    from astrarium.search.studyfile import load_study
 
     page = page_for("report", options)
     for flag in ("parquet", "trajectory", "certificate", "bundle"):

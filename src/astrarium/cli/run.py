@@ -28,7 +28,7 @@ MANY = 1 << 12      # NPUs for which the pure-Python engine takes about a minute
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product beside "
+    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product next to "
                         "a collective (`gemm`, `op`, `gpu`, ...)")
     parser.add_argument("--trace", metavar="PATTERN",
                         help="run these traces (w.*.et): in place of the design's workload, or replayed without one")

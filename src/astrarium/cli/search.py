@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
-    from astrarium.search.rerun import rerun
+    from astrarium.search.bundle import rerun
 
     _nothing_but(options, ("count",), "a bundle as it is, or a space")
     told = _Trials("objective")
@@ -121,7 +121,7 @@ def _count(file: SearchFile, options: argparse.Namespace) -> int:
 def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str | None]:
     """What was found, and the file that keeps it."""
     from astrarium.search.goal import goal_of
-    from astrarium.search.run import default_agent, search
+    from astrarium.search.study import default_agent, search
 
     asked = options.minimize or options.maximize
     minimize = options.minimize if asked else file.minimize

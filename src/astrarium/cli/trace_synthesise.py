@@ -32,7 +32,7 @@ def arguments(parser: Parser) -> None:
     learn.add_argument("traces", metavar="PREFIX", nargs="*", help="traces PREFIX.RANK.et with PREFIX.groups.json and "
                        "PREFIX.conditions.json; or a folder of such; none: --catalog")
     _corpus_flags(learn, 1000, "learn")
-    learn.add_argument("--torch", action="store_true", help="train a recurrent network beside it (PyTorch)")
+    learn.add_argument("--torch", action="store_true", help="also train a recurrent network (PyTorch)")
     learn.add_argument("--steps", type=whole, default=1500, metavar="N", help="steps of that training (1500)")
     learn.add_argument("--seed", type=int, default=0, help="of what is drawn, and of the training (0)")
     learn.add_argument("-o", "--out", metavar="MODEL", required=True, help="the file of the model")
@@ -84,7 +84,7 @@ def _learn(options: argparse.Namespace) -> int:
 
     place("-o", options.out)
     if options.traces and options.catalog:
-        raise InputError("--catalog", "beside traces", expected="one of the two")
+        raise InputError("--catalog", "cannot be combined with traces", expected="one of the two")
     examples = _given(options.traces) if options.traces else _drawn(options)
     def finite(error: float) -> float | None:
         return error if isfinite(error) else None

@@ -118,7 +118,7 @@ def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str], eve
 
 
 def _inside(option: Any, plain: Any, change: Callable[[str], str], every: bool) -> Any:
-    """The same in the place of an `option`: of a config class, or of a list of one."""
+    """Apply `_shorthands` to a field whose type is `option`: a config class or a list of one."""
     if typing.get_origin(option) is Sequence and isinstance(plain, list):
         return [_inside(typing.get_args(option)[0], each, change, every) for each in plain]
     is_config = isinstance(option, type) and issubclass(option, Config)

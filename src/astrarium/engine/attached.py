@@ -44,7 +44,7 @@ def widened(plan: Plan) -> Plan:
     order of their dims.
     """
     if plan.network.graph is not None or plan.changes is not None or plan.policy.order != Order.CANONICAL:
-        raise UnsupportedError("memory", "memories at switches of a graph, or beside speeds that change",
+        raise UnsupportedError("memory", "memories at switches of a graph, or together with speeds that change",
                                expected="a network of dims whose speeds stay")
     from astrarium.engine.reference.native_media import medium_kind  # runs without such memories start without it
 

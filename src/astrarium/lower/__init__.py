@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from astrarium.lower.explain import in_its_terms
-    from astrarium.lower.jobs import first_ranks, job_ranks_of
+    from astrarium.lower.jobs import JobsWork, first_ranks, job_designs, job_ranks_of, lower_jobs, read_jobs
     from astrarium.lower.kept import Kept
     from astrarium.lower.native_plugins import plugins_of
     from astrarium.lower.native_work import Given, Work, work_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "explain": ("in_its_terms",),
-    "jobs": ("first_ranks", "job_ranks_of"),
+    "jobs": ("JobsWork", "first_ranks", "job_designs", "job_ranks_of", "lower_jobs", "read_jobs"),
     "kept": ("Kept",),
     "native_plugins": ("plugins_of",),
     "native_work": ("Given", "Work", "work_of"),
@@ -30,8 +30,9 @@ _WHERE = {
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
-__all__ = ["Given", "Kept", "TraceCache", "Work", "capacities", "fabric_names", "first_rank", "first_ranks",
-           "in_its_terms", "job_ranks_of", "lower", "plugins_of", "read_files", "read_work", "stage_of", "work_of"]
+__all__ = ["Given", "JobsWork", "Kept", "TraceCache", "Work", "capacities", "fabric_names", "first_rank", "first_ranks",
+           "in_its_terms", "job_designs", "job_ranks_of", "lower", "lower_jobs", "plugins_of", "read_files",
+           "read_jobs", "read_work", "stage_of", "work_of"]
 
 
 def __getattr__(name: str) -> Any:

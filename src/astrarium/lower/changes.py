@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from astrarium.design import Design
 from astrarium.engine.plan import FULL_SPEED, Changes, Changing
 from astrarium.errors import InputError
+from astrarium.network.change import Change
 from astrarium.network.planned import link_changes
+from astrarium.system.config import NpuChange
 
 __all__ = ["changes_of", "changing"]
 
@@ -32,7 +34,9 @@ def changes_of(design: Design) -> Changes | None:
 
 def _of_npus(design: Design) -> Iterator[tuple[int, int, int, int]]:
     """Changes of NPUs, of `network.changes` too, which had them before."""
-    for path, changes in (("network", design.network.changes), ("system", design.system.changes)):
+    changed: tuple[tuple[str, Sequence[Change | NpuChange]], ...] = (("network", design.network.changes),
+                                                                     ("system", design.system.changes))
+    for path, changes in changed:
         for place, change in enumerate(changes):
             if change.npu is None:
                 continue

@@ -57,7 +57,7 @@ def _needs_innermost(design: Design) -> None:
 
     if on_graph(design.network):
         raise UnsupportedError("collective.kernels", "on a graph no dim is the innermost one", expected="network.dims "
-                               "beside network.fabric, of which the first is what kernels run in")
+                               "together with network.fabric: kernels run in the first dim")
 
 
 def _needs_steady_links(design: Design) -> None:

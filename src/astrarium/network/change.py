@@ -28,5 +28,5 @@ class Change(Config, frozen=True, kw_only=True):
     link: Annotated[Sequence[str | int] | None, Knob("Two ends: all links between them, both ways. Names of the fabric "
                                                      "(leaf.0), or numbers of NPUs.")] = None
     npu: Annotated[int | None, Knob("An NPU in place of a link: system.changes has replaced this.", ge=0)] = None
-    speed: Annotated[float, Knob("Part of full speed: 0, it stands still, to 1. A link of a fabric with speed 0 from "
+    speed: Annotated[float, Knob("Fraction of full speed, from 0 (stopped) to 1. A link of a fabric with speed 0 from "
                                  "0 ns on does not exist: ways are found without it.", ge=0)]

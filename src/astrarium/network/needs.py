@@ -20,4 +20,4 @@ def needs_dims(network: Network, what: str, *, written: bool = False) -> None:
                                expected="network.dims, or a fabric that is dims, without network.ecmp")
     if written and not network.dims:
         raise UnsupportedError("network.fabric", f"{what} needs dims that are written out",
-                               expected="network.dims (beside the fabric, too)")
+                               expected="network.dims (also together with the fabric)")

@@ -82,15 +82,15 @@ MOST_THREADS = 256
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
     if packets.transport == "credits" and packets.roce != Roce():
-        yield Problem("roce", "means nothing where transport is credits", "transport: roce")
+        yield Problem("roce", "has no effect with transport: credits", "transport: roce")
     if packets.transport == "roce" and packets.buffer:
-        yield Problem("buffer", "means nothing where transport is roce", "roce.buffer")
+        yield Problem("buffer", "has no effect with transport: roce", "roce.buffer")
     if packets.transport == "credits" and 0 < packets.buffer < float(packets.size) + float(packets.header):
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
     if packets.threads > MOST_THREADS:
         yield Problem("threads", f"is {packets.threads}", f"at most {MOST_THREADS}")
     if packets.threads > 1 and packets.spray:
-        yield Problem("threads", "means nothing where spray is true", "threads: 1")
+        yield Problem("threads", "has no effect with spray: true", "threads: 1")
 
 
 class Packets(Config, frozen=True):
@@ -100,7 +100,7 @@ class Packets(Config, frozen=True):
     size: Annotated[Bytes, Knob("Payload of a packet (4,096 B: the largest MTU of InfiniBand and RoCE).", ge=1,
                                 lt=2**31)
                     ] = default("4096 B")
-    header: Annotated[Bytes, Knob("Bytes that each packet has beside its payload; 0 B where efficiency has them.",
+    header: Annotated[Bytes, Knob("Header of each packet; 0 B if `efficiency` accounts for it.",
                                   lt=2**31)
                       ] = default("0 B")
     transport: Annotated[Literal["credits", "roce"], Knob("Lossless by credits (InfiniBand, NVLink), or RoCE: PFC, ECN "
@@ -109,7 +109,7 @@ class Packets(Config, frozen=True):
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
                                                          "in a circle (credits with buffers).")] = "refuse"
     spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False
-    seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0,
+    seed: Annotated[int, Knob("Seed of the hash that decides ECN marks.", ge=0,
                               lt=2**63)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
     queues: Annotated[bool, Knob("Record the queue of each link, and its pauses, over time.")] = False

@@ -169,9 +169,9 @@ def _no_ns3(network: Section) -> Iterator[Problem]:
     assert network.fabric is not None
     if isinstance(network.ecmp, int) or network.routes:
         name = "ecmp" if isinstance(network.ecmp, int) else "routes"
-        yield Problem(name, "means nothing to ns3, which takes the first of equally short ways", "no " + name)
+        yield Problem(name, "has no effect with ns3, which takes the first of equally short ways", "no " + name)
     if network.fabric.in_switch:
-        yield Problem("fabric.in_switch", "means nothing to ns3, whose switches forward only", "no in_switch")
+        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
 
 
 def _too_long(network: Section) -> Iterator[Problem]:
@@ -246,7 +246,8 @@ def _links(network: Section, change: Change, path: str) -> list[int]:
 
 
 def _of_dims(network: Section, change: Change, path: str) -> list[int]:
-    """The same of dims: NPUs by number, all links between them; `switch` stands for the switches of an NPU."""
+    """Numbers of the links that a change names in dims: all links between its two ends. An end is an NPU's number, or
+    `switch`: the switches of the other end."""
     graph, ends = graph_of(plan_dims(network)), _ends(change)
     nodes = np.arange(graph.nodes)
     sides = []

@@ -12,7 +12,7 @@ from astrarium.planner.layout import layouts
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import priced
 from astrarium.planner.terms import Terms
-from astrarium.search.components import ContradictionError
+from astrarium.search.constraints import ContradictionError
 
 __all__ = ["check_budget", "counts_within"]
 

@@ -11,7 +11,7 @@ from astrarium.errors import InputError
 from astrarium.planner.job import Job
 from astrarium.planner.rules import Rule, Ruling, rulings
 from astrarium.search import Space
-from astrarium.search.components import ContradictionError
+from astrarium.search.constraints import ContradictionError
 from astrarium.workload.schedule import load_schedule
 
 __all__ = ["Allowed", "Layout", "layouts"]

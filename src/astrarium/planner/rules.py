@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 from astrarium.planner.job import ENDS, Job
-from astrarium.search.expression import compiled, names_in, parse
+from astrarium.search.expression import compiled, names_in
+from astrarium.search.scope import parse
 
 __all__ = ["NAMES", "Rule", "Ruling", "rules_of", "rulings"]
 

@@ -22,7 +22,7 @@ TOP = 2**64
 
 
 def feeder_trace(data: bytes | bytearray, where: str) -> bytes:
-    """The same trace as a Chakra file. `runtime` is microseconds; further scalar keys of a node become attributes.
+    """Convert a JSON trace of the feeder to a Chakra file. `runtime` is in us; other scalar keys become attributes.
 
     Raises InputError naming the node and the key that has another form.
     """

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from astrarium.errors import InputError
-from astrarium.profile.text_workload import LOOPS, Layer, Part, TextWorkload
+from astrarium.profile.text_workload import LOOPS, Layer, Pass, TextWorkload
 from astrarium.trace.compose import ClassBuilder
 from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp
@@ -152,7 +152,7 @@ class _Run(Struct):
             over = LOOPS[layer.keyword].forward
             self.chain = self.collective(layer, word, layer.forward, over, self.chain) or self.chain
 
-    def compute(self, layer: Layer, word: str, part: Part) -> None:
+    def compute(self, layer: Layer, word: str, part: Pass) -> None:
         """A compute node that the next one waits for; none where it takes no time."""
         time = int(part.time * self.compute_scale)
         if time:
@@ -165,7 +165,7 @@ class _Run(Struct):
         for node in self.collective(layer, "weights", layer.weights, over, self.chain):
             self.pending[number] = node
 
-    def collective(self, layer: Layer, word: str, part: Part, over: str, after: Sequence[int]) -> list[int]:
+    def collective(self, layer: Layer, word: str, part: Pass, over: str, after: Sequence[int]) -> list[int]:
         """The node, or none where the layer has no collective there, or nobody to talk to."""
         if part.op is None or not over:
             return []

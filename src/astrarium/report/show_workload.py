@@ -44,7 +44,7 @@ def workload_rows(design: Design) -> dict[str, Any]:
 
 
 def workload_tables(design: Design) -> list[Table]:
-    """The same for people."""
+    """The tables of `workload_rows` for printing."""
     made, work = generated(design), design.workload
     found = operators(design, made)
     tables = [_summary(design, made.classes, found), *_operator_tables(found)]

@@ -13,7 +13,7 @@ from astrarium.report.study_data import StudyReport
 from astrarium.report.svg import Band, bars, lines, parallel, points
 from astrarium.search import Trial
 from astrarium.search.analysis import value_of
-from astrarium.search.stored import StoredStudy
+from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["PAGE", "study_page"]
 

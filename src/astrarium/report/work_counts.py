@@ -15,7 +15,7 @@ from astrarium.compute.config import Compute, Roofline
 from astrarium.compute.durations import DURATIONS
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.lower.native_plugins import timed
+from astrarium.lower.compute_nodes import timed
 from astrarium.lower.placement import placed_of
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind

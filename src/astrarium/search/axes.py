@@ -1,18 +1,26 @@
-"""From choices to axes: one per knob, each with what it sets, its values, and when it is chosen at all."""
+"""Axes of a space, one per knob; and the values that a point of the space puts into a design."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
+from astrarium.cache import Cache
 from astrarium.config import Config, get, parse_path
 from astrarium.errors import InputError
-from astrarium.search.choice import Choice, Domain, choice_of, domain
-from astrarium.search.typed import Field, field_at, parent_of
+from astrarium.search.choice import Choice, Domain, Field, choice_of, domain, field_at, parent_of, plain, spread
+from astrarium.search.update import UNSET
 
-__all__ = ["Axis", "axes_of", "spread", "variant_classes"]
+__all__ = ["Axis", "Derived", "Listed", "Point", "Value", "axes_of", "token", "variant_classes"]
+
+Point = tuple[Any, ...]
+"""Per axis the index of its value; -1 where it is not chosen; a float where it is a continuum."""
+HELD = 1 << 14
+Value = tuple[Any, Any, bytes]
+"""A derived value in base units, as its field `takes` it, and as text."""
 
 
 class Axis(Struct, frozen=True):
@@ -41,22 +49,9 @@ class Axis(Struct, frozen=True):
         return self.domain.ordered
 
 
-def spread(path: str, base: Config | None) -> tuple[str, ...]:
-    """`network.dims[*].npus` as one path per entry of the base's list; a path without [*] as itself."""
-    if "[*]" not in path:
-        return (path,)
-    head, _, tail = path.partition("[*]")
-    if base is None:
-        raise InputError(path, "has [*], and there is no base design whose list it could mean")
-    owner = get(base, head)
-    if not isinstance(owner, tuple):
-        raise InputError(head, "is not a list, so [*] has no meaning")
-    found: list[str] = []
-    for index in range(len(owner)):
-        found.extend(spread(f"{head}[{index}]{tail}", base))
-    if not found:
-        raise InputError(path, "means nothing: the base's list is empty", expected=f"entries in {head} of the base")
-    return tuple(found)
+def named_paths(axes: Sequence[Axis]) -> dict[str, tuple[str, ...]]:
+    """Axis name -> the paths that it sets, as a `Scope` takes them."""
+    return {axis.name: axis.paths for axis in axes}
 
 
 def variant_classes(choices: Mapping[str, Choice], base: Config | None) -> dict[str, tuple[type[Config], ...]]:
@@ -130,3 +125,44 @@ def _distinct(axes: Sequence[Axis]) -> None:
             owner[path] = axis.name
 
 
+def token(number: Any) -> bytes:
+    """A value in base units as text: equal where the values are."""
+    return repr(number).encode()
+
+
+class Listed(Struct, frozen=True, eq=False):
+    """The values of an axis by index (the last one stands for -1, not chosen): in base units, at each of its paths,
+    and as text."""
+
+    numbers: tuple[Any, ...]
+    put: tuple[tuple[Any, ...], ...]
+    texts: tuple[bytes, ...]
+
+    @staticmethod
+    def of(axis: Axis) -> Listed:
+        """Those of an axis that is no continuum."""
+        numbers, paths = [plain(value) for value in axis.values], len(axis.paths)
+        put = [(value,) * paths for value in (*axis.values, UNSET)]
+        return Listed((*numbers, plain(axis.otherwise)), tuple(put), (*map(token, numbers), b"-"))
+
+
+class Derived(Struct, frozen=True, eq=False, dict=True):
+    """One derived path. `function` computes its value in base units from those of all axes; it depends on `places`
+    (numbers of axes) alone, so that it is computed once for each of their combinations."""
+
+    path: str
+    takes: Field
+    function: Callable[[Sequence[Any]], Any]
+    places: tuple[int, ...]
+
+    @cached_property
+    def _known(self) -> Cache[Value]:
+        return Cache(HELD)
+
+    def of(self, point: Sequence[Any], numbers: Sequence[Any]) -> Value:
+        """The value at a point; `numbers`: its axes in base units. Raises InputError where it cannot be computed."""
+        def made() -> Value:
+            number = self.function(numbers)
+            return number, self.takes.computed(number), token(number)
+
+        return self._known.get(tuple([point[place] for place in self.places]), made)

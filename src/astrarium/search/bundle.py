@@ -11,9 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,10 +29,13 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.inputs import file_fields, files_of
 from astrarium.search.space import Space
-from astrarium.search.stored import StoredStudy, study_of
-from astrarium.search.study import Plan
+from astrarium.search.store import Store
+from astrarium.search.study import Progress, Study, conduct
+from astrarium.search.studyfile import Plan, StoredStudy, design_keys, study_of
+from astrarium.search.trial import Verdict
+from astrarium.search.workers import Workers
 
-__all__ = ["FORMAT", "Bundle", "lines_of", "read_bundle", "write_bundle"]
+__all__ = ["FORMAT", "Bundle", "Rerun", "lines_of", "read_bundle", "rerun", "write_bundle"]
 
 FORMAT = "astrarium study 1"
 FILES = "files/"
@@ -125,7 +131,7 @@ def _checked(archive: zipfile.ZipFile, path: str, name: str, digest: str) -> byt
         raise InputError(path, f"{name} is larger than {LARGEST:,} bytes")
     data = archive.read(name)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise InputError(path, f"{name} is not what bundle.json says", expected="a bundle that nobody changed")
+        raise InputError(path, f"{name} is not what bundle.json says", expected="an unchanged bundle")
     return data
 
 
@@ -194,3 +200,46 @@ def _write(path: str, entries: Mapping[str, bytes]) -> None:
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise InputError(path, f"cannot be written ({error.strerror or error})") from None
+
+
+class Rerun(Struct, frozen=True):
+    """`study`: what ran now; `trials`: how many the bundle holds; `differs`: the first of them that is another now
+    (None: every byte is the same); `stopped`: trials that ended at a limit there, which is not the same limit on
+    another machine, and did not run again."""
+
+    study: Study
+    trials: int
+    differs: int | None
+    versions: dict[str, str]
+    stopped: int
+
+
+def rerun(path: str, *, jobs: int = 1, processes: bool = False, ray: str | None = None,
+          progress: Callable[[Progress], None] | None = None) -> Rerun:
+    """Run a bundle's study from its beginning, in a folder of its own that is gone afterwards. Raises InputError where
+    the file is no bundle."""
+    with tempfile.TemporaryDirectory(prefix="astrarium-") as folder:
+        bundle = read_bundle(path, folder)
+        plan, kept = bundle.plan, Path(folder) / "again.study"
+        with Workers(plan.space, plan.goal, jobs, "processes" if processes else "threads", ray) as workers, \
+                Store(str(kept)) as store:
+            store.given.update(stopped := _stopped(bundle))
+            study = conduct(plan, max(1, len(bundle.lines)), store, workers, progress)
+        return Rerun(study, len(bundle.lines), _first_difference(bundle, kept), dict(bundle.versions), len(stopped))
+
+
+def _stopped(bundle: Bundle) -> dict[bytes, Verdict]:
+    """Design -> why it has no values, of those that ended at a limit."""
+    key, found = design_keys(bundle.plan), dict[bytes, Verdict]()
+    for line in bundle.lines:
+        trial = msgspec.json.decode(line)
+        verdict = Verdict(None, problem=trial["problem"])
+        if verdict.stopped:
+            found[key(tuple(trial["point"]))] = verdict
+    return found
+
+
+def _first_difference(bundle: Bundle, kept: Path) -> int | None:
+    folders = {str(each): f"{FILES}{each.name}" for each in (Path(bundle.folder) / FILES).glob("*")}
+    now = lines_of(StoredStudy(str(kept), bundle.plan, False), folders)
+    return next((number for number, (one, other) in enumerate(zip_longest(bundle.lines, now)) if one != other), None)

@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 
 from astrarium.errors import InputError
-from astrarium.search.scope import plain
-from astrarium.search.spacefile import space_plain
-from astrarium.search.stored import StoredStudy
-from astrarium.search.study import jsonable
+from astrarium.search.choice import plain
+from astrarium.search.space import space_plain
+from astrarium.search.studyfile import StoredStudy, jsonable
 
 __all__ = ["FORMAT", "write_certificate"]
 

@@ -1,4 +1,4 @@
-"""What may be chosen for one knob, as a person writes it: a list of values, or a range."""
+"""What may be chosen for one knob: the field behind its path, and values or a range as that field holds them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,122 @@ from typing import Any
 
 from msgspec import Struct
 
+from astrarium.config import Config, Knob, get, parse_path
+from astrarium.config.base import ConfigError
+from astrarium.config.coerce import coerce, members
+from astrarium.config.spec import FieldSpec, Problem, join, specs
 from astrarium.errors import InputError, nearest
-from astrarium.search.typed import Field
 from astrarium.units import Quantity
 
-__all__ = ["MAX_VALUES", "Choice", "Domain", "choice_of"]
+__all__ = ["MAX_VALUES", "Choice", "Domain", "Field", "choice_of", "field_at", "joined", "parent_of", "plain",
+           "spread"]
 
+NO_KNOB = Knob("")
 MAX_VALUES = 1_000_000
+_KEYS = {"from": "low", "to": "high"}
+
+
+class Field(Struct, frozen=True):
+    """The field behind one path. `tags`: the legal names where the path picks a variant."""
+
+    path: str
+    type: Any = None
+    knob: Knob = NO_KNOB
+    tags: tuple[str, ...] = ()
+
+    @property
+    def quantity(self) -> type[Quantity] | None:
+        """The dimension that it has."""
+        kinds = (each for each in members(self.type) if isinstance(each, type))
+        return next((each for each in kinds if issubclass(each, Quantity)), None)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it takes whole numbers and no others."""
+        return int in members(self.type) and float not in members(self.type)
+
+    def typed(self, value: Any) -> Any:
+        """`value` as the field holds it. Raises InputError."""
+        if self.tags:
+            if value not in self.tags:
+                raise InputError(self.path, f"{value!r} is not known", expected="one of " + ", ".join(self.tags),
+                                 did_you_mean=nearest(str(value), self.tags))
+            return value
+        problems: list[Problem] = []
+        found = coerce(value, self.type, self.knob, self.path, problems)
+        if problems:
+            raise ConfigError(problems)
+        return found
+
+    def computed(self, value: Any) -> Any:
+        """A number in base units (what an expression gives) as the field takes it."""
+        if isinstance(value, float) and self.quantity is not None:
+            return self.quantity.of(value)
+        if isinstance(value, int) and not isinstance(value, bool) and self.quantity is not None:
+            return self.quantity.of(float(value))
+        return int(value) if isinstance(value, float) and self.whole and value.is_integer() else value
+
+
+def parent_of(path: str) -> str:
+    """`network.dims[1].bandwidth` -> `network.dims[1]`; empty for a section."""
+    return path[:max(path.rfind("."), path.rfind("["), 0)]
+
+
+def joined(steps: Sequence[str | int]) -> str:
+    """Steps as a path."""
+    path = ""
+    for step in steps:
+        path = join(path, f"[{step}]" if isinstance(step, int) else step)
+    return path
+
+
+def field_at(base: Config, path: str, variants: Mapping[str, Sequence[type[Config]]]) -> Field:
+    """The field at `path`. `variants`: classes that the owner at a path may turn into, beside the base's. Raises
+    InputError naming the part that does not exist."""
+    *owners, last = parse_path(path)
+    parent = joined(owners)
+    owner = get(base, parent) if owners else base
+    if isinstance(last, int):
+        get(base, path)
+        inner = field_at(base, parent, variants)
+        sequence = next(each for each in members(inner.type) if typing.get_origin(each) is Sequence)
+        return Field(path, typing.get_args(sequence)[0], inner.knob)
+    if isinstance(owner, Config):
+        if owner.tag_key and last == owner.tag_key and owner.variants is not None:
+            return Field(path, str, tags=tuple(owner.variants.names()))
+        for kind in (type(owner), *variants.get(parent, ())):
+            spec = _named(kind, last)
+            if spec is not None:
+                return Field(path, spec.type, spec.knob)
+    get(base, path)      # says what is wrong
+    raise InputError(path, "is not a field")
+
+
+def _named(kind: type[Config], name: str) -> FieldSpec | None:
+    return next((spec for spec in specs(kind) if spec.name == name), None)
+
+
+def spread(path: str, base: Config | None) -> tuple[str, ...]:
+    """`network.dims[*].npus` as one path per entry of the base's list; a path without [*] as itself."""
+    if "[*]" not in path:
+        return (path,)
+    head, _, tail = path.partition("[*]")
+    if base is None:
+        raise InputError(path, "has [*], and there is no base design whose list it could mean")
+    owner = get(base, head)
+    if not isinstance(owner, tuple):
+        raise InputError(head, "is not a list, so [*] has no meaning")
+    found: list[str] = []
+    for index in range(len(owner)):
+        found.extend(spread(f"{head}[{index}]{tail}", base))
+    if not found:
+        raise InputError(path, "has no effect: the base's list is empty", expected=f"entries in {head} of the base")
+    return tuple(found)
+
+
+def plain(value: Any) -> Any:
+    """A value as expressions compare it: a quantity as its base units."""
+    return float(value) if isinstance(value, Quantity) else value
 
 
 class Choice(Struct, frozen=True):
@@ -48,7 +157,6 @@ class Domain(Struct, frozen=True):
     log: bool = False
 
 
-_KEYS = {"from": "low", "to": "high"}
 _NAMES = Choice.__struct_fields__
 _FILE_KEYS = tuple({"low": "from", "high": "to"}.get(name, name) for name in _NAMES)
 

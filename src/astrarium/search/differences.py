@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -10,13 +11,17 @@ from msgspec import Struct
 from astrarium.config import Config, decode, to_plain
 from astrarium.config.spec import specs
 from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.workload.transformer import Transformer
 
-__all__ = ["Difference", "between", "differences"]
+__all__ = ["AXES", "Difference", "between", "differences", "made_up"]
 
 Steps = tuple[str | int, ...]
 
 TOGETHER = ("family",)      # a model whose fields differ is another model
 OWN_TAG = ("shape",)        # a dim of another shape keeps what both shapes have
+AXES = ("dp", "cp", "sp", "pp", "tp")
+"""Axes in the order in which they make up for others."""
 
 
 class Difference(Struct, frozen=True):
@@ -106,3 +111,25 @@ def _inside(plain: Any, steps: Iterable[str | int]) -> Any:
     for step in steps:
         plain = plain[step]
     return plain
+
+
+def made_up(first: Design, second: Design, chosen: Sequence[Difference]) -> Iterator[Design]:
+    """`first` with the `chosen` knobs as in `second` and one axis more set so that the ranks come out. None where fewer
+    than three axes differ (two can only change together), the number of ranks does, or the chosen ones come out."""
+    one, other = first.workload, second.workload
+    if not isinstance(one, Transformer) or not isinstance(other, Transformer) or one.ranks != other.ranks:
+        return
+    changed = [axis for axis in AXES if getattr(one, axis) != getattr(other, axis)]
+    names = {each.knob for each in chosen}
+    here = {axis: getattr(other if f"workload.{axis}" in names else one, axis) for axis in AXES}
+    if len(changed) < 3 or first.network.npus != second.network.npus or math.prod(here.values()) == one.ranks:
+        return
+    for axis in changed:
+        if f"workload.{axis}" in names:
+            continue
+        value, rest = divmod(one.ranks * here[axis], math.prod(here.values()))
+        if rest == 0 and value > 0:
+            try:
+                yield between(first, second, chosen, {("workload", axis): value})
+            except InputError:
+                continue

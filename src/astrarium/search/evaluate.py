@@ -1,4 +1,4 @@
-"""From a point to what it is worth: designs made, run and judged."""
+"""Evaluate points: resolve a goal against a space, make designs, run them, judge their results."""
 
 from __future__ import annotations
 
@@ -14,42 +14,113 @@ from msgspec.structs import replace
 from astrarium.config import replace_all
 from astrarium.cost import FIGURES
 from astrarium.design import Design
-from astrarium.errors import InputError, StallError, StoppedError
+from astrarium.errors import InputError, StallError, StoppedError, nearest
 from astrarium.lower.kept import BYTES, Kept
 from astrarium.result import Result
-from astrarium.search.expression import Node, Op, compiled, names_in
-from astrarium.search.goal import Case, Goal, Judge
-from astrarium.search.limits import NO_LIMITS, STOPPED, Guard, Limits
-from astrarium.search.space import Point, Space
+from astrarium.search.axes import Point, named_paths
+from astrarium.search.constraints import ContradictionError, Rule, components_of, levels_of
+from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, compiled, names_in
+from astrarium.search.goal import NAMED, Case, Goal, Measure
+from astrarium.search.limits import NO_LIMITS, Guard, Limits
+from astrarium.search.scope import Scope
+from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 from astrarium.search.update import Updater
 from astrarium.simulate import prepare
 
-__all__ = ["Evaluator", "Verdict"]
+__all__ = ["Evaluator", "Judge"]
 
 TOGETHER = 32       # trials that take a step before the first of them takes the next
 MOMENT = 0.05       # seconds after which it does not wait for more
 SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
-class Verdict(Struct, frozen=True):
-    """What a trial found. `values`: the objectives as they are (None where the design cannot be judged); `slacks`: by
-    how much each requirement is met (negative: not); `problem`: why the design was refused."""
+class Judge:
+    """A goal with its names resolved against a space. Making one checks everything that can be checked beforehand."""
 
-    values: tuple[float, ...] | None
-    figures: tuple[float, ...] = ()
-    slacks: tuple[float, ...] = ()
-    problem: str = ""
-    seconds: float = 0.0
+    def __init__(self, space: Space, goal: Goal):
+        """Raises InputError: unknown name, no number, a division by zero that some design would make."""
+        self.space, self.goal = space, goal
+        self.scope = Scope(space.base, named_paths(space.axes), space.derived, tuple(FIGURES))
+        self.objectives: list[Node | Measure] = [
+            self._number(each.measure, each.name) if isinstance(each.measure, str) else each.measure
+            for each in goal.objectives]
+        self.requirements = [self._condition(text, f"require[{index}]")
+                             for index, text in enumerate(goal.requirements)]
+        trees = [node for node in [*self.objectives, *self.requirements] if not callable(node)]
+        self.figures = tuple(name for name in FIGURES if any(name in names_in(node) for node in trees))
+        self.functions = any(callable(each) for each in self.objectives)
+        self.record = self.functions or any(FIGURES[name].record for name in self.figures)
+        for node, text in zip(trees, [*[str(each.measure) for each in goal.objectives if not callable(each.measure)],
+                                      *goal.requirements]):
+            self._divisors(node, text)
 
-    @property
-    def feasible(self) -> bool:
-        """Whether there are values and every requirement is met."""
-        return self.values is not None and all(slack >= 0 for slack in self.slacks)
+    def _node(self, text: str, where: str) -> Node:
+        try:
+            return self.scope.node(text, where)
+        except InputError as error:
+            known = [*FIGURES, *NAMED]
+            guess = error.did_you_mean or nearest(error.path, known)
+            raise InputError(error.path or where, error.message, did_you_mean=guess,
+                             expected=error.expected if guess else "a path of the design, or one of " + ", ".join(known)
+                             ) from None
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the design ended at a limit, so that nobody knows what it is worth."""
-        return self.problem.startswith(STOPPED)
+    def _number(self, text: str, where: str) -> Node:
+        node = self._node(text, where)
+        wrong = isinstance(node, Const) and (isinstance(node.value, bool) or not isinstance(node.value, (int, float)))
+        if wrong or (isinstance(node, Op) and node.name in CONDITIONS):
+            raise InputError(where, f"{text!r} is no number", expected="an expression that gives a number")
+        return node
+
+    def _condition(self, text: str, where: str) -> Node:
+        node = self._node(text, where)
+        if isinstance(node, Op) and node.name in CONDITIONS:
+            return node
+        raise InputError(where, f"{text!r} is not a condition on designs", expected="a comparison")
+
+    def ranges(self) -> dict[str, Interval]:
+        """What each figure and each axis of numbers can be."""
+        found: dict[str, Interval] = {name: (figure.least, math.inf) for name, figure in FIGURES.items()}
+        for axis in self.space.axes:
+            values = [*axis.values, *(() if axis.otherwise is None else (axis.otherwise,))]
+            if not axis.size:
+                found[axis.name] = (axis.domain.low, axis.domain.high)
+            elif all(isinstance(value, (int, float)) for value in values):
+                found[axis.name] = (float(min(values)), float(max(values)))
+        return found
+
+    def _divisors(self, node: Node, text: str) -> None:
+        """Refuses a divisor that is 0 for some design of the space, or that a result can make 0."""
+        if not isinstance(node, Op):
+            return
+        for arg in node.args:
+            self._divisors(arg, text)
+        if node.name not in ("/", "//", "%"):
+            return
+        low, high = bounds(node.args[1], self.ranges())
+        if low > 0 or high < 0:
+            return
+        names = names_in(node.args[1])
+        figures = [name for name in names if name in FIGURES]
+        if not figures and not self._reached(Op("==", (node.args[1], Const(0)))):
+            return
+        what = (f"{', '.join(figures)} can be 0" if figures
+                else f"for some {' and '.join(names)} of the space" if names else "always")
+        raise InputError(text, f"divides by zero ({what})", expected="a divisor that is never 0, such as max(1, ...)")
+
+    def _reached(self, node: Node) -> bool:
+        """Whether some design of the space meets a condition (a continuum may)."""
+        space = self.space
+        levels = levels_of(space.axes, space.scope)
+        if any(name not in levels for name in names_in(node)):
+            return True
+        try:
+            components_of(space.axes, [*space.rules, Rule("", node, "")], levels)
+        except ContradictionError:
+            return False
+        except InputError:      # it joins too much to find out
+            return True
+        return True
 
 
 class _Trial(Struct, eq=False):

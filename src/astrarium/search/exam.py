@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Values
-from astrarium.search.agents.random_ import Random
+from astrarium.search.agents.sampling import Random
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal, Objective
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["Exam", "Problem", "best_after", "front_after", "problems", "sit"]
 

@@ -29,8 +29,7 @@ from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError
-from astrarium.search.differences import Difference, between, differences
-from astrarium.search.made_up import made_up
+from astrarium.search.differences import Difference, between, differences, made_up
 from astrarium.simulate import TraceCache, simulate
 
 __all__ = ["EXACT", "PARTS", "Change", "Explanation", "explain", "shared", "times_of"]
@@ -149,8 +148,8 @@ class _Way:
 
 
 def shared(knobs: Sequence[Difference], value: Value, orders: int = 64, seed: int = 0) -> Explanation:
-    """The same for any `value`: from the knobs that have changed to a makespan in ps, InputError where it refuses
-    them (neither none of the knobs nor all of them)."""
+    """Split the difference of any `value` among knobs. `value` maps the set of changed knobs to a makespan in ps; it
+    may raise InputError, except for no knob and for all knobs."""
     if orders < 4:
         raise InputError("orders", f"{orders} is impossible", expected="4 or more")
     worth = _Worth(knobs, value)

@@ -9,10 +9,10 @@ from typing import Any
 
 from astrarium.cost import sentence
 from astrarium.errors import InputError
-from astrarium.search.agents.libraries import needed
+from astrarium.search.agents.base import needed
 from astrarium.search.axes import Axis
-from astrarium.search.scope import plain
-from astrarium.search.stored import StoredStudy
+from astrarium.search.choice import plain
+from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["card", "columns", "rows", "to_optuna", "write_parquet", "write_trajectory"]
 

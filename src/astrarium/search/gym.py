@@ -20,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InputError
-from astrarium.search.agents.libraries import needed
-from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.agents.base import needed
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
-from astrarium.search.space import Point, Space
-from astrarium.search.spacefile import load_space
+from astrarium.search.searchfile import load_space
+from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 
 gymnasium: Any = needed("the environment", "search", "gymnasium", "gymnasium.spaces")
 

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import importlib
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import CodeType
+from typing import Any
 
-from astrarium import catalog
+from astrarium import catalog, registry
 from astrarium.catalog.files import VARIABLE
 from astrarium.config import Config, replace_all, to_plain
 from astrarium.config.spec import specs
-from astrarium.search.agents.base import Options
-from astrarium.search.code import digest_of, plugin_digests, text_of_class, text_of_function, version_of
+from astrarium.search.choice import field_at
 from astrarium.search.expression import Const, Op
 from astrarium.search.goal import Goal
-from astrarium.search.space import Space
-from astrarium.search.spacefile import space_plain
-from astrarium.search.typed import field_at
+from astrarium.search.space import Space, space_plain
 
-__all__ = ["Inputs", "differing", "file_fields", "files_of", "inputs_of", "of_values"]
+__all__ = ["Inputs", "differing", "digest_of", "file_fields", "files_of", "inputs_of", "of_values", "plugin_digests",
+           "text_of_class", "text_of_function", "version_of"]
 
 Inputs = Mapping[str, str]
 """Entry, in words -> a version, or a digest."""
@@ -33,12 +37,13 @@ MISSING = "missing"
 OURS = "astrarium"
 CATALOG = os.path.dirname(catalog.__file__)
 AGENT = "agent "        # of entries that say who searched, on which no value depends
+PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
     """What the values of a study depend on beside its plan, now and on this machine."""
     configs = list(_configs(space, goal))
-    found = {"Astrarium": _version(), **_catalog(), **_code(space, goal, (*configs, agent))}
+    found = {"Astrarium": _version(), **_catalog(), **_code(space, goal, configs, agent)}
     paths = {path for config in configs for _, path in _own_files(config)}
     for path in sorted({*paths, *_chosen_paths(space)}):
         for name in files_of(path) or [path]:
@@ -51,14 +56,15 @@ def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _code(space: Space, goal: Goal, configs: Iterable[object]) -> dict[str, str]:
+def _code(space: Space, goal: Goal, configs: Sequence[Config], agent: object) -> dict[str, str]:
     """Code that is not ours: classes of configurations and agents, installed plug-ins, functions of the goal."""
-    kinds = {type(each) for each in configs if isinstance(each, Config)}
-    agents = [each.tag for each in configs if isinstance(each, Options)]
-    text = repr((space_plain(space), goal.requirements, [each.measure for each in goal.objectives], agents))
+    agents = [agent] if isinstance(agent, Config) else []
+    kinds = {("class ", type(each)) for each in configs} | {(AGENT, type(each)) for each in agents}
+    text = repr((space_plain(space), goal.requirements, [each.measure for each in goal.objectives],
+                 [each.tag for each in agents]))
     return {
-        **{f"{AGENT if issubclass(kind, Options) else 'class '}{kind.__module__}.{kind.__qualname__}":
-           digest_of([text_of_class(kind)]) for kind in kinds if kind.__module__.partition(".")[0] != OURS},
+        **{f"{word}{kind.__module__}.{kind.__qualname__}": digest_of([text_of_class(kind)])
+           for word, kind in kinds if kind.__module__.partition(".")[0] != OURS},
         **{(AGENT if kind == "agent" else f"plug-in {kind}.") + name: digest
            for kind, name, digest in plugin_digests(text)},
         **{f"objective {each.name}": digest_of(text_of_function(each.measure))
@@ -186,3 +192,82 @@ def _folder(folder: str, ends: tuple[str, ...]) -> str:
     names = sorted(os.path.join(where, name) for where, _, found in os.walk(folder) for name in found
                    if name.endswith(ends))
     return digest_of((os.path.relpath(name, folder), _file(name)) for name in names)
+
+
+def digest_of(parts: Iterable[object]) -> str:
+    """SHA-256 of plain data, shortened."""
+    return hashlib.sha256(json.dumps(list(parts), default=str).encode()).hexdigest()[:32]
+
+
+def text_of_function(function: Callable[..., Any]) -> Iterator[str]:
+    """The compiled code of a function, its defaults and the plain values around it; what it calls is not in it."""
+    if isinstance(function, partial):
+        yield from text_of_function(function.func)
+        yield from _plain((*function.args, *sorted(function.keywords.items())))
+        return
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    if isinstance(code, CodeType):
+        yield from _code_text(code)
+    yield from _plain(getattr(function, "__defaults__", None) or ())
+    for cell in getattr(function, "__closure__", None) or ():
+        yield from _plain([cell.cell_contents])
+
+
+def _code_text(code: CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield " ".join(code.co_names)
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _code_text(each)
+        else:
+            yield repr(sorted(map(repr, each)) if isinstance(each, frozenset) else each)
+
+
+def _plain(values: Iterable[object]) -> Iterator[str]:
+    """Those values that are numbers or text, or tuples of them: others have no text that is theirs alone."""
+    for each in values:
+        if isinstance(each, tuple):
+            yield from _plain(each)
+        elif isinstance(each, PLAIN):
+            yield repr(each)
+
+
+def text_of_class(kind: type) -> str:
+    """The source of the module of a class; of a class of the script that runs, its own."""
+    import inspect  # rarely needed
+
+    try:
+        module = inspect.getmodule(kind)
+        return inspect.getsource(kind if module is None or kind.__module__ == "__main__" else module)
+    except (OSError, TypeError):
+        return ""
+
+
+def plugin_digests(text: str) -> Iterator[tuple[str, str, str]]:
+    """(kind, name, digest) of installed plug-ins whose name `text` holds; of the package's version and the module's
+    source."""
+    words = set(re.findall(r"[\w-]+", text))
+    for kind in registry.kinds():
+        for name, entry in registry.entries(kind).items():
+            if entry.package and name in words:
+                yield kind, name, digest_of([version_of(entry.package), _module(entry.target.partition(":")[0])])
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package; empty where there is none of that name."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _module(name: str) -> str:
+    """The source of a module; empty where it has none, or cannot be imported (who uses it says so)."""
+    import inspect
+
+    try:
+        return inspect.getsource(importlib.import_module(name))
+    except (ImportError, OSError, TypeError):
+        return ""

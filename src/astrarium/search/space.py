@@ -9,24 +9,20 @@ from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec.structs import fields, force_setattr
 
+from astrarium.config import to_plain
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.search.axes import Axis, axes_of
-from astrarium.search.components import Component, Rule, components_of, levels_of
-from astrarium.search.derived import Derived, Listed, Value, token
+from astrarium.search.axes import Axis, Derived, Listed, Point, Value, axes_of, named_paths, token
+from astrarium.search.choice import Choice, choice_of, field_at
+from astrarium.search.constraints import Component, Projector, Rule, components_of, levels_of, model_rules
 from astrarium.search.expression import compiled, names_in
-from astrarium.search.model_rules import model_rules
-from astrarium.search.projection import Projector
 from astrarium.search.scope import Scope
-from astrarium.search.typed import field_at
 from astrarium.search.update import Updater
+from astrarium.units import Quantity
 
-__all__ = ["Point", "Space"]
-
-Point = tuple[Any, ...]
-"""Per axis the index of its value; -1 where it is not chosen; a float where it is a continuum."""
+__all__ = ["Space", "space_plain"]
 
 
 class Space(Struct, frozen=True, eq=False, dict=True):
@@ -64,7 +60,7 @@ class Space(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def scope(self) -> Scope:
         """What names in expressions mean."""
-        return Scope(self.base, self.axes, self.derived)
+        return Scope(self.base, named_paths(self.axes), self.derived)
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -252,3 +248,31 @@ def _place(axis: Axis, values: Mapping[str, Any]) -> Any:
         if known == typed and isinstance(known, bool) == isinstance(typed, bool):
             return index
     raise InputError(axis.name, f"{value!r} is not one of its values")
+
+
+def space_plain(space: Space) -> dict[str, Any]:
+    """Everything that a space is, as mappings, lists and scalars: reads back as an equal space."""
+    found: dict[str, Any] = {}
+    if space.base is not None:
+        found["base"] = to_plain(space.base)
+    for key, choices in (("choices", space.choices), ("variables", space.variables)):
+        if choices:
+            found[key] = {path: _choice_plain(choice_of(path, given)) for path, given in choices.items()}
+    if space.derived:
+        found["derived"] = dict(space.derived)
+    if space.where:
+        found["constraints"] = list(space.where)
+    return found
+
+
+def _choice_plain(choice: Choice) -> Any:
+    names = {"low": "from", "high": "to"}
+    found = {names.get(each.name, each.name): _value_plain(getattr(choice, each.name)) for each in fields(Choice)
+             if getattr(choice, each.name) != each.default}
+    return found["values"] if list(found) == ["values"] else found
+
+
+def _value_plain(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    return [_value_plain(each) for each in value] if isinstance(value, (tuple, list)) else value

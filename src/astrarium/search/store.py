@@ -1,10 +1,4 @@
-"""Where a study's trials are kept: one SQLite file (WAL), one writer; a trial is a row, written once with its results.
-
-Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file beside
-it (`.lock`) keeps a second process from writing; the operating system frees it when its owner ends, however it ends.
-A file that turns out to be damaged is replaced by one with every trial that can be read. Trials before the first one
-that cannot stay trials; what later ones found is `given`: nobody simulates those designs again.
-"""
+"""What a disk does to a study: errors in one clear line, and a new file of what can be read of a damaged one."""
 
 from __future__ import annotations
 
@@ -19,21 +13,21 @@ from types import TracebackType
 from typing import IO, Any
 
 import msgspec
-from msgspec import Struct
 
 from astrarium.errors import InputError
-from astrarium.search.disk import FILES, damaged, disk_error, readable, replace_damaged
-from astrarium.search.evaluate import Verdict
-from astrarium.search.space import Point
+from astrarium.search.axes import Point
+from astrarium.search.trial import Trial, Verdict
 
-__all__ = ["APPLICATION", "MEMORY", "Store", "Trial", "erase", "trials_in"]
+__all__ = ["APPLICATION", "FILES", "MEMORY", "Store", "damaged", "disk_error", "erase", "readable", "reading",
+           "replace_damaged", "trials_in"]
 
+FILES = ("", "-wal", "-shm")      # a database, beside it what is not in it yet, and the index of that
+AGAIN = "the same command again: it goes on from the trials that are stored"
+SMALLEST = 40                     # bytes of a trial at least
 MEMORY = ":memory:"
 """The name of a store that is never written to disk."""
-
 APPLICATION = 0x41537472      # "AStr": what `file` and a careless `--study design.yaml` are told apart by
 PAUSE = 0.05                  # seconds between transactions
-
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE trial (
@@ -46,22 +40,9 @@ _INSERT = f"INSERT INTO trial ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _FROM = f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number"
 _SALVAGED = "CREATE TABLE salvaged AS SELECT * FROM trial"
 _DESCRIBE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
-
 _NAN = float("nan")
 _NUMBERS = msgspec.json.Decoder(tuple[float | None, ...])
 _POINT: msgspec.json.Decoder[Point] = msgspec.json.Decoder(tuple[int | float, ...])
-
-
-class Trial(Struct, frozen=True):
-    """One trial. `round`: the ask that proposed it; `design`: hash of what was simulated; `same_as`: an earlier
-    trial of the same design, whose results these are."""
-
-    number: int
-    round: int
-    point: Point
-    design: bytes
-    same_as: int | None
-    verdict: Verdict
 
 
 class Store:
@@ -276,6 +257,71 @@ def _numbers(text: str) -> tuple[float, ...]:
 def _verdict(row: tuple[Any, ...]) -> Verdict:
     values = None if row[5] is None else _numbers(row[5])
     return Verdict(values, _numbers(row[6]), _numbers(row[7]), row[8], row[9])
+
+
+def damaged(error: Exception) -> bool:
+    """Whether the file holds what no study holds (a full disk or one that cannot be read is an OperationalError, but so
+    is text that is no UTF-8)."""
+    return not isinstance(error, sqlite3.OperationalError) or "UTF-8" in str(error)
+
+
+def disk_error(path: str, error: Exception) -> InputError:
+    """The error for a user: the disk's."""
+    if damaged(error):
+        return InputError(path, f"is damaged ({error})", expected="astrarium search with this study: it keeps every "
+                          "trial that can be read, and runs the others again")
+    if "full" in str(error):
+        return InputError(path, f"cannot be written ({error})", expected=f"more space, then {AGAIN}")
+    return InputError(path, f"cannot be read or written ({error})", expected=f"a disk that works, then {AGAIN}")
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turns errors of a file that is read only into InputError."""
+    try:
+        yield
+    except (sqlite3.Error, msgspec.DecodeError) as error:
+        raise disk_error(path, error) from None
+
+
+def readable(data: sqlite3.Connection, path: str, query: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of `query` (a number, in order, from a number on: `>= ?`) that can be read, whatever lies between."""
+    number = 0
+    with contextlib.suppress(sqlite3.Error):
+        for row in data.execute(query, (number,)):
+            yield row
+            number = row[0] + 1
+    most = sum(os.path.getsize(path + end) for end in FILES if os.path.exists(path + end)) // SMALLEST
+    for each in range(number, most):
+        with contextlib.suppress(sqlite3.Error):
+            row = data.execute(query, (each,)).fetchone()
+            if row is not None and row[0] == each:
+                yield row
+
+
+def replace_damaged(path: str, script: str, tables: Sequence[tuple[str, Sequence[tuple[Any, ...]]]]) -> str:
+    """Write a new database in the place of a damaged one, which stays beside it under the name returned. `script` makes
+    the tables, `tables` are statements with their rows."""
+    kept, fresh = f"{path}.damaged", f"{path}.repaired"
+    if os.path.exists(fresh):
+        os.unlink(fresh)
+    data = sqlite3.connect(fresh, isolation_level=None)
+    try:
+        data.executescript(script)
+        data.execute("BEGIN")
+        for statement, rows in tables:
+            data.executemany(statement, rows)
+        data.execute("COMMIT")
+    except sqlite3.Error:
+        data.close()
+        os.unlink(fresh)
+        raise
+    data.close()
+    for end in FILES:
+        if os.path.exists(path + end):
+            os.replace(path + end, kept + end)
+    os.replace(fresh, path)
+    return kept
 
 
 def erase(path: str) -> None:

@@ -1,70 +1,82 @@
-"""The loop of a search: ask, evaluate, keep, tell; and what a study says when it stops."""
+"""Search a space: the loop that asks an agent, evaluates, stores and tells; and what a study found."""
 
 from __future__ import annotations
 
-import hashlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
 
-from astrarium.config import to_plain
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
-from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
-from astrarium.search.agents.exact import ExactSearch, Proof
-from astrarium.search.agents.plugin import PluginAgent
-from astrarium.search.best import Front, Top
-from astrarium.search.evaluate import Verdict
-from astrarium.search.goal import Goal
+from astrarium.search.agents.base import Agent, AgentOptions, Options, PluginAgent, Proof, Prover, Values, agent_options
+from astrarium.search.axes import Point
+from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
-from astrarium.search.resume import resume
-from astrarium.search.space import Point, Space
-from astrarium.search.spacefile import space_plain
-from astrarium.search.store import MEMORY, Store, Trial
-from astrarium.search.workers import Judges
-from astrarium.units import Quantity
+from astrarium.search.limits import Limits, limits_of
+from astrarium.search.space import Space
+from astrarium.search.store import MEMORY, Store
+from astrarium.search.studyfile import Plan, design_keys, resume
+from astrarium.search.trial import Front, Top, Trial, Verdict
+from astrarium.search.workers import Judges, Workers
+from astrarium.units import Bytes
 
-__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "design_keys", "jsonable"]
+__all__ = ["Progress", "Study", "cache_of", "chosen_agent", "conduct", "default_agent", "search"]
 
-FORMAT = "2"
-FUNCTION = "a Python function"
 TICK = 1.0
 
 
-class Plan(Struct, frozen=True):
-    """What a study is: the same plan gives the same trials, whatever the machine and the number of workers."""
+def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
+           cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
+           trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
+           study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
+           cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
+    """Search a space.
 
-    space: Space
-    goal: Goal
-    agent: AgentOptions
-    seed: int = 0
+    `minimize` and `maximize`: `makespan`, another figure or name (`runtime_x_cost`), an expression, a function of
+    (design, result), or several; `require`: conditions on designs and figures; `cases`: several workloads.
+    `agent` and its `options`: see `astrarium list agent`; None: annealing, or nsga2 for several objectives. `jobs`
+    evaluates so many designs at a time, in threads or in `processes`, and `ray` (`local`, `auto`, `host:port`) as many
+    as a Ray cluster has CPUs; the trials are the same.
+    `study`: the file that keeps them; the same call goes on where it stopped. `limit`: what one design may take, "10 s"
+    of CPU time or "8 GB" of memory, or both; one that takes more is a trial without values, which says so. `cache`:
+    what a process holds of workloads, traces and collectives for later designs, text or bytes; no result depends on it.
+    Raises InputError before the first trial for whatever is wrong.
+    """
+    goal = goal_of(minimize, maximize, require, cases)
+    plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
+    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
+                 cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
+        return conduct(plan, trials, store, workers, progress)
 
-    def __post_init__(self) -> None:
-        changed = [path for case in self.goal.cases for path in case.changes]
-        force_setattr(self, "space", self.space.for_cases(changed))
 
-    @property
-    def agent_name(self) -> str:
-        """The agent's name."""
-        assert isinstance(self.agent, Options)
-        return self.agent.tag
+def cache_of(given: str | int) -> int:
+    """Bytes of caches, as a person writes them. Raises InputError."""
+    try:
+        size = int(Bytes(given)) if isinstance(given, str) else given
+    except InputError:
+        size = 0
+    if size <= 0:
+        raise InputError("cache", f"{given!r} is no size", expected='one such as "2 GB"')
+    return size
 
-    def described(self) -> dict[str, str]:
-        """The plan as text, entry by entry; studies are the same where these are."""
-        def text(value: object) -> str:
-            return msgspec.json.encode(jsonable(value)).decode()      # in the order written: it is that of the axes
-        measures = [[each.name, "max" if each.maximize else "min",
-                     each.measure if isinstance(each.measure, str) else FUNCTION] for each in self.goal.objectives]
-        cases = [[case.name, case.weight, dict(case.changes)] for case in self.goal.cases]
-        assert isinstance(self.agent, Options)
-        return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
-                "requirements": text(self.goal.requirements), "cases": text(cases),
-                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed)}
+
+def default_agent(goal: Goal) -> str:
+    """The name of the agent that searches where nobody names one."""
+    return "annealing" if len(goal.objectives) == 1 else "nsga2"
+
+
+def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
+    """An agent by name with options, or options as they are."""
+    if isinstance(agent, str):
+        return agent_options(agent, options)
+    if not isinstance(agent, Options):
+        raise InputError("agent", f"{agent!r} is not an agent", expected="a name, or the options of an agent")
+    return cast(AgentOptions, msgspec.structs.replace(agent, **options) if options else agent)
 
 
 class Progress(Struct):
@@ -137,12 +149,6 @@ def _started(plan: Plan) -> Agent:
     return agent if own else PluginAgent(who, agent, plan.space)
 
 
-def design_keys(plan: Plan) -> Callable[[Point], bytes]:
-    """From a point to the hash of its design: of the base and of every value that is put into it."""
-    prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
-    return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
-
-
 class _Loop:
     """One run of a study."""
 
@@ -185,8 +191,8 @@ class _Loop:
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
 
     def _proof(self) -> Proof | None:
-        """What the agent `exact` proved: nothing, where a design's value is not known."""
-        if not isinstance(self.agent, ExactSearch):
+        """What the agent proved, where it proves anything: nothing, where a design's value is not known."""
+        if not isinstance(self.agent, Prover):
             return None
         if not self.stopped:
             return self.agent.proof()
@@ -264,12 +270,3 @@ class _Loop:
             value = None if best is None or best.verdict.values is None else best.verdict.values[0]
             self.told = time.perf_counter()
             self.progress(Progress(self.done, self.trials, value, self.told - self.start, self.fresh, self.refused))
-
-
-def jsonable(value: Any) -> Any:
-    """Plain data with quantities as text and keys as text."""
-    if isinstance(value, Quantity):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(each) for key, each in value.items()}
-    return [jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value

@@ -1,36 +1,42 @@
-"""Who evaluates the points of a batch: threads, processes or a Ray cluster; the same answers in the same order."""
+"""Evaluate the points of a batch in threads, processes or on a Ray cluster; verdicts come in the points' order."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import multiprocessing
 import os
 import pickle
 import platform
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
-from astrarium.errors import InputError
+from astrarium.errors import AstrariumError, InputError
 from astrarium.lower.kept import BYTES
-from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.agents.base import needed
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import Goal
 from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.limits import NO_LIMITS, Limits
-from astrarium.search.ray_pool import RayPool
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 
-__all__ = ["Judges", "Workers"]
+__all__ = ["RETRIES", "Judges", "RayPool", "Workers"]
 
 Kind = Literal["threads", "processes"]
 PART, FASTEST = 1.0, 1e-4      # seconds that a part of a batch is to take; of a design, at least
 
 Judges = Callable[[Sequence[Point]], Iterator[Verdict]]
 """What evaluates a batch: the verdicts in the order of its points."""
+RETRIES = 10        # times that one part of a batch may lose its worker
+LOCAL = "local"
 
 
 class Workers:
@@ -44,7 +50,7 @@ class Workers:
             raise InputError("jobs", f"{jobs} is impossible", expected="1 or more")
         if limits.memory is not None and jobs > 1 and kind == "threads":
             raise InputError("limit", "threads share their memory, so that of one design cannot be limited",
-                             expected=f"processes (--processes beside -j {jobs}), or -j 1")
+                             expected=f"processes (--processes with -j {jobs}), or -j 1")
         self.evaluator = Evaluator(space, goal, limits=limits, cache=cache)
         self._space, self._goal, self.jobs, self.kind, self.ray, self._cache = space, goal, jobs, kind, ray, cache
         self._pool: Executor | None = None
@@ -105,7 +111,7 @@ class Workers:
             return pickle.dumps((self._space, self._goal, self.evaluator.guard.limits, self._cache, inputs))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
-                             expected="threads, or functions that stand in a module") from None
+                             expected="threads, or functions defined in a module") from None
 
     def _all(self, points: Sequence[Point]) -> list[Verdict]:
         return list(self.evaluator.all(points))
@@ -131,3 +137,67 @@ def _evaluator(shipped: bytes) -> Evaluator:
 
 def _evaluate(shipped: bytes, points: Sequence[Point]) -> list[Verdict]:
     return list(_evaluator(shipped).all(points))
+
+
+class RayPool:
+    """A connection to a cluster: `local` starts one on this machine, `auto` takes the one that runs here, else
+    `host:port` or `ray://host:port`. A connection that the process has already is used, and left open. Every machine
+    needs the same Astrarium. Raises InputError where there is no Ray, or no cluster at that address."""
+
+    def __init__(self, address: str):
+        self._ray: Any = needed("evaluation over Ray", "ray", "ray")
+        self._own = not self._ray.is_initialized()
+        if self._own:
+            more: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+            if address == LOCAL:        # a cluster of ours tells nobody about it, unless its user says otherwise
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            try:
+                with _own_signals():
+                    self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **more)
+            except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+                first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise InputError(f"ray {address}", f"no cluster answers ({first[:200]})",
+                                 expected="local, auto, host:port or ray://host:port") from error
+        self.cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def map(self, function: Callable[..., Any], shared: bytes, parts: Sequence[Any]) -> Iterator[Any]:
+        """`function(shared, part)` of every part, in their order; all parts at once, as many as there are CPUs."""
+        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+        common = self._ray.put(shared)
+        return self._answers([task.remote(common, part) for part in parts])
+
+    def _answers(self, asked: Sequence[Any]) -> Iterator[Any]:
+        left = list(asked)
+        try:
+            while left:
+                found = self._ray.get(left[0])
+                del left[0]         # before the answer goes out: nobody may ask for another one
+                yield found
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, AstrariumError):
+                raise error.cause from None
+            raise
+        except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
+            raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
+                             expected="workers that live; the same command goes on with this study") from error
+        finally:
+            for each in left:       # what ended the batch here ends its other parts there
+                self._ray.cancel(each, force=True)
+
+    def close(self) -> None:
+        """Leaves the cluster, where this pool joined it."""
+        if self._own:
+            self._ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray takes over what SIGTERM does; this gives it back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

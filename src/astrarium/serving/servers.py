@@ -122,7 +122,7 @@ def _used(policy: Policy, size: float, shares: bool) -> None:
                              f"{format_bytes(float(tier.capacity))} is less than a block",
                              expected=f"at least {format_bytes(size)}: {policy.block} tokens on all ranks of a server")
     if policy.tiers and not shares and policy.preemption != "swap":
-        raise InputError("policy.tiers", "mean nothing: this model keeps a state, which requests do not share",
+        raise InputError("policy.tiers", "have no effect: this model keeps a state, which requests do not share",
                          expected="no tiers, or preemption: swap")
 
 

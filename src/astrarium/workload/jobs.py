@@ -45,7 +45,7 @@ def _how_many(job: Job) -> Iterator[Problem]:
 
 def _by_rule(job: Job) -> Iterator[Problem]:
     if job.listed and job.placement is not None:
-        yield Problem("placement", f"{job.placement}, beside a list of NPUs", "one of the two")
+        yield Problem("placement", f"{job.placement} cannot be combined with a list of NPUs", "one of the two")
     seeded = (job.placement or "") == "random"
     if seeded and job.seed is None:
         yield Problem("seed", "is missing", "a whole number, from which placement: random draws")
@@ -95,7 +95,7 @@ def _some(jobs: Jobs) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for number, name in enumerate(jobs.names):
         if seen.setdefault(name, number) != number:
-            yield Problem(f"jobs[{number}].name", f"{name!r} is that of jobs[{seen[name]}]", "a name of its own")
+            yield Problem(f"jobs[{number}].name", f"{name!r} is that of jobs[{seen[name]}]", "another name")
 
 
 class Jobs(Workload, frozen=True):

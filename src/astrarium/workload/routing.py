@@ -26,7 +26,7 @@ F64 = npt.NDArray[np.float64]
 
 def _one_source(routing: Routing) -> Iterator[Problem]:
     if routing.loads is not None and routing.skew:
-        yield Problem("skew", "means nothing beside loads", "0, or no loads")
+        yield Problem("skew", "has no effect together with loads", "0, or no loads")
     if routing.loads is not None and not sum(routing.loads):
         yield Problem("loads", "are all 0", "a load above 0")
 

@@ -107,7 +107,7 @@ def _layers(work: Transformer) -> Iterator[Problem]:
     if work.stage_layers is None:
         return
     if work.stage_balance != "layers":
-        yield Problem("stage_balance", f"{work.stage_balance}, beside stage_layers", "one of the two")
+        yield Problem("stage_balance", f"{work.stage_balance} cannot be combined with stage_layers", "one of the two")
     if not all(work.stage_layers[1:-1]):
         yield Problem("stage_layers", "0 layers in the middle", "0 for the first and the last part at most")
     if len(work.stage_layers) != parts:
@@ -122,23 +122,23 @@ def _schedule(work: Transformer) -> Iterator[Problem]:
 
 def _zero(work: Transformer) -> Iterator[Problem]:
     if work.zero_axes is not None and work.zero == 0:
-        yield Problem("zero_axes", "means nothing under zero: 0", "zero: 1, 2 or 3")
+        yield Problem("zero_axes", "has no effect under zero: 0", "zero: 1, 2 or 3")
     if work.zero_axes is not None and (not work.zero_axes or len(set(work.zero_axes)) != len(work.zero_axes)):
         yield Problem("zero_axes", f"{list(work.zero_axes)} is not a set of axes", "some of dp, cp, sp, each once")
     if work.zero_ranks is not None and (work.zero == 0 or "dp" not in (work.zero_axes or ("dp",))):
-        yield Problem("zero_ranks", "means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp")
+        yield Problem("zero_ranks", "has no effect if dp is not sharded over", "zero: 1, 2 or 3 over dp")
     elif work.zero_ranks is not None and (work.dp % work.zero_ranks or work.zero_ranks % work.ep):
         legal = [n for n in divisors(work.dp) if n % work.ep == 0]
         what = f"{work.zero_ranks} is not a multiple of ep ({work.ep}) that divides dp ({work.dp})"
         yield Problem("zero_ranks", what, "one of " + ", ".join(map(str, legal[:20])))
     if work.prefetch is not None and work.zero != 3:
-        yield Problem("prefetch", "means nothing but under zero: 3", "zero: 3")
+        yield Problem("prefetch", "has an effect only under zero: 3", "zero: 3")
 
 
 def _autocast(work: Transformer) -> Iterator[Problem]:
     software, weights = work.software, work.precision.weights
     if software.autocast and software.operators == "fused":
-        yield Problem("software.autocast", "means nothing under software.operators: fused", "eager or compiled")
+        yield Problem("software.autocast", "has no effect under software.operators: fused", "eager or compiled")
     if software.autocast and weights != "fp32":
         yield Problem("precision.weights", f"{weights}, under software.autocast, which casts weights in fp32",
                       "fp32, or software.autocast: false")
@@ -164,7 +164,7 @@ def _away(work: Transformer) -> Iterator[Problem]:
         if load_schedule(work.schedule).split:
             yield Problem("schedule", f"{work.schedule}, under offload: model", "gpipe or 1f1b")
     if work.gather == "remote" and work.offload != "model":
-        yield Problem("gather", "means nothing but under offload: model", "network, or offload: model")
+        yield Problem("gather", "has an effect only under offload: model", "network, or offload: model")
     elif work.gather == "remote" and (work.zero_axes is not None or work.zero_ranks is not None):
         yield Problem("gather", "remote, but some ranks keep the same shards",
                       "network, or no zero_axes and zero_ranks")
@@ -244,7 +244,7 @@ class Transformer(Workload, frozen=True):
     global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1, lt=2**31)]
     dp: Annotated[int, Knob("Data-parallel replicas.", ge=1, lt=2**24)] = 1
     tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1, lt=2**24)] = 1
-    sp: Annotated[int, Knob("Ranks that divide the sequence (an axis of its own).", ge=1, lt=2**24)] = 1
+    sp: Annotated[int, Knob("Ranks that divide the sequence (a separate axis).", ge=1, lt=2**24)] = 1
     cp: Annotated[int, Knob("Ranks that divide the sequence, with ring attention (context parallelism).", ge=1,
                             lt=2**24)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1, lt=2**24)] = 1
@@ -284,7 +284,7 @@ class Transformer(Workload, frozen=True):
                                  "have no layer.", ge=0)] = None
     stage_balance: Annotated[Literal["layers", "cost"],
                              Knob("What is divided evenly where stage_layers is left out: layers, or FLOPs, with the "
-                                  "embedding and the head as blocks of their own. More parts than layers are divided "
+                                  "embedding and the head as separate blocks. More parts than layers are divided "
                                   "by FLOPs.")] = "layers"
     recompute: Annotated[Literal["none", "selective", "operators", "full"],
                          Knob("Activations that backward computes again: none, those of recompute_modules (selective), "
@@ -306,10 +306,11 @@ class Transformer(Workload, frozen=True):
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
     dropout: Annotated[bool, Knob("Training with dropout: masks are kept.")] = False
     cross_entropy: Annotated[Literal["plain", "fused", "compiled", "eager"],
-                             Knob("plain: logits in fp32, their gradient beside them; fused: logits in the format of "
-                                  "activations, their gradient in their place (Transformer Engine); compiled: beside "
-                                  "them (torch.compile); eager: a kernel an operator (PyTorch), with a copy of the "
-                                  "logits in fp32, their log softmax, and the gradients of both.")] = "plain"
+                             Knob("plain: logits in fp32, their gradient in another tensor; fused: logits in the "
+                                  "format of activations, their gradient in their place (Transformer Engine); "
+                                  "compiled: in another tensor (torch.compile); eager: a kernel an operator (PyTorch), "
+                                  "with a copy of the logits in fp32, their log softmax, and the gradients of "
+                                  "both.")] = "plain"
     weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside", "fresh"],
                                 Knob("Memory of weight gradients of a micro-batch before they join those of the "
                                      "step. in_place: none, the product sums them itself; temporary: one tensor at "

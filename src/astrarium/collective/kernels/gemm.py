@@ -47,11 +47,11 @@ class Gemm(Config, frozen=True, kw_only=True):
     tile_m: Annotated[int, Knob("Rows of an output tile.", ge=1)] = 128
     tile_n: Annotated[int, Knob("Columns of an output tile.", ge=1)] = 256
     group: Annotated[int, Knob("Rows of tiles that are walked together.", ge=1)] = 8
-    wavefronts: Annotated[int, Knob("Wavefronts of a tile's workgroup, of which one multiplies at a time.", ge=1)] = 8
+    wavefronts: Annotated[int, Knob("Wavefronts of a tile's workgroup; one at a time multiplies.", ge=1)] = 8
     unroll: Annotated[int, Knob("Instructions of a wavefront in a step.", ge=1)] = 4
     places: Annotated[int | None, Knob(
         "Of a unit's places for workgroups, those that a tile's workgroup takes (its share of registers and shared "
-        "memory); none, or more than there are: all, so that nothing else runs beside it.", ge=1)] = None
+        "memory); none, or more than there are: all, so that nothing else runs on the unit.", ge=1)] = None
 
     @property
     def flops(self) -> int:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 
 from astrarium.collective.kernels.build import write_kernel
 from astrarium.collective.kernels.settings import Kernels
-from astrarium.collective.msccl import COLLS
-from astrarium.collective.msccl_xml import Algo, Block, Gpu, Step
+from astrarium.collective.msccl_xml import COLLS, Algo, Block, Gpu, Step
 from astrarium.errors import UnsupportedError
 from astrarium.vocab import CommOp
 

@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar
 from astrarium.config import Knob
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["AntColony"]
 

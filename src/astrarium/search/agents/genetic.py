@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["Genetic"]
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, one_objective
-from astrarium.search.agents.libraries import needed
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed, one_objective
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["Ppo"]
 

@@ -42,7 +42,7 @@ def _rules(stream: Generated) -> Iterator[Problem]:
     for field in ("prompt", "output"):
         given = getattr(stream, field)
         if stream.use_case is not None and given is not None:
-            yield Problem(field, "means nothing beside use_case", f"no {field}, or no use_case")
+            yield Problem(field, "has no effect together with use_case", f"no {field}, or no use_case")
         if stream.use_case is None and given is None:
             yield Problem(field, "is missing", "tokens, a distribution, or a use_case")
     if stream.seed is None and stream.random:

@@ -14,9 +14,9 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 from astrarium.engine.plugins.kernels import tabled
 from astrarium.lower.changes import changing
+from astrarium.lower.compute_nodes import local_memory
 from astrarium.lower.kept import Kept
 from astrarium.lower.native import placement_of
-from astrarium.lower.native_plugins import local_memory
 from astrarium.memory.config import Memory
 from astrarium.serving.shape import Shape
 from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of, whose

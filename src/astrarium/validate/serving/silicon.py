@@ -223,7 +223,7 @@ def _layout(row: Row, side: str, model: str, assumed: list[str]) -> Layout:
     if dp == 1 and tp & (tp - 1):
         if not side:
             raise InputError("tp_size", f"{tp} NPUs are those of pools that prefill and decode together (no engine of "
-                             "InferenceX has so many)", expected="the layout of an engine, and of each pool")
+                             "InferenceX has that many)", expected="the layout of an engine, and of each pool")
         assumed.append(f"tp {tp} is attention-DP over {tp} NPUs")
         return Layout(1, tp, pp, tp)
     if product == 1:

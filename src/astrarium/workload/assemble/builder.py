@@ -220,7 +220,7 @@ class Builder:
 
 
 def _tiled(values: I32, times: int) -> I32:
-    """The same values so many times in a row."""
+    """Repeat `values` `times` times."""
     return np.broadcast_to(values, (times, len(values))).ravel()
 
 

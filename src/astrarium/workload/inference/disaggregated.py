@@ -87,8 +87,8 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
     chunk: Annotated[int | None, Knob("Prompt tokens of one pass of prefill; left out: all.", ge=1)] = None
     routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     attention: Annotated[Literal["flash", "flash_2", "unfused"], Knob(
-        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: beside prompts, "
-        "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
+        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: together with "
+        "prompts, decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
     fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(
         "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "

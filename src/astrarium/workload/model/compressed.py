@@ -17,7 +17,7 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, attention, gemm, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
-from astrarium.workload.model.cached import Part, joined, parts_of
+from astrarium.workload.model.cached import AttentionBatch, joined, parts_of
 from astrarium.workload.model.parts import INSIDE, NORM, STREAM, linear
 
 __all__ = ["Compressed", "compressed_axes", "compressed_counts", "compressed_ops", "compressed_sizes"]
@@ -169,7 +169,7 @@ def _indexed(made: Compressed, options: Options, weights: dict[str, str], states
     return ops
 
 
-def _attended(made: Compressed, ratio: int, options: Options, part: Part) -> Op:
+def _attended(made: Compressed, ratio: int, options: Options, part: AttentionBatch) -> Op:
     """One kernel over the window and the entries."""
     step, skip = part.step, options.mask == "skip"
     pairs: float = step.pairs(made.window, skip)

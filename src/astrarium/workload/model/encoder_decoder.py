@@ -55,7 +55,7 @@ def _positions(model: EncoderDecoder) -> Iterator[Problem]:
     if model.positions == "relative" and not model.buckets:
         yield Problem("buckets", "is missing", "the relative distances that are told apart (T5: 32)")
     if not model.biases and not model.key_bias:
-        yield Problem("key_bias", "means nothing without biases", "no key_bias")
+        yield Problem("key_bias", "has no effect without biases", "no key_bias")
 
 
 class EncoderDecoder(Model, frozen=True, kw_only=True):

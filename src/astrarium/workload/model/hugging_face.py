@@ -43,7 +43,7 @@ def readers() -> Mapping[str, tuple[type[Model], Reader]]:
         both = next((kind for kind in mine if kind in found), None)
         if both is not None:
             raise InputError(f"model.{name}", f"reads model_type {both!r}, which another family reads",
-                             expected="a model_type of its own")
+                             expected="another model_type")
         found |= {kind: (family, reader) for kind, reader in mine.items()}
     return found
 

@@ -108,7 +108,7 @@ def _trained(sparse: Indexer, options: Options) -> list[Op]:
 
 
 def _packed(sparse: Indexer, options: Options) -> list[Op]:
-    """The same of a step of inference; the indexer's keys are cached."""
+    """Operators of the indexer in a step of inference. Its keys are cached."""
     cache = INDEX_STATE.replace(" ", ",")
     ops = [append("cache_index", f"ikn[batch,seq.all,index_size] -> {INDEX_CACHE}[{cache}]")]
     for part in parts_of(options):

@@ -32,7 +32,8 @@ def one_f_one_b(stages: int, stage: int, batches: int, chunks: int) -> Units:
 def _ahead(stages: int, batches: int, chunks: int) -> np.ndarray:
     """s - i micro-batches on stage i, [stages, 1]."""
     del chunks
-    return np.minimum(np.arange(stages, 0.0, -1.0), batches)[:, None]
+    ahead: np.ndarray = np.minimum(np.arange(stages, 0.0, -1.0), batches)[:, None]
+    return ahead
 
 
 ONE_F_ONE_B = PipelineSchedule(one_f_one_b, ahead=_ahead)
