@@ -273,6 +273,11 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "text": ("astrarium.profile.readers:TEXT",
                  "Text workloads of ASTRA-sim 1.0, of all ranks at once (`astrarium trace convert --npus`)."),
     },
+    "transport": {
+        "credits": ("astrarium.network.transport:Credits",
+                    "Lossless by credits of links' buffers (InfiniBand, NVLink)."),
+        "roce": ("astrarium.network.roce:Roce", "RoCE: PFC, ECN and DCQCN."),
+    },
     "page": {
         "run": ("astrarium.report.run_html:PAGE", "A run: figures, where the time goes, pipeline, kernels, memory."),
         "plan": ("astrarium.report.plan_html:PAGE", "A plan: layouts, their intervals, where time goes, pipeline."),

@@ -7,12 +7,14 @@ same integers. Times are integer picoseconds, sizes bytes, bandwidths bytes per 
 from __future__ import annotations
 
 import enum
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.errors import UnsupportedError
 from astrarium.vocab import Schedule
 
 __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk",
@@ -237,13 +239,26 @@ class GivenRoutes(Struct, frozen=True, eq=False):
     link: I32           # of the graph
 
 
-class RoceRules(Struct, frozen=True):
+class TransportRules(Struct, frozen=True):
+    """What a transport of packets is told: fields are numbers, which the compiled engine's transport `name` gets."""
+
+    name: ClassVar[str] = ""
+
+    def open(self, net: Any) -> Any:
+        """The transport in plain Python (`Transport` of the pure-Python engine's packets). A plug-in's own."""
+        del net
+        raise UnsupportedError("network.packets.transport", f"{self.name} is not in the pure-Python engine",
+                               expected="the compiled one")
+
+
+class RoceRules(TransportRules, frozen=True):
     """PFC, ECN and DCQCN. The defaults are those of the testbed of Zhu et al., Congestion Control for Large-Scale RDMA
     Deployments, SIGCOMM 2015 (the buffer: a Trident II): 40 Gb/s links.
 
     Marks: of a queue of up to `kmin` bytes none, up to `kmax` a share up to `pmax`, above it all.
     """
 
+    name: ClassVar[str] = "roce"
     buffer: int = 12_000_000        # bytes of a node, shared by its links
     alpha: float = 1.0              # a link is paused where it has more than this share of what is free
     kmin: int = 5_000               # bytes
@@ -264,10 +279,10 @@ class PacketRules(Struct, frozen=True):
 
     size: int = 4096                # payload bytes of a packet; the last one of a message has what is left
     header: int = 0                 # bytes that each packet has beside them
-    buffer: int = 0                 # bytes at a link's end where the graph has 0; 0: any number. Without `roce`
+    buffer: int = 0                 # bytes at a link's end where the graph has 0; 0: any number. Of credits
     spray: bool = False             # packets take equal links in turn, beyond the message's first link
     seed: int = 0                   # of the hash that chooses marks
-    roce: RoceRules | None = None   # None: credits
+    transport: TransportRules | None = None     # None: credits
     queues: bool = False            # a run that records keeps each link's queue over time
     threads: int = 1                # of the compiled engine; they change no integer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from astrarium.engine.outcome import PacketCounts
-from astrarium.engine.plan import Changes, NetworkPlan
+from astrarium.engine.plan import Changes, NetworkPlan, RoceRules, TransportRules
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.fabric import fabric_of, link_rates, links_that_stand
 from astrarium.engine.reference.native_clock import DEPART, DONE, NOTHING, BatchClock, Key, Order
@@ -21,6 +21,13 @@ __all__ = ["PACKETS"]
 NOBODY = (0, 0, 0, 0)
 
 
+def _transport(net: Net, rules: TransportRules | None) -> Transport:
+    if rules is None:
+        return Credits(net)
+    made: Transport = Roce(net, rules) if isinstance(rules, RoceRules) else rules.open(net)
+    return made
+
+
 class Packets:
     """packets: what happens before the end of a window happens there, when all that asks in it is known."""
 
@@ -30,8 +37,7 @@ class Packets:
         self._fabric = fabric_of(network)
         self._rates = link_rates(self._fabric, changes)
         self._net = Net(network, traffic, self._rates)
-        roce = network.packets.roce
-        self._transport: Transport = Credits(self._net) if roce is None else Roce(self._net, roce)
+        self._transport = _transport(self._net, network.packets.transport)
         self._window = min(self._net.ways.latency, default=1000)
         self._asked, self._due = 0, NOTHING
 

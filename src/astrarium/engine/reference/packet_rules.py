@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astrarium.engine.plan import NetworkPlan, PacketRules
+from astrarium.engine.plan import NetworkPlan, PacketRules, RoceRules
 from astrarium.engine.reference.check_schedule import require, whole
 from astrarium.engine.reference.native_clock import ticks
 from astrarium.errors import UnsupportedError
@@ -32,7 +32,7 @@ def _check_rules(rules: PacketRules) -> None:
     require(all(map(whole, numbers)), "packets out of range")
     require(1 <= rules.size < MOST and 0 <= rules.header < MOST and rules.buffer >= 0 and 1 <= rules.threads <= 256,
             "packets out of range")
-    if (roce := rules.roce) is None:
+    if not isinstance(roce := rules.transport, RoceRules):
         return
     require(roce.buffer >= 1 and roce.alpha > 0 and 0 <= roce.kmin <= roce.kmax and 0 <= roce.pmax <= MILLION,
             "packets out of range")
@@ -44,5 +44,5 @@ def _check_link(rules: PacketRules, latency: float, buffer: int, what: str) -> N
     if ticks(latency) < 1:
         raise UnsupportedError("workload", f"packets over {what} without latency: at least 1 ps")
     room, packet = buffer or rules.buffer, rules.size + rules.header
-    if rules.roce is None and 0 < room < packet:
+    if rules.transport is None and 0 < room < packet:
         raise UnsupportedError("workload", f"packets of {packet} bytes over {what} with a buffer of {room}")
