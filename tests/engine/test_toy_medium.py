@@ -1,4 +1,4 @@
-"""A fifth medium is one C++ file, one class of the reference engine and one registry line."""
+"""A fifth medium is one C++ file, one class of the readable engine and one registry line."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 from tests.commands import PlugIn
 from tests.plans.hand import Kind, Node, collective, delay, native_collective, plan_of, two_level
+from tests.plugins.builtin import BuiltinNetwork
 
 import astrarium as ar
 from astrarium import registry
 from astrarium.engine import HAVE_CORE, execute
 from astrarium.engine.plan import Backend, Dim, Lane, NetworkPlan, Remote, RemoteKind, Shape
 from astrarium.engine.plugins import ComputeNodes, DelayNetwork, PerNode, Plugins
-from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.compute import durations_of
 from astrarium.engine.plugins.exams import (
     ExamError,

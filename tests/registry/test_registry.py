@@ -10,7 +10,7 @@ from astrarium import registry
 from astrarium.collective.kernels.writer import KernelAlgorithm
 from astrarium.config import Config
 from astrarium.cost import Figure
-from astrarium.engine.reference.native_media import MediumKind
+from astrarium.engine.media import MediumKind
 from astrarium.errors import InputError
 from astrarium.network.config import Dim
 
