@@ -17,8 +17,8 @@ from astrarium.collective.compose import Composition
 from astrarium.collective.groups import world_shape
 from astrarium.collective.pacing import Names, Pacing
 from astrarium.collective.reach import reach
-from astrarium.engine.pace import pace
 from astrarium.engine.plan import CollectivePlan
+from astrarium.engine.strides import pace
 from astrarium.lower import Kept, lower
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.network.dims import plan_dims

@@ -3,7 +3,7 @@
 An algorithm on a dim is a few *strides*: messages that leave an NPU one after the other, each of which keeps its port
 for bytes / link bandwidth and lets the next go a latency later (the model of Hockney; the counts of steps, hops and
 bytes of each algorithm and shape are those of the closed form). Chunks of a collective then share the ports of one NPU,
-where all NPUs take equal steps (`engine.pace`).
+where all NPUs take equal steps (`engine.strides`).
 
 What it does not know: other collectives and messages, back ends other than closed_form, ranks that differ. Algorithms
 without a formula for a shape are estimated by their steps and bytes (`bounds`).

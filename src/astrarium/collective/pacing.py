@@ -1,6 +1,6 @@
 """One collective under the estimate: the time of any of its compositions, lists of algorithms and chunks.
 
-Chunks count as equal (they differ by a byte), and go through their phases as `engine.pace` says.
+Chunks count as equal (they differ by a byte), and go through their phases as `engine.strides` says.
 """
 
 from __future__ import annotations

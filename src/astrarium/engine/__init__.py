@@ -17,9 +17,9 @@ from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from astrarium.engine.pace import Stride
     from astrarium.engine.plugins.given import Plugins
     from astrarium.engine.source import run_source
+    from astrarium.engine.strides import Stride
 
 __all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "core_only", "execute", "execute_in_order", "pace",
            "run_source"]
@@ -82,12 +82,12 @@ def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
          entry: float) -> float:
-    """When the last of a collective's chunks ends, in ns: see `engine.pace.pace`, which runs if there is no core."""
+    """When the last of a collective's chunks ends, in ns: see `engine.strides.pace`, which runs if there is no core."""
     if HAVE_CORE:
         from astrarium.engine._native import pace as compiled
 
         return compiled(phases, paths, chunks, limit, entry)
-    from astrarium.engine.pace import pace as readable
+    from astrarium.engine.strides import pace as readable
 
     return readable(phases, paths, chunks, limit, entry)
 

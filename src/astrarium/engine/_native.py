@@ -13,10 +13,10 @@ from astrarium.engine.plan import Kind, Plan
 from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError, Wait
 
 if TYPE_CHECKING:
-    from astrarium.engine.pace import Stride
     from astrarium.engine.plugins.feeder import Feeder
     from astrarium.engine.plugins.given import Team
     from astrarium.engine.plugins.work import Work
+    from astrarium.engine.strides import Stride
 
 
 def _compiled() -> Any:
@@ -90,7 +90,7 @@ def _given_up(note: Callable[[str], None], why: str, events: float, memory: floa
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
          entry: float) -> float:
-    """When the last of a collective's chunks ends, in ns: see `engine.pace.pace`."""
+    """When the last of a collective's chunks ends, in ns: see `engine.strides.pace`."""
     time: float = _core.pace(phases, paths, chunks, limit, entry)
     return time
 

@@ -36,8 +36,7 @@ class Meetings:
     """Groups, positions in them, and the meetings on them. Group -1 is all ranks."""
 
     def __init__(self, plan: Plan) -> None:
-        self.ranks = len(plan.program_of)
-        self._members: dict[int, list[int]] = {-1: list(range(self.ranks))}
+        self._members: dict[int, list[int]] = {-1: list(range(len(plan.program_of)))}
         self._members.update((g, group.tolist()) for g, group in enumerate(plan.groups))
         self._positions = {g: {rank: place for place, rank in enumerate(members)}
                            for g, members in self._members.items()}
