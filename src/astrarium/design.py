@@ -21,10 +21,9 @@ from astrarium.config.named import Named, is_named, spelled_out
 from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
-from astrarium.network.change import Change
 from astrarium.network.config import Network, Switch
 from astrarium.stack import SECTIONS, Stacks, settled, short_factor, with_settings
-from astrarium.system.config import NpuChange, System
+from astrarium.system.config import System
 from astrarium.units import Bandwidth, Time
 from astrarium.workload.config import Workload
 from astrarium.workload.jobs import Jobs
@@ -242,7 +241,7 @@ def _memory_of_compute(design: Design) -> Iterator[Problem]:
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
         if memory.latency > 0 and not compute.memory_bound:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
+            yield Problem(f"{path}.latency", "has no effect", "0 ns, or compute.model: roofline; that of a tier or "
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
 
@@ -285,14 +284,14 @@ def _at_switches(design: Design) -> Iterator[Problem]:
 def _no_latency(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         if memory.latency > 0:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.latency", "has no effect", "0 ns: ASTRA-sim's roofline has none")
 
 
 def _no_buffer(design: Design) -> Iterator[Problem]:
     kinds = [(f"npu_types[{index}].compute", kind.compute) for index, kind in enumerate(design.npu_types)]
     for path, compute in [("compute", design.compute), *kinds]:
         if getattr(compute, "buffer", None) is not None:
-            yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.buffer", "has no effect", "no buffer: ASTRA-sim's roofline has none")
 
 
 def _one_rent(design: Design) -> Iterator[Problem]:
@@ -316,11 +315,9 @@ def _simulated(design: Design) -> Iterator[Problem]:
 
 
 def _only_dims(design: Design) -> Iterator[Problem]:
-    for path, given, instead in (("network.fabric", design.network.fabric, "network.dims alone"),
-                                 ("network.changes", design.network.changes, "none"),
-                                 ("system.changes", design.system.changes, "none")):
-        if given:
-            yield Problem(path, "does not exist under compat: astra_sim", instead)
+    for section, name in (("network", "fabric"), ("network", "changes"), ("system", "changes")):
+        if getattr(getattr(design, section), name):
+            yield Problem(f"{section}.{name}", "does not exist under compat: astra_sim", "network.dims alone")
 
 
 def _stored_whole(design: Design) -> Iterator[Problem]:
@@ -328,18 +325,8 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
-def _changed(design: Design) -> Iterator[Problem]:
-    changed: tuple[tuple[str, Sequence[Change | NpuChange]], ...] = (("network", design.network.changes),
-                                                                     ("system", design.system.changes))
-    for path, changes in changed:
-        for place, change in enumerate(changes):
-            if change.npu is not None and change.npu >= design.network.npus:
-                yield Problem(f"{path}.changes[{place}].npu", f"there is no NPU {change.npu}",
-                              f"0 to {design.network.npus - 1}")
-
-
 LONGEST_NS = 2**62 / 1000
-_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement, _changed)
+_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
 _RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _only_dims, _all_local,
                                          _no_scaling, _no_jobs)}
 

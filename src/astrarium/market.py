@@ -1,4 +1,4 @@
-"""The `cost` section of a design: what it is built of, where it stands, what its energy costs.
+"""The `cost` section of a design: parts of the system, its site, the price of its energy.
 
     cost: {like: us_h100_2024, pue: 1.1, lifetime: 4 years}
 
@@ -69,7 +69,7 @@ def _whole(cost: Cost) -> Iterable[Problem]:
 
 
 class Cost(Config, frozen=True, kw_only=True):
-    """What a design is built of, where it stands, and what its energy costs."""
+    """Parts of a design, its site, and the price of its energy."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_named, "a row of the catalog (`astrarium list cost`)")
     either = (("pue", "facility"), ("electricity", "tariff"), ("carbon_intensity", "region"))

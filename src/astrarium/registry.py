@@ -42,7 +42,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "inference": ("astrarium.workload.inference.config:Inference",
                       "Prefill, decode or whole requests of a batch: key-value cache, chunks, speculation."),
         "disaggregated": ("astrarium.workload.inference.disaggregated:Disaggregated",
-                          "Prefill and decode on ranks of their own, the cache sent in between; retrieval before."),
+                          "Prefill and decode on separate ranks, the cache sent in between; retrieval before."),
         "jobs": ("astrarium.workload.jobs:Jobs", "Several jobs on one fabric, each of any other source."),
     },
     "placement": {
@@ -161,7 +161,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),
-        "per_npu": ("", "Every NPU has a remote memory of its own."),
+        "per_npu": ("", "Every NPU has its own remote memory."),
         "per_node": ("", "The NPUs of a node share one remote memory, one access at a time."),
         "pool": ("", "All NPUs share one remote memory, one access at a time; with levels, memory groups behind "
                      "switches, all NPUs at once."),
@@ -273,6 +273,11 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "text": ("astrarium.profile.readers:TEXT",
                  "Text workloads of ASTRA-sim 1.0, of all ranks at once (`astrarium trace convert --npus`)."),
     },
+    "transport": {
+        "credits": ("astrarium.network.transport:Credits",
+                    "Lossless by credits of links' buffers (InfiniBand, NVLink)."),
+        "roce": ("astrarium.network.roce:Roce", "RoCE: PFC, ECN and DCQCN."),
+    },
     "page": {
         "run": ("astrarium.report.run_html:PAGE", "A run: figures, where the time goes, pipeline, kernels, memory."),
         "plan": ("astrarium.report.plan_html:PAGE", "A plan: layouts, their intervals, where time goes, pipeline."),
@@ -281,16 +286,16 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "trace": ("astrarium.report.trace_page:PAGE", "One trace: nodes by kind, times as recorded."),
     },
     "backend": {
-        "closed_form": ("astrarium.engine.reference.native_ports:PORTS",
+        "closed_form": ("astrarium.engine.media:PORTS",
                         "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
-        "contention": ("astrarium.engine.reference.native_links:LINKS",
+        "contention": ("astrarium.engine.media:LINKS",
                        "Messages cross every link of their route, heads first, and queue for each."),
-        "fluid": ("astrarium.engine.reference.native_flows:FLOWS",
+        "fluid": ("astrarium.engine.media:FLOWS",
                   "Messages draw on all links of their route at once, at max-min fair rates that change."),
-        "packets": ("astrarium.engine.reference.native_packets:PACKETS",
+        "packets": ("astrarium.engine.media:PACKETS",
                     "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",
-                "ns-3's packets over UDP or TCP, in a program of its own that `make ns3` builds."),
+                "ns-3's packets over UDP or TCP, in a separate program that `make ns3` builds."),
         "library": ("", "A network simulator of your own in a shared library, behind the C ABI astrarium_network.h."),
     },
 })
@@ -331,9 +336,9 @@ def entries(kind: str) -> Mapping[str, Entry]:
     return {**_built_in(kind), **_plugins().get(kind, {})}
 
 
-def built_ins(kind: str) -> tuple[str, ...]:
-    """The names of one kind but for plug-ins: nothing is looked for."""
-    return tuple(_built_in(kind))
+def built_ins(kind: str) -> Mapping[str, Entry]:
+    """Everything of one kind but plug-ins, which are not looked for."""
+    return _built_in(kind)
 
 
 def names(kind: str) -> tuple[str, ...]:

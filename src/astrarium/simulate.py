@@ -6,7 +6,6 @@ import os
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
-    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
+    and makespan needs. `pure` runs the pure-Python engine. `traces` replaces the workload's files (or is what a
     generator made, or the Work of either); else they are read, through `cache` or `kept` where one is given. `plugins`
     take the place of what the design names; plug-ins that the design names are made for this run. `kept` holds caches
     that this run shares with others. `note` is called with a sentence before every rank is simulated because folding
@@ -94,15 +93,22 @@ class _Run(Struct, frozen=True):
         return engine.execute_in_order(plan, record=self.record, fold=self.fold, pure=self.pure,
                                        kept=self.measurements, note=self.note)
 
+    def execute_jobs(self, plan: Plan, first: Sequence[int]) -> tuple[Plan, Outcome]:
+        """`execute` of several jobs; `first`: the first rank of each, and how many ranks all have."""
+        if not self.fold or (self.plugins is not None and self.plugins.in_run):
+            return self.execute(plan)
+        return engine.execute_jobs(plan, first, record=self.record, pure=self.pure, kept=self.measurements,
+                                   note=self.note)
+
 
 def _one(design: Design, run: _Run, first: int = 0) -> Callable[[], Result]:
     """A run of one workload, whose first rank has the number `first`."""
-    with _refused(design):
+    with _limits(design):
         work = read_work(design, run.cache, run.caches) if run.traces is None else work_of(design, run.traces)
         plan = lower(design, work, run.plugins, kept=run.caches)
 
     def ran() -> Result:
-        with _explained(design, work):
+        with _words_of(design, work):
             done, outcome = run.execute(plan)
         return Result(done, outcome, work.source, capacities(design, done, outcome), first,
                       tuple(design.memory.tiers), names=fabric_names(design))
@@ -120,18 +126,16 @@ def _jobs(design: Design, run: _Run) -> Callable[[], Result]:
 
     if run.traces is not None:
         raise InputError("traces", "jobs bring their traces", expected="no traces")
-    with _refused(design):
+    with _limits(design):
         work = read_jobs(design, run.cache, run.caches)
         plan, first = lower_jobs(design, work, run.plugins, run.caches), first_ranks(design)
-    together = run.execute if not run.fold or (run.plugins is not None and run.plugins.in_run) else partial(
-        engine.execute_jobs, first=first, record=run.record, pure=run.pure, kept=run.measurements, note=run.note)
 
     def alone(job: Plan) -> Outcome:
         return replace(run, record=False, note=None).execute(job)[1]
 
     def ran() -> Result:
-        with _explained(design, work):
-            done, outcome = together(plan)
+        with _words_of(design, work):
+            done, outcome = run.execute_jobs(plan, first)
         return Result(done, outcome, work.source, capacities(design, done, outcome), tiers=tuple(design.memory.tiers),
                       job_ranks=job_ranks_of(design, alone), names=fabric_names(design))
     return ran
@@ -156,7 +160,7 @@ _KINDS: Mapping[type[Workload], Callable[[Design, _Run], Callable[[], Result]]] 
 
 
 @contextmanager
-def _refused(design: Design) -> Iterator[None]:
+def _limits(design: Design) -> Iterator[None]:
     """Refuses a design that this machine or the engine has no room for."""
     _fits(design)
     try:
@@ -166,7 +170,7 @@ def _refused(design: Design) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(design: Design, work: Work | JobsWork) -> Iterator[None]:
+def _words_of(design: Design, work: Work | JobsWork) -> Iterator[None]:
     """Puts errors of the engine in the words of the design."""
     try:
         yield

@@ -65,7 +65,6 @@ EXPORTED = [
     "Shortlist",
     "SingleCollective",
     "Space",
-    "Stage",
     "StallError",
     "Study",
     "Switch",

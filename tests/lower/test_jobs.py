@@ -12,6 +12,7 @@ import pytest
 from tests.commands import Run
 
 import astrarium as ar
+from astrarium.cost.rent import rent_per_hour
 from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.lower import Kept, lower, read_jobs
 from astrarium.result import Result
@@ -176,3 +177,13 @@ def test_when_jobs_fold(places: tuple[str, str], folds: bool) -> None:
     assert [job.slowdown for job in both[0].jobs] == [1, 1]
 
 
+
+
+def test_rent_is_that_of_the_npus_that_the_jobs_have() -> None:
+    """By hand: 4 NPUs of the dear type, in either order of the jobs' places."""
+    dear = ar.NpuType(npus="4:8", compute=ar.Roofline(peak="1 TFLOP/s", hourly_price=10.0))
+    for where, dollars in (("4:8", 40.0), ("0:4", 4.0)):
+        made = ar.Design(workload=ar.Jobs([ar.Job(COLLECTIVE, where)]), npu_types=[dear],
+                         compute=ar.Roofline(peak="1 TFLOP/s", hourly_price=1.0), memory=ar.Memory(bandwidth="1 TB/s"),
+                         network=ar.Network([ar.Ring(8, bandwidth="50 GB/s", latency="0 ns")]))
+        assert rent_per_hour(made) == dollars

@@ -110,6 +110,11 @@ def test_includes_that_point_upward_and_questions_about_the_rule_book_are_breach
     assert named == ["astra.cpp", "fold.cpp", "loose.cpp", "plan.hpp"]
 
 
+def test_the_longest_chain_of_a_room_is_found() -> None:
+    imports = {"p.a": {"p.a.x", "p.b"}, "p.a.x": {"p.a.y", "p.b"}, "p.a.y": {"p.a.z"}, "p.a.z": {"p.b"}, "p.b": set()}
+    assert tool("contracts").chain("p.a", imports) == ["p.a", "p.a.x", "p.a.y", "p.a.z"]
+
+
 def test_the_order_of_rooms_is_that_of_pyproject(tmp_path: Path) -> None:
     rooms = tool("rooms")
     tree(tmp_path, cli__slash____init__="", trace__slash____init__="", errors="", config="")

@@ -122,7 +122,7 @@ def test_a_bundle_that_does_not_repeat_says_where(tmp_path: Path, capsys: pytest
     assert main(["search", bad]) == 1
     assert "trial 41 is not that of the bundle" in capsys.readouterr().err
     assert main(["search", str(good), "--trials", "5"]) == 1
-    assert "would do nothing here" in capsys.readouterr().err
+    assert "has no effect here" in capsys.readouterr().err
 
 
 def test_fabric_files_travel(tmp_path: Path) -> None:

@@ -57,6 +57,6 @@ def test_slow_npus_and_outages(run: Run, tmp_path: Path) -> None:
     said = run("run", tmp_path / "old.yaml")
     assert (said.code, "network.changes[0].npu: read as system.changes, npu: 1" in said.err) == (0, True)
     with pytest.raises(ar.InputError, match=r"system.changes\[0\].npu: there is no NPU 4; expected 0 to 3"):
-        ar.replace(slow, "system.changes[0].npu", 4)
+        ar.simulate(ar.replace(slow, "system.changes[0].npu", 4))
     with pytest.raises(ar.InputError, match=r"system\.changes: does not exist under compat: astra_sim"):
         ar.replace(slow, "compat", "astra_sim")

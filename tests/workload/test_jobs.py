@@ -119,7 +119,7 @@ def test_jobs_are_generated_one_by_one() -> None:
     (lambda: job(start="1e8 s"), r"Job.start: is more than 2\^63 ps; expected at most 106 days"),
     (lambda: job(placement="rail"), r"Job.placement: 'rail' is not known; .*did you mean 'rail_aligned'"),
     (lambda: job(placement="random"), r"Job.seed: is missing; expected a whole number"),
-    (lambda: job(seed=3), r"Job.seed: would do nothing; expected placement: random"),
+    (lambda: job(seed=3), r"Job.seed: has no effect; expected placement: random"),
     (lambda: job([1], placement="packed"), r"Job.placement: packed cannot be combined with a list of NPUs; expected "
                                             "one of the two"),
     (lambda: ar.Job(ar.Jobs([job()])), r"Job.workload.source: jobs inside a job"),

@@ -95,7 +95,7 @@ class Book(Struct, frozen=True):
         return self._below(f"{section}.{own.pop(LIKE)}") | own
 
     def changed(self, values: Mapping[str, Any]) -> Book:
-        """The book with other values. A path with * or ? stands for all parameters of this pattern; another one may be
+        """The book with other values. A path with * or ? selects all parameters of this pattern; another one may be
         new. Raises InputError for a pattern without any."""
         made = dict(self.parameters)
         for pattern, value in values.items():

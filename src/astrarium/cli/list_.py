@@ -41,7 +41,8 @@ class Row(Struct, frozen=True):
 
 def arguments(parser: Parser) -> None:
     """`[KIND] [--json]`."""
-    parser.add_argument("kind", nargs="?", metavar="KIND", help="only this kind, such as algorithm, shape or device")
+    parser.add_argument("kind", nargs="?", metavar="KIND", help="list only this kind, such as algorithm, shape or "
+                                                                "device")
     json_flag(parser)
 
 

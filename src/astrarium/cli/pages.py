@@ -16,13 +16,13 @@ __all__ = ["page_flags", "page_for", "write_page"]
 def page_flags(parser: Parser, what: str) -> None:
     """`--html FILE`, which writes `what`, and `--page NAME`."""
     parser.add_argument("--html", metavar="FILE", help=f"write one page: {what}")
-    parser.add_argument("--page", metavar="NAME", help="the page that --html writes, where not the usual one "
+    parser.add_argument("--page", metavar="NAME", help="the kind of page for --html; default: the usual one "
                         "(`astrarium list page`)")
 
 
 def page_for(verb: str, options: argparse.Namespace) -> Page | None:
     """The page to write; None without `--html`. Raises InputError before any work where it cannot be written."""
-    idle("--page", options.page is not None and not options.html, "--html FILE beside it")
+    idle("--page", options.page is not None and not options.html, "--html FILE as well")
     place("--html", options.html)
     if not options.html:
         return None

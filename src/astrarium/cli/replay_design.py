@@ -26,7 +26,7 @@ PROFILED = "profiled"    # `kind` of a trace whose dependencies hold the order o
 
 
 def replay_design(pattern: str, rank: int | None = None, changes: Mapping[str, object] = NONE) -> Design:
-    """Traces replayed with what they recorded, communication too: no network is used (a switch stands in for one).
+    """Traces replayed with what they recorded, communication too: no network is used (a switch replaces it).
 
     Where `changes` (path -> value) say how communication is timed (`network`, `collective`, `compute.model`), it is
     simulated, on a network of which they say all but the shape: one switch, with an NPU for every trace.
@@ -61,7 +61,7 @@ def replay_design(pattern: str, rank: int | None = None, changes: Mapping[str, o
                                  expected="a design in addition to --trace, or --set of a network or of compute.model")
         network = {"dims": [switch | {"bandwidth": "1 GB/s", "latency": "0 ns"}]}
         return replace_all(decode(Design, plain | {"network": network}), changes)
-    network = {"dims": [switch]} if rank is None else {}      # of one rank nobody knows how many others there are
+    network = {"dims": [switch]} if rank is None else {}      # one rank's trace does not say how many others there are
     return decode(Design, put(plain | {"network": network}, changes))
 
 

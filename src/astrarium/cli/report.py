@@ -29,7 +29,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--trajectory", metavar="FILE", help="ArchGym-like lines of JSON, one a trial")
     parser.add_argument("--optuna", metavar="STORAGE", help="into an Optuna storage such as sqlite:///optuna.db")
     parser.add_argument("--certificate", metavar="FILE",
-                        help="all that was simulated, for tools/check_optimum.py to say what it proves")
+                        help="write all that was simulated, for tools/check_optimum.py to verify")
     parser.add_argument("--bundle", metavar="FILE.zip",
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")

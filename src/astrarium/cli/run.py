@@ -31,9 +31,10 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product next to "
                         "a collective (`gemm`, `op`, `gpu`, ...)")
     parser.add_argument("--trace", metavar="PATTERN",
-                        help="run these traces (w.*.et): in place of the design's workload, or replayed without one")
+                        help="run these traces (w.*.et) instead of the design's workload; without a design, replay "
+                             "them")
     parser.add_argument("--rank", metavar="R", type=rank_number,
-                        help="run this rank's trace only: alone, or with a design on each of its NPUs (equal ranks)")
+                        help="run only this rank's trace: alone, or on each NPU of the design (equal ranks)")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help='change a field, such as "network.dims[1].bandwidth=100 GB/s"; may be repeated')
     fold(parser, None)
@@ -41,12 +42,13 @@ def arguments(parser: Parser) -> None:
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
     page_flags(parser, "figures, where the time goes, pipeline, memory")
-    parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
+    parser.add_argument("--nodes", action="store_true", help="add the times of every node to --json and --parquet")
     parser.add_argument("--figure", metavar="NAME", action="append", default=[],
-                        help="print this figure too (`astrarium list figure`), or say what it needs; may be repeated")
+                        help="also print this figure (`astrarium list figure`), or the inputs that it lacks; may be "
+                             "repeated")
     parser.add_argument("-v", "--verbose", action="store_true",
-                        help="say what was simulated, and which attempts ended before it and why")
-    parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
+                        help="print what was simulated, and earlier attempts with the reason of their end")
+    parser.add_argument("--pure", action="store_true", help="run the pure-Python engine: equal integers, but slow")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,8 +62,8 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.engine import HAVE_CORE
     from astrarium.workload.config import Trace
 
-    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
-    idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
+    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline as well")
+    idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet as well")
     place("--timeline", options.timeline)
     page = page_for("run", options)
     design = _design(options)

@@ -21,7 +21,7 @@ def arguments(parser: Parser) -> None:
     """The serving file and changes to it."""
     parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the file or of its design, such as requests.rate=4 or workload.tp=2; "
+                        help="change a field of the file or its design, such as requests.rate=4 or workload.tp=2; "
                              "may be repeated")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
     json_flag(parser)

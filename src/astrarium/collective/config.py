@@ -161,12 +161,12 @@ def active_chunks_of(collective: Collective) -> int:
 
 
 def composition_of(collective: Collective) -> str:
-    """The composition where nobody chooses one."""
+    """The default composition."""
     return collective.composition or "baseline"
 
 
 def chunks_of(collective: Collective) -> int:
-    """The chunks where nobody chooses them."""
+    """The default number of chunks."""
     return collective.chunks or 1
 
 

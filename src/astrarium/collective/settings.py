@@ -51,7 +51,7 @@ class Able(Struct, frozen=True):
 
 class Free(Struct, frozen=True):
     """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
-    beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
+    beside it, `plain`: per dim, the default algorithms of reduce_scatter and of all_gather, and `active`:
     chunks in flight per phase where the design says how many. `in_switch`: per dim, the algorithm that its switches
     may run, or ""; none: nowhere."""
 

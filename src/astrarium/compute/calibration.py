@@ -31,7 +31,7 @@ __all__ = ["Calibration", "calibrated", "refusal", "unseen_errors"]
 FOLDS = 5
 """Parts into which rows are cut to judge a calibration; a class with fewer rows is not judged."""
 LIKE = "h100_sxm"
-"""The device whose rows of PyTorch's kernels stand under those of a device without."""
+"""The device whose rows of PyTorch's kernels replace those of a device without."""
 STREAM, STREAMED = "stream/", "streams"
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

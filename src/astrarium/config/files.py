@@ -28,7 +28,7 @@ NONE: Mapping[str, object] = MappingProxyType({})
 
 
 def loads(cls: type[C], text: str, name: str = "") -> C:
-    """YAML text as a `cls`; `name` (a file name) stands in messages. File fields stay as written."""
+    """YAML text as a `cls`; `name` (a file name) is used in messages. File fields stay as written."""
     return _decoded(cls, text, name, lambda file: file, NONE)
 
 
@@ -74,7 +74,7 @@ def _beside(folder: str) -> Callable[[str], str]:
 
 
 def dumps(config: Config, *, defaults: bool = False) -> str:
-    """`config` as YAML with units; reads back equal. `defaults` also prints the fields that nobody set."""
+    """`config` as YAML with units; reads back equal. `defaults` also prints fields that have their default."""
     return to_yaml(to_plain(config, defaults=defaults))
 
 
@@ -88,7 +88,7 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
 
 
 def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str], every: bool = False) -> Any:
-    """`plain` with `change` applied to every relative path that stands for a config class, or that checks read; with
+    """`plain` with `change` applied to every relative path that replaces a config class, or that checks read; with
     `every`, to all paths that checks read, and to no other."""
     if isinstance(plain, str):
         is_file = not every and cls.shorthand is not None and cls.shorthand.is_file(plain) and not os.path.isabs(plain)

@@ -3,7 +3,7 @@
 Which links a job's messages may take follows from its plan: a phase of a collective sends along its dim between the
 members of a group, a phase over a whole group (dim -1) and a message between nodes from NPU to NPU, dim after dim. Jobs
 whose links have none in common, and that use no memory and no adder of a switch together, cannot meet: a joined run
-gives each the integers that it has alone (`engine.jobs`). A memory at switches has links of its own at each of them.
+gives each the integers that it has alone (`engine.jobs`). A memory at switches has its own links at each of them.
 Where that does not follow from the plan, jobs stay together.
 """
 

@@ -31,7 +31,7 @@ _DELAY, _REMOTE = int(Kind.DELAY), int(Kind.REMOTE)     # numpy compares with pl
 
 COMM_KIND = table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 
-_UNKNOWN = 15                                           # stands for no operation and for all that there are not
+_UNKNOWN = 15                                           # no operation, and all unknown ones
 _SHAPE = (2, max(NodeKind) + 1, _UNKNOWN + 1)           # on the CPU, type, operation
 _FIRST = np.arange(_SHAPE[1]) * _SHAPE[2]               # place of operation 0 of a type
 _CPU = _SHAPE[1] * _SHAPE[2]                            # from a node's place to that of its like on the CPU

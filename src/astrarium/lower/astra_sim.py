@@ -63,7 +63,7 @@ class AstraSystem(Struct, frozen=True):
     `implementations[op]` is the list per dim ("ring", "direct4"...); `custom[op]` and `custom_nodes[node id]` replace
     it. `shared_bus` is (L, o, g, G) where model-shared-bus is 1. `endpoint_delay` None: 10 ns, not scaled.
     `optimization` None: no such key, which ASTRA-sim answers with whatever its memory holds. `where` and `network`
-    stand before keys in messages.
+    precede keys in messages.
     """
 
     splits: int

@@ -1,4 +1,4 @@
-"""Several jobs on one fabric: each is lowered as a design of its own, on its NPUs; the engine joins their plans."""
+"""Several jobs on one fabric: each is lowered as a separate design, on its NPUs; the engine joins their plans."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class JobsWork(Struct, frozen=True, eq=False):
 
 
 def job_designs(design: Design) -> tuple[Design, ...]:
-    """Each job as a design of its own: its workload, its NPUs as `system.placement`; the rest is that of all."""
+    """Each job as a separate design: its workload, its NPUs as `system.placement`; the rest is that of all."""
     jobs = design.workload
     assert isinstance(jobs, Jobs)
     placed = jobs.placed([dim.npus for dim in design.network.flat])

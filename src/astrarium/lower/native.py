@@ -177,7 +177,7 @@ def columns_of(programs: Programs, slots: Slots) -> Columns:
 
 
 def _freeze(*made: npt.NDArray[Any]) -> None:
-    """Nobody can write to these arrays, which were made here: what the engine finds out about them is cached."""
+    """Make arrays read-only, so that the engine may cache what it derives from them."""
     for array in made:
         array.flags.writeable = False
 

@@ -79,7 +79,7 @@ def _groups_of_first(trace: TraceClass) -> list[int]:
 
 
 def own_slots(trace: TraceClass) -> TraceClass:
-    """The class with a slot of its own for every comm node."""
+    """The class with its own slot for every comm node."""
     if trace.slot is None:
         return trace
     return replace(trace, slot_a=trace.slot_a[:, trace.slot], slot_b=trace.slot_b[:, trace.slot], slot=None)

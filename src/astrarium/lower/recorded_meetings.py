@@ -38,7 +38,8 @@ def with_meetings(work: Work, traces: Traces, groups: Mapping[str, Sequence[int]
                   ) -> tuple[Work, tuple[CollectivePlan, ...]]:
     """The work with the collectives of complete groups as meetings, and the plans of these: `slot_a` is the number of a
     meeting's plan, `slot_b` that of its group. Groups with members that have no trace, or that do not agree on what
-    they issued, keep their recorded times, as do operations in which nobody waits for all others (a broadcast's root).
+    they issued, keep their recorded times, as do operations in which no member waits for all others (a broadcast's
+    root).
     """
     if not is_timed(traces):
         return work, ()

@@ -71,7 +71,7 @@ def _one_dim(name: str) -> Mapping[str, Any]:
 
 
 def _placed(plain: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields of a dim beside `like` change the one dim that the name stands for."""
+    """Fields of a dim next to `like` change the one dim that the name describes."""
     own = {spec.name for spec in specs(Network)}
     of_dim = {Dim.tag_key, *(spec.name for name in Kind("shape").names() for spec in specs(Kind("shape").load(name)))}
     moved = {key: value for key, value in beside.items() if key in of_dim - own and "dims" not in beside}

@@ -62,7 +62,7 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
 
 
 def _divides(job: Job, npus: int, make: Callable[[int], Machine]) -> bool:
-    """Whether the rules of the workload leave a layout of so many NPUs."""
+    """Whether the rules of the workload allow a layout of this number of NPUs."""
     try:
         return next(iter(layouts(job, npus, make(npus).host)), None) is not None
     except ContradictionError:

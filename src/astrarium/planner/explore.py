@@ -45,7 +45,7 @@ class Candidate(Struct, frozen=True):
 
 class Trial(Struct, frozen=True):
     """A layout that was looked at: bytes of the fullest rank, ns of a step, and the objective (NaN: it does not fit, or
-    `problem` says why nobody knows); `least`: floor of the objective. `line`: the figures of one
+    `problem` says why); `least`: floor of the objective. `line`: the figures of one
     of the best."""
 
     layout: Layout

@@ -232,7 +232,7 @@ def _today(today: Today, machine: Machine, goal: Objective, kept: Kept) -> Line:
 
 @contextmanager
 def _other_kernels(machines: Sequence[Machine]) -> Iterator[None]:
-    """A refusal of kernels that nobody measured also names the compute model that has them."""
+    """Add to an error about unmeasured kernels the compute model that has them."""
     try:
         yield
     except InputError as error:

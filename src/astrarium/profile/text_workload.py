@@ -120,7 +120,7 @@ def parse_text(text: str, where: str = "text workload") -> TextWorkload:
 
 
 def _head(work: TextWorkload, words: Sequence[str], where: str) -> TextWorkload:
-    """With what stands behind the keyword: the last bottom layer, or `model_parallel_NPU_group: 4 checkpoints: 2 2 11
+    """With the words after the keyword: the last bottom layer, or `model_parallel_NPU_group: 4 checkpoints: 2 2 11
     checkpoint_initiates: 2 19 10`, where a list begins with its length."""
     if work.keyword.startswith("HYBRID_DLRM"):
         if len(words) != 1:

@@ -27,7 +27,7 @@ COLOUR = dict(zip(WORDS, (COLOURS[0], COLOURS[1], COLOURS[3], COLOURS[4], "#dddd
 
 
 def run_page(design: Design, result: Result, title: str, *more: Table | None) -> str:
-    """The page; `more` stands after the times, as in print."""
+    """The page; `more` follows the times, as in print."""
     capacity = float("inf") if design.memory.capacity is None else float(design.memory.capacity)
     parts = [table_of(table) for table in summary_tables(result, title, *more)]
     parts[1:1] = [*_times(result), *_fabric(design)]

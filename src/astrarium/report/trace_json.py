@@ -10,13 +10,10 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from astrarium.errors import InputError, nearest
-from astrarium.report.trace_fast import Cache, line_of, message_of
 from astrarium.trace import Attribute, IOInfo, Metadata, Node
-from astrarium.trace._wire import DELIMITED, delimited, tagged
 from astrarium.trace.node import decode_metadata, decode_node, encode_node
 from astrarium.trace.readers import Data, Read, TraceReader
 from astrarium.trace.write import encode_trace
@@ -38,9 +35,7 @@ def lines_of(messages: Iterable[bytes]) -> Iterator[str]:
     if first is None:
         return
     yield _text(_bare(decode_metadata(first), METADATA_KEYS))
-    cache: Cache = {}
-    for message in parts:
-        yield line_of(message, _attribute_text, cache) or _line(message)
+    yield from map(_line, parts)
 
 
 def _line(message: bytes) -> str:
@@ -48,10 +43,6 @@ def _line(message: bytes) -> str:
     found = _bare(node, NODE_KEYS)
     found["type"] = NodeKind(node.type).name if node.type in set(NodeKind) else node.type
     return _text({"id": node.id, **found})
-
-
-def _attribute_text(message: bytes) -> str:
-    return _text(_bare(decode_node(tagged(10, DELIMITED, delimited(message))).attrs[0], ATTRIBUTE_KEYS))
 
 
 def _text(value: Mapping[str, Any]) -> str:
@@ -91,7 +82,6 @@ def _plain(value: Any) -> Any:
 def trace_of(lines: Iterable[str], path: str) -> tuple[Metadata, list[bytes]]:
     """(metadata, messages of the nodes) of JSON lines. Raises InputError naming file, line and key."""
     metadata, nodes = None, []
-    cache: Cache = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -103,15 +93,10 @@ def trace_of(lines: Iterable[str], path: str) -> tuple[Metadata, list[bytes]]:
         if metadata is None:
             metadata = Metadata(**_fields(value, METADATA_KEYS, where))
         else:
-            message = message_of(value, partial(_attribute_field, where), cache)
-            nodes.append(encode_node(_node(value, where)) if message is None else message)
+            nodes.append(encode_node(_node(value, where)))
     if metadata is None:
         raise InputError(path, "is empty", expected="a line of metadata ({} at least), then a line per node")
     return metadata, nodes
-
-
-def _attribute_field(where: str, value: Any, number: int) -> bytes:
-    return encode_node(Node(attrs=(_attribute(value, f"{where}: attrs[{number}]"),)))
 
 
 def _node(value: Any, where: str) -> Node:
@@ -192,10 +177,10 @@ def _bytes(value: Any, where: str) -> bytes:
 
 
 def _is_lines(head: bytes) -> bool:
-    """The first line is an object with keys of the metadata alone."""
-    first = head.lstrip().partition(b"\n")[0]
+    """The first line is an object with keys of the metadata alone, and a node's line follows."""
+    first, _, rest = head.lstrip().partition(b"\n")
     try:
-        value = json.loads(first) if first.startswith(b"{") else None
+        value = json.loads(first) if first.startswith(b"{") and rest.lstrip().startswith(b"{") else None
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and value.keys() <= set(METADATA_KEYS)

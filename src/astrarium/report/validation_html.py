@@ -17,7 +17,7 @@ from astrarium.validate.verdict import Validation
 __all__ = ["PAGE", "validation_page"]
 
 BAND = 0.1
-SOURCES = 9        # with a colour of their own
+SOURCES = 9        # with their own colour
 KINDS = {"unseen": "rows that no fit has seen", "fitted": "rows on which a stack was fitted",
          "incomplete": "rows that do not state everything"}
 Dots = Mapping[str, Sequence[Dot]]

@@ -14,11 +14,13 @@ from astrarium.errors import InputError
 from astrarium.search.choice import Choice, Domain, Field, choice_of, domain, field_at, parent_of, plain, spread
 from astrarium.search.update import UNSET
 
-__all__ = ["Axis", "Derived", "Listed", "Point", "Value", "axes_of", "token", "variant_classes"]
+__all__ = ["Axis", "Derived", "Listed", "Point", "Value", "axes_of", "named_paths", "token", "variant_classes"]
+
+HELD = 1 << 14      # derived values that are cached per path
 
 Point = tuple[Any, ...]
-"""Per axis the index of its value; -1 where it is not chosen; a float where it is a continuum."""
-HELD = 1 << 14
+"""Per axis the index of its value, -1 if it is not chosen; of a continuum its value."""
+
 Value = tuple[Any, Any, bytes]
 """A derived value: in base units, as its field takes it, as text."""
 

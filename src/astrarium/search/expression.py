@@ -13,11 +13,12 @@ from astrarium.errors import InputError
 __all__ = ["AGGREGATES", "CONDITIONS", "FALSE", "TRUE", "Const", "Interval", "Node", "Op", "Ref", "bounds", "compiled",
            "make", "names_in", "put", "put_all", "resolve", "truth"]
 
-AGGREGATES = {"product": "*", "sum": "+", "min": "min", "max": "max"}
-"""Functions of any number of arguments; a path with [*] gives one argument per entry."""
 Interval = tuple[float, float]
 _ANY: Interval = (-math.inf, math.inf)
 _LAZY = ("if", "and", "or")
+
+AGGREGATES = {"product": "*", "sum": "+", "min": "min", "max": "max"}
+"""Functions of any number of arguments; a path with [*] gives one argument per entry."""
 
 
 class Const(Struct, frozen=True):

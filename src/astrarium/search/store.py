@@ -30,10 +30,10 @@ __all__ = ["APPLICATION", "FILES", "MEMORY", "Store", "damaged", "disk_error", "
 FILES = ("", "-wal", "-shm")      # a database, its log of newer pages, and the index of the log
 AGAIN = "the same command again: it goes on from the trials that are stored"
 SMALLEST = 40                     # bytes of a trial at least
-MEMORY = ":memory:"
-"""The name of a store that is never written to disk."""
+MEMORY = ":memory:"               # the name of a store that is never written to disk
 APPLICATION = 0x41537472      # "AStr": what `file` and a careless `--study design.yaml` are told apart by
 PAUSE = 0.05                  # seconds between transactions
+
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE trial (

@@ -31,12 +31,12 @@ from astrarium.search.trial import Verdict
 __all__ = ["RETRIES", "Judges", "RayPool", "Workers"]
 
 Kind = Literal["threads", "processes"]
-PART, FASTEST = 1.0, 1e-4      # seconds that a part of a batch is to take; of a design, at least
+PART, FASTEST = 1.0, 1e-4      # target seconds of a part of a batch; least seconds of a design
+RETRIES = 10        # times that one part of a batch may lose its worker
+LOCAL = "local"
 
 Judges = Callable[[Sequence[Point]], Iterator[Verdict]]
 """Evaluates a batch: yields the verdicts in the order of its points."""
-RETRIES = 10        # times that one part of a batch may lose its worker
-LOCAL = "local"
 
 
 class Workers:

@@ -64,7 +64,7 @@ def _links(times: TransferTimes) -> Links:
 
 
 def _shards(work: Inference, start: int) -> list[Shards]:
-    """The replicas of a workload, each on ranks of its own; ranks of dp that share experts are one replica."""
+    """The replicas of a workload, each on separate ranks; ranks of dp that share experts are one replica."""
     many = work.mesh.size(("edp",))
     one = config.replace_all(work, {"dp": work.dp // many, "batch": work.batch // many})
     return [Shards(replica_of(one), start + number * one.ranks) for number in range(many)]

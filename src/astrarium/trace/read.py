@@ -92,7 +92,7 @@ def _single(workload: str) -> bool:
 
 
 def refuse_more(workload: str, ranks: int) -> None:
-    """InputError where there are traces of further ranks than 0 .. ranks - 1: work that nobody would do."""
+    """InputError where there are traces of ranks beyond 0 .. ranks - 1, whose work would not be done."""
     more = [rank for rank in ranks_of(workload) if rank >= ranks]
     if more:
         raise InputError("workload.path", f"{workload} has traces of ranks {spans(more)} too",

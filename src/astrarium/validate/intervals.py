@@ -1,4 +1,4 @@
-"""How far measured times lay from predictions, per device and stack: intervals for what nobody measured, and how well
+"""How far measured times lay from predictions, per device and stack: intervals for unmeasured designs, and how well
 they hold on rows that they have not seen."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _judges(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[_
 
 
 def _divided(rows: Sequence[_Judge]) -> dict[Key, bool]:
-    """Whether the rows of a stack on a device have an interval of their own where they are wide: both parts need
+    """Whether the rows of a stack on a device have their own interval where they are wide: both parts need
     rows enough."""
     count = {(each.key, wide): 0 for each in rows for wide in (False, True)}
     for each in rows:

@@ -50,7 +50,7 @@ def _by_rule(job: Job) -> Iterator[Problem]:
     if seeded and job.seed is None:
         yield Problem("seed", "is missing", "a whole number, from which placement: random draws")
     if not seeded and job.seed is not None:
-        yield Problem("seed", "would do nothing", "placement: random, or no seed")
+        yield Problem("seed", "has no effect", "placement: random, or no seed")
 
 
 def _begins(job: Job) -> Iterator[Problem]:

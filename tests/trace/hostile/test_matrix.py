@@ -173,12 +173,11 @@ def test_every_verb_on_every_bad_trace(part: str, bad: str, tmp_path: Path,
 @pytest.mark.parametrize("part", ["some", pytest.param("all", marks=pytest.mark.exam)])
 def test_execution_and_chakra_s_commands_on_every_bad_trace(part: str, bad: str, tmp_path: Path,
                                                             capfd: pytest.CaptureFixture[str]) -> None:
-    """`some`: each bad trace meets two of the four commands."""
+    """`some`: each bad trace meets one or two of the three commands."""
     trace, out = tmp_path / "t.0.et", tmp_path / "out"
     with limited(SECONDS), suppress(AstrariumError):
         assert program(read_traces(str(trace)), 0).ranks == 1       # what `trace replay` does before it starts
     commands = {
-        "chakra_jsonizer": ("--input_filename", trace, "--output_filename", out / "t.json"),
         "chakra_visualizer": ("--input_filename", trace, "--output_filename", out / "t.dot"),
         "chakra_converter": ("PyTorch", "--input", trace, "--output", out / "t.et", "--simulate"),
         "chakra_trace_link": ("--rank", 0, "--chakra-host-trace", trace, "--chakra-device-trace", trace,

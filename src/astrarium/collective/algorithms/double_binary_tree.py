@@ -64,7 +64,7 @@ def parents(n: int, tree: int) -> I64:
 
 
 def _rooted(n: int, tree: int) -> I64:
-    """Parents [n] when position 0 sends: it stands above both roots of the two trees of the other n - 1 positions."""
+    """Parents [n] when position 0 sends: it is above the roots of the two trees of the other n - 1 positions."""
     up = np.full(n, -1, np.int64)
     if n > 1:
         below = parents(n - 1, tree)

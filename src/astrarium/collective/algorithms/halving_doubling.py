@@ -3,7 +3,7 @@
 Powers of two: Rabenseifner's scheme ("Optimization of collective reduction operations", 2004) with the nearest partner
 first, so that the largest messages go the shortest way; one XOR program. Other sizes: a group is split into its even
 and its odd members; even member 2j and odd member 2j+1 exchange what the other half owns. A left-over even member
-deals its share out over all odd members, one block each, so that nobody receives much more than the others. Each
+deals its share out over all odd members, one block each, so that no member receives much more than the others. Each
 participant sends n - 1 blocks per reduce-scatter or all-gather in ceil(log2 n) steps: the least possible traffic,
 without the doubled payload of the usual fold-in and fold-out.
 

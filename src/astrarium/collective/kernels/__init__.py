@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.collective.kernels.build import kernel_algorithm, kernel_launch, kernel_time
@@ -25,29 +26,4 @@ __all__ = ["CopyEngines", "Gemm", "Gpu", "GpuOverlap", "KernelTimes", "Kernels",
            "gemm_launch", "gpu_overlap", "kernel_algo", "kernel_algorithm", "kernel_launch", "kernel_time",
            "library_kernels", "library_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan", "prove_program",
            "read_mscclpp", "uneven_all_to_all"]
-
-_WHERE = {
-    "build": ("kernel_algorithm", "kernel_launch", "kernel_time"),
-    "device": ("CopyEngines", "Gpu"),
-    "exam": ("examine_kernels",),
-    "gemm": ("Gemm", "gemm_launch"),
-    "libraries": ("library_kernels", "library_time"),
-    "msccl_launch": ("msccl_launch",),
-    "msccl_write": ("kernel_algo",),
-    "mscclpp": ("read_mscclpp",),
-    "mscclpp_launch": ("mscclpp_launch",),
-    "mscclpp_write": ("mscclpp_plan",),
-    "overlap": ("GpuOverlap", "Overlapped", "gpu_overlap"),
-    "programs": ("prove_program",),
-    "settings": ("KernelTimes", "Kernels"),
-    "uneven": ("uneven_all_to_all",),
-}
-_MODULE = {name: module for module, names in _WHERE.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
-        raise AttributeError(f"module 'astrarium.collective.kernels' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"astrarium.collective.kernels.{_MODULE[name]}"), name)
-    globals()[name] = found     # designs have settings of kernels, and few of them run one
-    return found
+__getattr__ = lazy(__name__)

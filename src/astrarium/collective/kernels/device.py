@@ -48,7 +48,7 @@ class CopyEngines(Config, frozen=True, kw_only=True):
 class Gpu(Config, frozen=True, kw_only=True):
     """What GPU kernels run on. No field of time or rate has a default: say what you know of a device, and its source.
 
-    Compute units, and copy engines, stand at routers in equal blocks; half of the channels in the top row and half in
+    Compute units and copy engines are at routers in equal blocks; half of the channels in the top row and half in
     the bottom row; half of the ports in the left column and half in the right one.
     """
 
@@ -151,7 +151,7 @@ class Gpu(Config, frozen=True, kw_only=True):
 
 
 def _edges(count: int, places: int, step: int, far: int) -> tuple[int, ...]:
-    """Routers of what stands on two opposite edges of `places` routers each, the first half on the near edge."""
+    """Routers of units on two opposite edges of `places` routers each, the first half on the near edge."""
     half = -(-count // 2)
     near = [i * places // half * step for i in range(half)]
     return tuple(near + [i * places // half * step + far for i in range(count - half)])

@@ -84,7 +84,7 @@ class Contents:
         return np.array(sums, np.int64)[where.reshape(-1)]
 
     def holds(self, gpu: int, place: Place, value: Value) -> bool:
-        """Whether `value` stands in a place."""
+        """Whether a place holds `value`."""
         part = slice(place.offset, place.offset + len(value[0]))
         element, counts = (column[part] for column in self.held[gpu][place.buffer])
         return bool(((element >= 0) & (element == value[0]) & (counts == value[1])).all())

@@ -1,4 +1,5 @@
-"""Where a collective's data stand in a launch whose chunks go by rank, as plans and programs of others count them.
+"""Places of a collective's data in a launch whose chunks are ordered by rank, as plans and programs of others count
+them.
 
 Input and output are two buffers, or one that has both (in place); scratch and whatever else follows.
 """

@@ -103,7 +103,7 @@ class _Builder:
         self.names: list[list[list[str]]] = []
 
     def _connections(self) -> dict[Connection, int]:
-        """Chunks of each connection, of the GPU with most; notes where each message stands."""
+        """Chunks of each connection, of the GPU with most; records the place of each message."""
         size: dict[Connection, int] = defaultdict(int)
         for gpu in self.algo.gpus:
             for block in gpu.blocks:

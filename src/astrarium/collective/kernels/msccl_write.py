@@ -61,7 +61,7 @@ class _Rank:
         return "o", (0 if alone else (self.rank + distance) % self.n) * self.channels + channel
 
     def block(self, to: int, source: int, channel: int, steps: list[Step]) -> None:
-        """A thread block that sends to one distance and receives from another; 0: from nobody."""
+        """A thread block that sends to one distance and receives from another; 0: from no rank."""
         send, recv = ((self.rank + way) % self.n if way else -1 for way in (to, source))
         self.blocks.append(Block(len(self.blocks), send, recv, channel, tuple(steps), 0))
 

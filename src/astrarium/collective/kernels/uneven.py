@@ -58,7 +58,7 @@ def _cut(group: Workgroup, number: int, rank: int, even: Launch, requests: Seque
     def cut(op: Operation) -> Operation | None:
         if not op.sources:
             return op
-        place = op.targets[0]               # what stands at position p came from the rank at that distance
+        place = op.targets[0]               # position p holds what came from the rank at that distance
         receiver = (rank + place.peer) % n
         size = requests[(receiver + place.offset // chunk) % n][receiver]
         first, end = size * number // count, size * (number + 1) // count

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def fits(collective: CollectivePlan, members: int) -> bool:
-    """Whether a collective can run among so many: the participants of a phase, stride apart, are all members."""
+    """Whether a collective can run among this many: the participants of a phase, stride apart, are all members."""
     if collective.custom is not None and collective.custom.program_of.size != members:
         return False
     return all(phase.n == 1 or members % (phase.n * phase.stride) == 0

@@ -9,7 +9,7 @@ from astrarium.errors import InputError
 
 __all__ = ["Segment", "indices", "parts_of"]
 
-Segment = tuple[str, str | None]       # a name, and what stands in its brackets; None without brackets
+Segment = tuple[str, str | None]       # a name, and the text in its brackets; None without brackets
 
 _PART = re.compile(r"([^\[\].]{1,200})(?:\[([^\]]{0,60})\])?")
 _SLICE = re.compile(r"\s*(-?\d{1,12})?\s*(?::\s*(-?\d{1,12})?\s*(?::\s*(-?\d{1,12})?\s*)?)?")

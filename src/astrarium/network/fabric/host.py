@@ -23,7 +23,7 @@ Specifications 1.0 to 6.0. Headers of packets are not counted."""
 
 
 def pcie_rate(transfers: float, lanes: int) -> float:
-    """Byte/ns of so many lanes of `transfers` GT/s (a key of PCIE), one direction."""
+    """Rate of `lanes` lanes of `transfers` GT/s (a key of PCIE), byte/ns, one direction."""
     return transfers * PCIE[transfers][1] * lanes / 8
 
 

@@ -39,7 +39,7 @@ def nccl_host(root: Element, where: str) -> Document:
             if child.tag == "pci":
                 _pci(host, child, cpu, (gpus, waiting), where)
             else:
-                host.join(cpu, host.add("nic"), "pcie")     # nobody says how it is attached
+                host.join(cpu, host.add("nic"), "pcie")     # how it is attached is unknown
                 _nets(host, child, where)
     for one in range(host.count("cpu")):
         for two in range(one + 1, host.count("cpu")):

@@ -247,7 +247,7 @@ def _rows(drawn: _Drawn, heads: I64, lines: Sequence[Line], frame_of: Sequence[i
         if host[each] and row.get(each, 1) == 1 and near[each] and all(row.get(other) == 0 for other in near[each]) \
                 and frame_of[each] >= 0 and row.get(each) != 0:
             row[each] = -1
-    for each in range(heads.size):      # what leads out of a host stands on top
+    for each in range(heads.size):      # links out of a host are on top
         if host[each] and row.get(each, 0) > 0 and any(not host[other] for other in near[each]):
             row[each] = max(row[other] for other in row if frame_of[other] == frame_of[each])
     here = sorted({b for a in range(heads.size) if host[a] for b in near[a] if not host[b]})

@@ -169,7 +169,7 @@ class Gamma(Generated, frozen=True, kw_only=True):
 
 
 class ClosedLoop(Generated, frozen=True, kw_only=True):
-    """So many users, each with one request at a time: the next one comes when the last is answered."""
+    """A number of users, each with one request at a time: the next one comes when the last is answered."""
 
     tag: ClassVar[str] = "closed_loop"
     concurrency: Annotated[int, Knob("Users.", ge=1, lt=MOST)]

@@ -19,7 +19,7 @@ from astrarium.serving.requests.stream import LONGEST, MOST, PS, Arrivals, Prefi
 __all__ = ["JsonLines", "Mooncake", "Recorded", "Rows", "ShareGpt"]
 
 I64 = npt.NDArray[np.int64]
-HASH_BLOCK = 512        # tokens that a hash of Mooncake's traces stands for
+HASH_BLOCK = 512        # tokens of one hash of Mooncake's traces
 KEYS = ("arrival", "prompt", "output", "priority", "session", "think", "group", "prefix", "hashes", "hash_block")
 
 

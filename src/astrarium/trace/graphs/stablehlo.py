@@ -193,7 +193,7 @@ class _Reader:
             self.same(scope + result, value)
 
     def key(self, operand: str, scope: str) -> str:
-        """Where a value is: in its scope, or in one around it. `%5#1` is a result of its own, or belongs to `%5`."""
+        """Where a value is: in its scope, or in one around it. `%5#1` is a separate result, or belongs to `%5`."""
         at: str | None = scope
         base = operand.partition("#")[0]
         while at is not None:

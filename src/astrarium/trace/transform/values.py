@@ -76,7 +76,7 @@ class Roofline(Config, frozen=True, kw_only=True):
 
 
 def rename(job: Job, step: Rename) -> Job:
-    """The chosen nodes get `to` as their name. InputError for a word in braces that stands for nothing."""
+    """The chosen nodes get `to` as their name. InputError for an unknown word in braces."""
     for word in WORD.findall(step.to):
         if word not in ("name", "id"):
             raise InputError("rename.to", f"{{{word}}} is unknown", expected="{name}, {id}, or none in braces")

@@ -73,7 +73,7 @@ def _needed(piece: Piece) -> set[int]:
         if number not in found and not piece.steps[number].weight:
             found.add(number)
             todo += piece.steps[number].after
-    return found | {number for number, step in enumerate(piece.steps)    # nobody here waits for them, but another rank
+    return found | {number for number, step in enumerate(piece.steps)    # no step here waits for them, but another rank
                     if step.kind == NodeKind.COMM_SEND and found.issuperset(step.after)}
 
 

@@ -1,4 +1,4 @@
-"""Prefill and decode on ranks of their own: the `workload` section with `source: disaggregated`.
+"""Prefill and decode on separate ranks: the `workload` section with `source: disaggregated`.
 
 DistServe (arXiv 2401.09670), Splitwise (arXiv 2311.18677). The cache goes from prefill ranks to decode ranks as soon as
 a stage has it for a micro-batch: each pair of ranks sends the layers, heads and sequences that both hold.
@@ -108,7 +108,7 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
         return self.prefill.ranks + self.decode.ranks + (self.retrieval.servers if self.retrieval else 0)
 
     def phase(self, name: Literal["prefill", "decode"] | str) -> Inference:
-        """One of the pools as a workload of its own; decode's also has the prefill that others do."""
+        """One of the pools as a separate workload; decode's also has the prefill that others do."""
         pool = self.prefill if name == "prefill" else self.decode
         prefills = name == "prefill"
         parts = pool.moe_tp if pool.workers == 1 else expert_parts(pool.tp, pool.dp, pool.ep, pool.moe_tp)

@@ -1,4 +1,4 @@
-"""Programs on ranks of their own that send each other messages, as one workload.
+"""Programs on separate ranks that send each other messages, as one workload.
 
 Receives come first in the order of a class's nodes, and everything that begins the unit of work they belong to waits
 for them; sends come last, each after the unit that makes what they carry. Ranks of a class that send or receive other
@@ -69,7 +69,7 @@ def _by_rank(transfers: Sequence[Transfer], *, sending: bool) -> Messages:
 
 
 def _part(part: PlacedProgram, sends: Messages, receives: Messages, groups: int, names: Names) -> Iterator[Made]:
-    """The classes of a part; ranks whose messages differ in size or place are classes of their own."""
+    """The classes of a part; ranks whose messages differ in size or place are separate classes."""
     for number, trace in enumerate(part.made.classes):
         kinds: dict[tuple[tuple[int, int], ...], list[int]] = {}
         for row, rank in enumerate((trace.ranks + part.start).tolist()):

@@ -51,9 +51,9 @@ StateFormat = Literal["activations", "fp32"]
 
 class LayerKind(NamedTuple):
     """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all),
-    whether a gated delta net or a Mamba mixer stands in the place of attention, and whether sparse attention has an
+    whether a gated delta net or a Mamba mixer replaces attention, and whether sparse attention has an
     indexer here or takes the choice of the layer before. `sparse` False: attention to all tokens beside layers of
-    sparse attention. `mixes`, `feeds`: whether there is attention (or what stands in its place), and an FFN or experts;
+    sparse attention. `mixes`, `feeds`: whether there is attention (or its replacement), and an FFN or experts;
     `inner`: size of the FFN (None: the model's). `ratio`: tokens of a compressed entry, where attention is to those."""
 
     moe: bool

@@ -1,7 +1,7 @@
 """Attention to a window and to compressed tokens (DeepSeek-V4: CSA and HCA) as operators of a step of inference.
 
-All heads share one key, which is their value, too. Besides the tokens of a window a query sees entries that stand for
-`ratio` tokens each: all of them, or, where an indexer has entries of its own, those with the best scores. A sequence
+All heads share one key, which is their value, too. Besides the tokens of a window a query sees entries that represent
+`ratio` tokens each: all of them, or, where an indexer has its own entries, those with the best scores. A sequence
 keeps the window, its entries, and the tokens that are no entry yet. The output has a matrix per group of heads.
 """
 

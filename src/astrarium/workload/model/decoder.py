@@ -1,6 +1,6 @@
 """Decoder-only transformers: GPT and LLaMA styles, any attention, sliding windows, mixture of experts.
 
-The parts that only some decoders have are modules of their own, with their fields, operators and parameters: latent
+The parts that only some decoders have are separate modules, with their fields, operators and parameters: latent
 attention, the indexer of sparse attention, gated delta nets, experts, modules for prediction. Hugging Face's many
 decoders are read in `hugging_face_decoders` and `hugging_face_experts`.
 """

@@ -1,4 +1,4 @@
-"""Gated delta net (arXiv 2412.06464) as operators: what stands in the place of attention in most layers of Qwen3-Next.
+"""Gated delta net (arXiv 2412.06464) as operators: it replaces attention in most layers of Qwen3-Next.
 
 Queries, keys and values pass a short causal convolution; inside a chunk all pairs of positions meet, between chunks
 only states pass. Heads are sharded over tp. In inference a sequence has one state per value head and the last tokens of

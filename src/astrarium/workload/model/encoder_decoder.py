@@ -200,7 +200,7 @@ def _encoder_layer(model: EncoderDecoder, options: Options, *, first: bool, last
 
 def _targets(model: EncoderDecoder, options: Options, weights: dict[str, str],
              states: dict[str, str]) -> tuple[list[Op], str]:
-    """(operators, result) of the decoder's embedding. Where the table stands in front or is the head's too, it is only
+    """(operators, result) of the decoder's embedding. If the table comes first or is the head's too, it is only
     read here."""
     own = model.audio is not None and not model.tied_embeddings
     (weights if own else states)["embedding"] = "vocab d"

@@ -1,6 +1,6 @@
 """Sparse attention (DeepSeek-V3.2) as operators: an indexer scores all tokens for a query; attention reads the best.
 
-The indexer is the same on every rank of tp. In training it learns from a loss of its own, which sends gradients to its
+The indexer is the same on every rank of tp. In training it learns from a separate loss, which sends gradients to its
 weights alone; what that loss compares with (the sums of attention's own scores) is left out.
 
 Beside ordinary heads (MiniMax-M3) an index head belongs to each key and value head, tp divides them alike, and what is

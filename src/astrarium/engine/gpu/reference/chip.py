@@ -62,7 +62,7 @@ class Chip:
     # -- network on the chip
 
     def travel(self, when: int, origin: int, packet: Packet, here: int, goal: int, stage: int) -> None:
-        """Carry a packet, which is at router `here` at `when`, to what stands at router `goal`."""
+        """Carry a packet, which is at router `here` at `when`, to the unit at router `goal`."""
         m = self.machine
         if m.mesh_data and here != goal:
             return self.ways.at(when + m.enter, EventKind.HOP, origin, packet, (here, goal, stage))
