@@ -15,7 +15,7 @@ from astrarium.collective.algorithms import Options, algorithm_of, bound, build
 from astrarium.collective.algorithms.in_switch import tree, ways_down
 from astrarium.collective.exam import check_bound, examine
 from astrarium.collective.export import schedule_of
-from astrarium.collective.in_switch import MOST, estimate, rounds
+from astrarium.collective.in_switch import MOST, ns_in_rounds, rounds
 from astrarium.collective.settings import Able
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
@@ -88,7 +88,7 @@ def test_rounds() -> None:
         counts = [rounds(name, CommOp.ALL_REDUCE, size, 8, able) for size in (1, 10**5, 10**6, 10**7, 10**9)]
         assert counts == sorted(counts)
         assert (counts[0], counts[-1]) == (1, MOST)
-        times = [estimate(name, CommOp.ALL_REDUCE, 10**7, 8, able, 1 << k) for k in range(6)]
+        times = [ns_in_rounds(name, CommOp.ALL_REDUCE, 10**7, 8, able, 1 << k) for k in range(6)]
         assert times[counts[3].bit_length() - 1] <= 1.01 * min(times)
 
 

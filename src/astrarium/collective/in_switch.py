@@ -90,13 +90,13 @@ def with_rounds(entry: str, op: CommOp, size: int, part: SubDim, settings: Setti
 
 
 def rounds(name: str, op: CommOp, whole: int, n: int, able: Able) -> int:
-    """The fewest rounds (1, 2, 4 ... MOST) that take hardly longer than the best, by `estimate`."""
+    """The fewest rounds (1, 2, 4 ... MOST) that take hardly longer than the best, by `ns_in_rounds`."""
     counts = [1 << k for k in range(MOST.bit_length())]
-    times = [estimate(name, op, whole, n, able, count) for count in counts]
+    times = [ns_in_rounds(name, op, whole, n, able, count) for count in counts]
     return next(count for count, time in zip(counts, times, strict=True) if time <= SLACK * min(times))
 
 
-def estimate(name: str, op: CommOp, whole: int, n: int, able: Able, count: int) -> float:
+def ns_in_rounds(name: str, op: CommOp, whole: int, n: int, able: Able, count: int) -> float:
     """ns of an operation on `whole` bytes (of an all_gather: that come together) in `count` rounds, alone in closed
     form (docs/background/in_switch.md)."""
     wire = max(whole / able.bandwidth, n * whole / able.rate)
