@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from pathlib import Path
 
 import pytest
 from msgspec import Struct
@@ -38,6 +39,7 @@ def test_unknown_names() -> None:
 def _plugins(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
     found = [importlib.metadata.EntryPoint(name, value, registry.GROUP) for name, value in points]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found if group == registry.GROUP else [])
+    monkeypatch.setattr(registry, "_mentioned", lambda: True)
     registry._plugins.cache_clear()
 
 
@@ -46,6 +48,16 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> object:
     yield
     monkeypatch.undo()
     registry._plugins.cache_clear()
+
+
+def test_an_installed_package_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    info = tmp_path / "mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[astrarium.plugins]\nshape.mine = astrarium.network.config:Ring\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._plugins.cache_clear()
+    assert registry.entries("shape")["mine"].package == "mine"
 
 
 def test_a_plug_in_joins_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
