@@ -76,7 +76,7 @@ def test_refused() -> None:
                    plan(code_of(0, True), Attached(0, 0.0, 0.0))):
         with pytest.raises(InternalError):
             execute(broken)
-    with pytest.raises(UnsupportedError, match="beside speeds that change"):
+    with pytest.raises(UnsupportedError, match="together with speeds that change"):
         execute(plan(code_of(0, True), INNER, changes=none))
     other = NetworkPlan("library", plan(0).network.dims)
     with pytest.raises(UnsupportedError, match="no medium is called library"):

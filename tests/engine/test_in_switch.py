@@ -124,7 +124,7 @@ def plans(draw: st.DrawFn) -> Plan:
         dims = [replace(dim, latency=100.0) for dim in dims]
     where = network(*dims, backend=backend, cut_through=backend in ("contention", "packets") and draw(st.booleans()),
                     packets=PacketRules(size=512, header=draw(st.sampled_from([0, 32])),
-                                        roce=draw(st.sampled_from([None, RoceRules()]))))
+                                        transport=draw(st.sampled_from([None, RoceRules()]))))
     if backend != "closed_form" and draw(st.booleans()):
         where = replace(where, graph=graph_of(dims), ecmp=FIRST_LINK)
     npus = prod(sizes)

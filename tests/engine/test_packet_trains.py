@@ -142,7 +142,7 @@ def network_on_leaves(rng: random.Random, npus: int, radix: int) -> NetworkPlan:
     network = replace(network_of(rng, npus), graph=leaves(npus, radix, rng))
     assert network.graph is not None
     roce = SMALL_ROCE if rng.random() < 0.6 else None
-    rules = replace(network.packets, roce=roce, queues=rng.random() < 0.5)
+    rules = replace(network.packets, transport=roce, queues=rng.random() < 0.5)
     routes = ways(rng, network.graph, npus, 2 * npus) if rng.random() < 0.5 and not rules.spray else None
     return replace(network, packets=rules, routes=routes)
 

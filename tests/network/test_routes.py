@@ -71,7 +71,7 @@ def test_without_routes_the_dims_of_a_fabric_are_used_and_with_them_its_graph() 
     assert network_plan(ar.Network(fabric=TORUS), "closed_form").graph is None
     with pytest.raises(InputError, match=r"has network\.routes"):
         ar.Network(fabric=TORUS, routes=[{"source": 0, "destination": 1, "via": [4, 5]}])
-    with pytest.raises(InputError, match="means nothing without a fabric"):
+    with pytest.raises(InputError, match="has no effect without a fabric"):
         ar.Network([ar.Ring(4, **NUMBERS)], "contention", routes=TO_3)
 
 

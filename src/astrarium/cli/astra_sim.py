@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
     if not HAVE_CORE:
         raise core_only("astra-sim")
-    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
+    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline as well")
     place("--timeline", options.timeline)
     clock = [time.process_time()]
     inputs = astra_inputs(options)

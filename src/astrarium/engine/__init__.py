@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.engine._native import HAVE_CORE, Measurements, core_only
@@ -15,23 +17,16 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Order, Plan
 from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import UnsupportedError
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
     from astrarium.engine.source import run_source
     from astrarium.engine.strides import Stride
 
-__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "core_only", "execute", "execute_in_order", "pace",
-           "run_source"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "run_source":
-        raise AttributeError(f"module 'astrarium.engine' has no attribute {name!r}")
-    from astrarium.engine.source import run_source as found  # runs that decide as they go need it, and no others
-
-    globals()[name] = found
-    return found
+__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "core_only", "execute", "execute_in_order",
+           "execute_jobs", "pace", "run_source"]
+__getattr__ = lazy(__name__)      # runs that decide as they go need run_source, and no others
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
@@ -52,6 +47,12 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
         return _with_plugins(plan, plugins, record, pure)
     if plan.network.backend == Backend.FOREIGN:
         raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
+    return _alone(plan, record=record, fold=fold, pure=pure, kept=kept, hurried=hurried, note=note)
+
+
+def _alone(plan: Plan, *, record: bool, fold: bool, pure: bool, kept: Measurements | None, hurried: bool,
+           note: Callable[[str], None] | None) -> Outcome:
+    """`execute` without plug-ins."""
     if HAVE_CORE and not pure:
         from astrarium.engine._native import run
 
@@ -59,25 +60,32 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     return oracle().execute(plan, record=record)
 
 
-def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False, plugins: Plugins | None = None,
-                     kept: Measurements | None = None, note: Callable[[str], None] | None = None,
-                     jobs: Sequence[int] = ()) -> tuple[Plan, Outcome]:
+def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False, kept: Measurements | None = None,
+                     note: Callable[[str], None] | None = None) -> tuple[Plan, Outcome]:
     """(what ran, its Outcome): `execute`, and where ranks wait for each other, again in program order (see
-    `program_order`). A plug-in sees one run. `jobs`: the first rank of each of several jobs, and how many ranks all
-    have; with `fold`, sets of them that share nothing are runs of their own, without it all are one run (`apart`)."""
-    run = partial(execute, record=record, fold=fold, pure=pure, plugins=plugins, kept=kept, note=note)
-    if plugins is not None and plugins.in_run:
-        return plan, run(plan)
-    if jobs and fold:
-        from astrarium.engine.apart import execute_apart
+    `program_order`)."""
+    run = partial(_alone, record=record, fold=fold, pure=pure, kept=kept, note=note)
+    ranks, outcome = run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
+    return _ordered(plan, ranks), outcome
 
-        run = partial(run, kept=Measurements() if kept is None else kept)
-        ranks, outcome = execute_apart(plan, jobs, lambda each, hurried: run(each, hurried=hurried))
-    else:
-        ranks, outcome = run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
+
+def execute_jobs(plan: Plan, first: Sequence[int], *, record: bool, pure: bool = False,
+                 kept: Measurements | None = None, note: Callable[[str], None] | None = None) -> tuple[Plan, Outcome]:
+    """`execute_in_order`, folded, of several jobs: sets of them that share nothing are separate runs (`apart`).
+    `first`: the first rank of each job, and how many ranks all have."""
+    from astrarium.engine.apart import execute_apart
+
+    run = partial(_alone, record=record, fold=True, pure=pure, note=note,
+                  kept=Measurements() if kept is None else kept)
+    ranks, outcome = execute_apart(plan, first, lambda each, hurried: run(each, hurried=hurried))
+    return _ordered(plan, ranks), outcome
+
+
+def _ordered(plan: Plan, ranks: npt.NDArray[np.int64]) -> Plan:
+    """The plan as it ran: these ranks in program order."""
     ordered = in_program_order(plan, ranks) if ranks.size else plan
-    assert ordered is not None      # as it ran
-    return ordered, outcome
+    assert ordered is not None
+    return ordered
 
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,

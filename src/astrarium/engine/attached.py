@@ -2,7 +2,7 @@
 
 Inside the engine a dim whose switches have k links to memories has k more places, the last ones (`Dim.ends`), so that
 routes, ports and traffic need to know of nothing but the links' own bandwidths; ranks that differ in the link that
-they use have programs of their own. Callers see the NPUs' numbers, and the memories' ports as the numbers from
+they use have their own programs. Callers see the NPUs' numbers, and the memories' ports as the numbers from
 `Plan.npus` on.
 """
 
@@ -45,7 +45,7 @@ def widened(plan: Plan) -> Plan:
     order of their dims.
     """
     if plan.network.graph is not None or plan.changes is not None or plan.policy.order != Order.CANONICAL:
-        raise UnsupportedError("memory", "memories at switches of a graph, or beside speeds that change",
+        raise UnsupportedError("memory", "memories at switches of a graph, or together with speeds that change",
                                expected="a network of dims whose speeds stay")
     if not medium_kind(plan.network.backend).takes_memories:
         raise UnsupportedError("network.backend", f"{plan.network.backend} has no memories at switches",

@@ -91,7 +91,7 @@ def read_workload(inputs: AstraInputs) -> AstraWorkload:
 
 
 def workload_of(inputs: AstraInputs, traces: Traces) -> AstraWorkload:
-    """The same for traces that are at hand."""
+    """The workload of traces that are already read."""
     groups = {**inputs.groups, **groups_of(traces)}
     for name, members in groups.items():
         outside = [m for m in members if m >= inputs.npus]

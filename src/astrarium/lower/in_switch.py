@@ -74,7 +74,7 @@ def carried(network: Network, collectives: Iterable[CollectivePlan]) -> None:
         raise UnsupportedError("network.backend", f"{network.backend} has no switches that compute, and a collective "
                                "needs some", expected=" or ".join(able))
     if on_graph(network) and not all(each.nodes for each in used):
-        raise UnsupportedError("network.dims", "have switches that compute, and the fabric beside them is no dims",
+        raise UnsupportedError("network.dims", "have switches that compute, but the fabric is not made of dims",
                                expected="network.fabric.in_switch, by the names of its switches")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from astrarium.engine.outcome import PacketCounts
-from astrarium.engine.plan import Changes, NetworkPlan
+from astrarium.engine.plan import Changes, NetworkPlan, RoceRules, TransportRules
 from astrarium.errors import UnsupportedError
 from astrarium.oracle.clock import DEPART, DONE, NEVER, Clock, Event, Key, Order
 from astrarium.oracle.credits import Credits
@@ -23,6 +23,13 @@ __all__ = ["Packets"]
 NOBODY = (0, 0, 0, 0)
 
 
+def _transport(net: Net, rules: TransportRules | None) -> Transport:
+    if rules is None:
+        return Credits(net)
+    made: Transport = Roce(net, rules) if isinstance(rules, RoceRules) else rules.open(net)
+    return made
+
+
 def _check_links(network: NetworkPlan, ways: Ways) -> None:
     """Refuse links without latency (a window would take no time), and buffers that no packet fits into."""
     rules = network.packets
@@ -31,7 +38,7 @@ def _check_links(network: NetworkPlan, ways: Ways) -> None:
         what = f"link {link}" if network.graph is not None else f"links of dim {ways.ports[link][0]}"
         if latency < 1:
             raise UnsupportedError("workload", f"packets over {what} without latency: at least 1 ps")
-        if rules.roce is None and 0 < buffer < packet:
+        if rules.transport is None and 0 < buffer < packet:
             raise UnsupportedError("workload", f"packets of {packet} bytes over {what} with a buffer of {buffer}")
 
 
@@ -45,8 +52,7 @@ class Packets:
         self._rates = link_rates(self._fabric, changes)
         self._net = Net(network, traffic, self._rates)
         _check_links(network, self._net.ways)
-        roce = network.packets.roce
-        self._transport: Transport = Credits(self._net) if roce is None else Roce(self._net, roce)
+        self._transport = _transport(self._net, network.packets.transport)
         self._window = min(self._net.ways.latency, default=1000)
         self._asked, self._due = 0, NEVER
 

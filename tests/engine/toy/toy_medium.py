@@ -48,20 +48,28 @@ TOY = MediumKind("toy_medium:Toy")
 
 
 def main() -> None:
-    """One registry line, then a training step on both engines."""
+    """A registry line each, then a training step on both engines: on the toy medium, and on packets by the toy
+    transport."""
     table = registry._BUILT_IN
     assert not isinstance(table["backend"], str)
     line = {"toy": ("toy_medium:TOY", "Messages never wait for each other.")}
-    registry._BUILT_IN = MappingProxyType({**table, "backend": MappingProxyType({**table["backend"], **line})})
+    delayed = {"delayed": ("toy_transport:Delayed", "Whatever is sent arrives after a delay.")}
+    assert not isinstance(table["transport"], str)
+    registry._BUILT_IN = MappingProxyType({**table, "backend": MappingProxyType({**table["backend"], **line}),
+                                           "transport": MappingProxyType({**table["transport"], **delayed})})
     design = ar.Design(
         workload=ar.Transformer("llama3-8b", tp=2, pp=2, dp=2, global_batch=8, micro_batch=1, seq=1024),
         compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
         network=ar.Network([ar.Ring(2, bandwidth="100 GB/s", latency="500 ns"),
                             ar.Switch(4, bandwidth="25 GB/s", latency="2 us")], backend="toy"))
-    result = ar.simulate(design)
-    pure = engine.execute(result.plan, record=True, fold=False, pure=True)
-    ends = {name: one.finish[one.row].tolist() for name, one in (("core", result.outcome), ("pure", pure))}
-    print(json.dumps(ends))
+    packets = ar.replace_all(design, {"network.backend": "packets",
+                                      "network.packets.transport": {"name": "delayed", "delay": "3 us"}})
+    found = []
+    for each in (design, packets):
+        result = ar.simulate(each)
+        pure = engine.execute(result.plan, record=False, fold=False, pure=True)
+        found.append({name: one.finish[one.row].tolist() for name, one in (("core", result.outcome), ("pure", pure))})
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
