@@ -286,13 +286,13 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "trace": ("astrarium.report.trace_page:PAGE", "One trace: nodes by kind, times as recorded."),
     },
     "backend": {
-        "closed_form": ("astrarium.engine.reference.native_ports:PORTS",
+        "closed_form": ("astrarium.engine.media:PORTS",
                         "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
-        "contention": ("astrarium.engine.reference.native_links:LINKS",
+        "contention": ("astrarium.engine.media:LINKS",
                        "Messages cross every link of their route, heads first, and queue for each."),
-        "fluid": ("astrarium.engine.reference.native_flows:FLOWS",
+        "fluid": ("astrarium.engine.media:FLOWS",
                   "Messages draw on all links of their route at once, at max-min fair rates that change."),
-        "packets": ("astrarium.engine.reference.native_packets:PACKETS",
+        "packets": ("astrarium.engine.media:PACKETS",
                     "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",
                 "ns-3's packets over UDP or TCP, in a separate program that `make ns3` builds."),
@@ -336,9 +336,9 @@ def entries(kind: str) -> Mapping[str, Entry]:
     return {**_built_in(kind), **_plugins().get(kind, {})}
 
 
-def built_ins(kind: str) -> tuple[str, ...]:
-    """The names of one kind but for plug-ins: nothing is looked for."""
-    return tuple(_built_in(kind))
+def built_ins(kind: str) -> Mapping[str, Entry]:
+    """Everything of one kind but plug-ins, which are not looked for."""
+    return _built_in(kind)
 
 
 def names(kind: str) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ def refuses(op: CommOp, n: int) -> Schedule:
     (lambda op, n: replace(ring(op, n), send_peer=ring(op, n).send_peer + 99), PluginError,
      "gave a broken schedule: schedule peer out of range"),
     (lambda op, n: replace(ring(op, n), send_peer=ring(op, n).send_peer.tolist()), PluginError,
-     "gave a broken schedule: plan array send_peer has the wrong type"),
+     "gave a broken schedule: array send_peer has the wrong type"),
 ])
 def test_a_plugin_that_makes_no_schedule(makes: Callable[[CommOp, int], Schedule], error: type[Exception], words: str,
                                          monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from astrarium.collective.estimate import Estimate, Names
 from astrarium.collective.groups import world_shape
 from astrarium.collective.reach import reach
 from astrarium.engine.plan import CollectivePlan
-from astrarium.engine.reference.pace import pace
+from astrarium.engine.strides import pace
 from astrarium.errors import PluginError
 from astrarium.lower import Kept, lower
 from astrarium.lower.native_collectives import CollectiveTable

@@ -17,8 +17,8 @@ from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import FIRST_LINK, Dim, GivenRoutes, Graph, NetworkPlan, PacketRules, RoceRules, Shape
-from astrarium.engine.reference import execute
 from astrarium.errors import AstrariumError
+from astrarium.oracle import execute
 from astrarium.vocab import CommOp
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")

@@ -18,9 +18,9 @@ from tests.plans.hand import Node, collective, native_collective, plan_of, recv,
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import FIRST_LINK, Backend, Dim, Graph, NetworkPlan, PacketRules, RoceRules, Shape
-from astrarium.engine.reference import execute
 from astrarium.errors import AstrariumError, StallError, UnsupportedError
 from astrarium.network.graph import graph_of
+from astrarium.oracle import execute
 from astrarium.vocab import CommOp
 
 PURE = [pytest.param(True, id="pure"),
@@ -184,7 +184,7 @@ def test_bytes_are_conserved_and_buffers_hold(pure: bool, seed: int) -> None:
 
 def rows_of(found: Outcome, graph: Graph, network: NetworkPlan) -> list[int]:
     """Numbers of an outcome's link rows in the graph of its dims."""
-    from astrarium.engine.reference.fabric import fabric_of
+    from astrarium.oracle.fabric import fabric_of
 
     number = {port[:3]: number for number, port in enumerate(fabric_of(network).ports())}
     assert len(number) == graph.source.size

@@ -16,8 +16,7 @@ from astrarium import engine
 from astrarium.config import ConfigError
 from astrarium.lower.changes import changes_of
 from astrarium.network.fabric.built import Built, build
-from astrarium.network.planned import ON_GRAPHS, built_of, network_plan
-from astrarium.registry import built_ins, load
+from astrarium.network.planned import built_of, network_plan
 
 
 def sent(network: ar.Network, source: int, target: int, payload: int = 1_000_000) -> engine.Outcome:
@@ -251,9 +250,3 @@ def test_dims_have_changes_too() -> None:
     whole = sent(network, 0, 1).makespan
     slow = ar.replace(network, "changes", [{"link": [0, 1], "speed": 0.25}])
     assert sent(slow, 0, 1).makespan == whole + round(3 * 1e6 / 50 * 1000)
-
-
-def test_back_ends_that_take_a_graph_are_those_whose_media_do() -> None:
-    for name in built_ins("backend"):
-        if name not in ("ns3", "library"):
-            assert (name in ON_GRAPHS) == load("backend", name).takes_graph, name

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from tests.network.fabrics import NUMBERS
 
 import astrarium as ar
+from astrarium import engine
 from astrarium.engine.plan import GivenRoutes
-from astrarium.engine.reference.check_graph import check_graph
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.planned import network_plan
@@ -111,7 +111,7 @@ def test_a_circle_of_given_routes_is_found_with_finite_buffers() -> None:
 
 
 @given(data=st.data())
-def test_both_engines_refuse_the_same_broken_routes(data: st.DataObject) -> None:
+def test_broken_routes_are_refused_or_run(data: st.DataObject) -> None:
     network = ar.Network(fabric=CLOS, backend="fluid", routes=TO_3)
     design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
     plan = ar.simulate(design).plan
@@ -122,20 +122,10 @@ def test_both_engines_refuse_the_same_broken_routes(data: st.DataObject) -> None
     column[row] = data.draw(st.integers(-2, 40))
     keep = data.draw(st.integers(1, columns[0].size))
     broken = replace(plan.network, routes=GivenRoutes(*(each[:keep] for each in columns)))
-    said = []
-    for check in (lambda: check_graph(broken, broken.graph, 4, True), lambda: run_plan(replace(plan, network=broken))):
-        try:
-            check()
-            said.append("")
-        except UnsupportedError as error:
-            said.append(str(error))
-    assert said[0] == said[1]
-
-
-def run_plan(plan: object) -> None:
-    from astrarium.engine import execute
-
-    execute(plan)
+    try:
+        assert engine.execute(replace(plan, network=broken)).makespan > 0
+    except UnsupportedError as error:
+        assert "the route from NPU" in str(error)   # noqa: PT017
 
 
 @pytest.mark.parametrize(("backend", "us"), [("contention", 20 + 3 * 0.5), ("fluid", 20 + 3 * 0.5),

@@ -3,7 +3,7 @@
 The *estimate* is what `collective.choice: auto` compares. An algorithm on a dim is a few *strides*: messages that leave
 an NPU one after the other, each of which keeps its port for bytes / link bandwidth and lets the next go a latency later
 (the model of Hockney; the algorithm says its `Counts`). Chunks of a collective then share the ports of one NPU, where
-all NPUs take equal steps (`engine.pace`). It does not know: other collectives and messages, back ends other than
+all NPUs take equal steps (`engine.strides`). It does not know: other collectives and messages, back ends other than
 closed_form, ranks that differ.
 
 The *lower bounds* are what no run is faster than. `least_sent` is of any algorithm, by the bytes that members send:

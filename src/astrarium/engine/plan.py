@@ -1,6 +1,6 @@
 """What the engine executes: arrays only, no objects per node, no names, no units but ps and bytes.
 
-`lower` makes a Plan; `engine.execute` runs it (compiled core) and `engine.reference` runs it in pure Python with the
+`lower` makes a Plan; `engine.execute` runs it (compiled core) and `astrarium.oracle` runs it in pure Python with the
 same integers. Times are integer picoseconds, sizes bytes, bandwidths bytes per ns (float64), rates bytes per second.
 """
 

@@ -11,12 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.engine._native import HAVE_CORE
+from astrarium.engine._oracle import oracle
 from astrarium.engine.outcome import Outcome, outcome_of
-from astrarium.engine.plan import Backend, Kind, Lane, Order, Plan, Program
+from astrarium.engine.plan import Backend, Kind, Lane, NetworkPlan, Order, Plan, Program
 from astrarium.engine.plugins.feeder import Feeder
 from astrarium.engine.plugins.given import Plugins, Team
 from astrarium.engine.plugins.work import RunContext, Work, WorkSource
-from astrarium.engine.reference.check import check_plan, heaviest_message
 from astrarium.errors import StallError, UnsupportedError
 
 __all__ = ["RunContext", "SourceOutcome", "run_source"]
@@ -24,6 +24,7 @@ __all__ = ["RunContext", "SourceOutcome", "run_source"]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+LONGEST_NS = 9.2e15     # 2^63 ps
 
 
 class SourceOutcome(Struct, frozen=True, eq=False, dict=True):
@@ -103,8 +104,7 @@ def run_source(source: WorkSource, context: RunContext, plugins: Plugins | None 
     elif context.network.backend == Backend.FOREIGN:
         raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
     plan = _plan(context)
-    check_plan(plan)
-    feeder = Feeder(source, context, heaviest_message(plan))
+    feeder = Feeder(source, context, _heaviest(context.network))
     try:
         columns = _run(plan, feeder, given.team(context.network), pure)
     except StallError as stall:
@@ -121,9 +121,14 @@ def _run(plan: Plan, feeder: Feeder, team: Team, pure: bool) -> dict[str, Any]:
         from astrarium.engine._native import run_fed
 
         return run_fed(plan, feeder, team)
-    from astrarium.engine.reference.feed import feed
+    return oracle().feed(plan, feeder, team)
 
-    return feed(plan, feeder, team)
+
+def _heaviest(network: NetworkPlan) -> float:
+    """Bytes of a message that every link can carry in 2^63 ps."""
+    if network.graph is not None:
+        return LONGEST_NS / network.graph.nodes * float(network.graph.bandwidth.min())
+    return min([9.2e18, *(LONGEST_NS / dim.npus * dim.bandwidth for dim in network.dims)])
 
 
 def _no_program() -> Program:

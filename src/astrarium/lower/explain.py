@@ -25,11 +25,11 @@ Groups = Mapping[str, Sequence[int]]
 NAMED = 100     # waits whose nodes are named; a message shows fewer
 
 
-def execute_workload(plan: Plan, traces: Traces, groups: Groups, *, record: bool = False, fold: bool = True,
-                     pure: bool = False) -> Outcome:
+def execute_workload(plan: Plan, traces: Traces, groups: Groups, *, record: bool = False,
+                     fold: bool = True) -> Outcome:
     """`engine.execute` for a Plan that was lowered from `traces`; raises as `explained` says."""
     try:
-        return execute(plan, record=record, fold=fold, pure=pure)
+        return execute(plan, record=record, fold=fold)
     except EXPLAINED as error:
         raise explained(error, traces, groups) from error
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from astrarium.config import ConfigError, Problem
+from astrarium.engine.media import find_medium
 from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Graph, NetworkPlan, Shape
 from astrarium.engine.plan import Dim as PlanDim
 from astrarium.errors import InputError
@@ -35,7 +36,6 @@ __all__ = ["assumed", "built_of", "computing", "fabric_dims", "faults", "foreign
 LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
 NS3 = "ns3"     # a plug-in that has links of a graph
-ON_GRAPHS = frozenset({"contention", "fluid", "packets", NS3})      # of those built in: as their `takes_graph` says
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
     Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
     Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
@@ -190,16 +190,10 @@ def _here(problem: Problem) -> Problem:
 
 
 def _takes_graph(backend: str) -> bool:
-    from astrarium.registry import built_ins
-
-    if backend in built_ins("backend"):
-        return backend in ON_GRAPHS
-    from astrarium.engine.reference.native_media import MediumKind
-    from astrarium.registry import entries, load
-
-    entry = entries("backend").get(backend)
-    kind = load("backend", backend) if entry is not None and entry.target else None
-    return isinstance(kind, MediumKind) and kind.takes_graph
+    if backend == NS3:
+        return True
+    kind = find_medium(backend)
+    return kind is not None and kind.takes_graph
 
 
 def _able() -> str:

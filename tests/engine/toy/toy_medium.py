@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 import astrarium as ar
 from astrarium import engine, registry
+from astrarium.engine.media import MediumKind
+from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import Changes, NetworkPlan
-from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
-from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key, Order, ticks
-from astrarium.engine.reference.native_media import MediumKind
-from astrarium.engine.reference.traffic import Traffic
+from astrarium.oracle.clock import DEPART, DONE, Clock, Event, Key, Order, ticks
+from astrarium.oracle.fabric import coordinate, differing_dims, hops, strides
+from astrarium.oracle.record import Traffic
 
 
 class Toy:
     """Messages never wait for each other."""
 
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+    def __init__(self, clock: Clock, network: NetworkPlan, traffic: Traffic | None,
                  changes: Changes | None = None) -> None:
         del traffic, changes
         self._clock, self._dims, self._strides = clock, network.dims, strides(network.dims)
@@ -26,6 +26,10 @@ class Toy:
     def waits(self) -> list[str]:
         """Nothing waits."""
         return []
+
+    def counts(self) -> PacketCounts | None:
+        """No packets."""
+        return None
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
@@ -40,7 +44,7 @@ class Toy:
         clock.at(clock.now, DEPART, key, lambda: clock.at(clock.now + time, DONE, key, delivered))
 
 
-TOY = MediumKind(Toy)
+TOY = MediumKind("toy_medium:Toy")
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 
 namespace astrarium::packets {
 
-void check(const Network& network);  // throws Unsupported; the same words as astrarium.engine.reference.packet_rules
+void check(const Network& network);  // throws Unsupported
 // Whether messages at one first link go one after the other, so that those that wait need not exist.
 bool pulls(const Network& network);
 

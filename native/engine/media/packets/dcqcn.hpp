@@ -1,5 +1,5 @@
 // The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015), without hyper increase. Timers are caught up
-// when the flow sends. The same doubles as astrarium.engine.reference.packet_dcqcn.
+// when the flow sends. The same doubles as astrarium.oracle.roce.
 #pragma once
 #include <algorithm>
 #include <cstdint>

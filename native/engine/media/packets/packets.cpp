@@ -1,5 +1,5 @@
 // packets: messages as packets over links with queues, in windows of the shortest latency (design/0017). With the same integers:
-// astrarium.engine.reference.native_packets.
+// astrarium.oracle.packets.
 #include <algorithm>
 
 #include "clock/interrupt.hpp"
