@@ -7,11 +7,11 @@ of its last unit still goes back through the parts in front (T), while its own g
 of that unit). A schedule that leaves gradients of weights for later fills T with them: T is 0 then. Then every stage
 steps its optimizer, behind the norm of all gradients, and gathers weights (O):
 
-    floor = max over s of (H + W + max(T, R - last unit)) + max over s of O
+    lower bound = max over s of (H + W + max(T, R - last unit)) + max over s of O
 
 Where clocks follow from what ranks run, units take the time at the highest clock that their stage can have (`clocks`).
-Under ZeRO 2 and 3, which communicate for every unit, all bytes over the ports are another floor. Memory: what a stage
-owns, plus what its micro-batches in flight have saved when it has run ahead as far as its schedule goes.
+Under ZeRO 2 and 3, which communicate for every unit, all bytes over the ports are another lower bound. Memory: what a
+stage owns, plus what its micro-batches in flight have saved when it has run ahead as far as its schedule goes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from astrarium.workload.mesh import Mesh, mesh_of
 from astrarium.workload.schedule import load_schedule
 from astrarium.workload.training import even_parts
 
-__all__ = ["Floor", "Replicas", "Shape", "floor_of", "mesh_of_layout", "replicas_of", "shape_of"]
+__all__ = ["LowerBound", "Replicas", "Shape", "lower_bound_of", "mesh_of_layout", "replicas_of", "shape_of"]
 
 F64 = npt.NDArray[np.float64]
-SAFE = 1 - 1e-6     # floors are floats, nodes are whole picoseconds
+SAFE = 1 - 1e-6     # lower bounds are floats, nodes are whole picoseconds
 ZERO_AXES = frozenset({"ep", "idp", "odp", "cp"})
 
 
-class Floor(Struct, frozen=True):
+class LowerBound(Struct, frozen=True):
     """ns of a step at least, bytes of the fullest rank at least, ns for which NPUs compute at least, in the mean."""
 
     time: float
@@ -125,8 +125,9 @@ def _gathering(shape: Shape, costs: Costs, gather: F64) -> Shape:
     return _shape(at, forward, backward, shape.busy, shape.sent, shape.saved, shape.highest)
 
 
-def floor_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Replicas, wires: Wires) -> Floor:
-    """The floors of a layout, from the costs of its blocks, the shape of its parts, and what replicas hold and
+def lower_bound_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Replicas,
+                   wires: Wires) -> LowerBound:
+    """The lower bounds of a layout, from the costs of its blocks, the shape of its parts, and what replicas hold and
     reduce."""
     pp, batches = layout.pp, job.global_batch // layout.dp // layout.micro_batch
     if layout.zero == 3:
@@ -146,7 +147,7 @@ def floor_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Rep
         moved = max(moved, float(_by_stage(_both(wires, reduce, 2 * gathered), pp).max()))
     flight = (_in_flight(schedule, pp, batches, layout.virtual_stages) * shape.saved).sum(axis=1)
     held = _by_stage(_steps(replicas.held[at]), pp)
-    return Floor(max(time, moved * batches) * SAFE, float((held + flight).max()),
+    return LowerBound(max(time, moved * batches) * SAFE, float((held + flight).max()),
                  float(shape.busy.mean()) * batches * SAFE)
 
 
