@@ -103,7 +103,7 @@ def _crossing(one: Place, other: Place, first: float, second: float) -> Place:
 
 def stacked_bars(title: str, parts: Sequence[tuple[str, str]], bars: Sequence[tuple[str, Sequence[float]]],
                  shown: Shown) -> str:
-    """Horizontal bars, each of as many pieces as there are `parts` (name, colour); the total stands behind."""
+    """Horizontal bars, each of as many pieces as there are `parts` (name, colour); the total follows."""
     most = max((sum(values) for _, values in bars), default=1.0) or 1.0
     top = 38 + LINE * math.ceil(len(parts) / 3)
     body = [text(GAP, 16, title, "start", ' font-size="13" font-weight="bold"')]

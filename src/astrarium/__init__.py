@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from astrarium.planner import Layout, Shortlist, plan, plan_from
     from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
     from astrarium.simulate import simulate, simulate_many
-    from astrarium.system.config import System
+    from astrarium.system.config import NpuChange, System
     from astrarium.workload.config import Trace
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
@@ -60,11 +60,12 @@ __all__ = [
     "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Change", "Choice", "Collective", "Cost",
     "Decoder", "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FabricFile",
     "FabricLink", "FullyConnected", "Hypercube", "Image", "InSwitch", "Inference", "InputError", "InternalError", "Job",
-    "Jobs", "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement",
-    "PluginError", "PoolLevel", "Precision", "Remote", "Replay", "Ring", "Roofline", "Scaling", "Shortlist",
-    "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Systolic", "Tier", "Torus",
-    "Trace", "TraceError", "Transformer", "UnsupportedError", "blueprint", "dump_design", "dump_space", "fields", "get",
-    "load_design", "load_space", "plan", "plan_from", "replace", "replace_all", "search", "simulate", "simulate_many",
+    "Jobs", "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuChange", "NpuType",
+    "Placement", "PluginError", "PoolLevel", "Precision", "Remote", "Replay", "Ring", "Roofline", "Scaling",
+    "Shortlist", "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Systolic", "Tier",
+    "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError", "blueprint", "dump_design", "dump_space",
+    "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace", "replace_all", "search", "simulate",
+    "simulate_many",
 ]
 _named = lazy(__name__)
 

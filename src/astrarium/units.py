@@ -174,7 +174,7 @@ class EnergyPerFlop(Quantity):
 
 
 class Money(Quantity):
-    """Base unit US dollar. The sign may stand in front, as people write it: `$6M` is `6 M$`."""
+    """Base unit US dollar. The sign may come first: `$6M` is `6 M$`."""
 
     __slots__ = ()
     dimension, example = "sum of money", "36000 $"

@@ -1,4 +1,4 @@
-"""Chakra's commands, and `astrarium trace graph` and `collective`."""
+"""Chakra's six commands, and `astrarium trace graph` and `collective`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from astrarium.cli.chakra import COMMANDS, run_command
-from astrarium.trace import TraceBuilder, read_traces
+from astrarium.trace import TraceBuilder, check, read_traces
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
@@ -24,6 +24,32 @@ def _trace(path: Path, nodes: int = 3) -> Path:
     made.coll('a "quoted" name', CommOp.ALL_REDUCE, 8, after=[0], ctrl=[1])
     made.write(path)
     return path
+
+
+def test_generated_families_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_command("chakra_generator", ["--num_npus", "3", "--default_comm_size", "4096"]) == 0
+    names = {path.name.split(".")[0] for path in tmp_path.iterdir()}
+    assert len(names) == 14
+    for name in names:
+        traces = read_traces(tmp_path / name)
+        assert traces.ranks == 3
+        assert not [finding for finding in check(traces) if finding.severity == "error"], name
+
+
+def test_jsonizer_writes_protobufs_json(tmp_path: Path) -> None:
+    out = tmp_path / "o.json"
+    assert run_command("chakra_jsonizer", ["--input_filename", str(_trace(tmp_path / "w.0.et")), "--output_filename",
+                                           str(out)]) == 0
+    found, text = [], out.read_text()
+    while text.strip():
+        value, end = json.JSONDecoder().raw_decode(text.lstrip())
+        found.append(value)
+        text = text.lstrip()[end:]
+    assert found[0] == {"version": "0.0.4", "attr": [{"name": "kind", "stringVal": "synthesised"}]}
+    assert found[2] == {"id": "1", "name": "layer1.op1", "type": "COMP_NODE", "dataDeps": ["0"], "durationMicros": "10",
+                        "attr": [{"name": "is_cpu_op", "boolVal": False},
+                                 {"name": "num_ops", "int64Val": str(2**40)}]}
 
 
 def test_pictures(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +80,19 @@ def test_a_program_named_dot_draws(tmp_path: Path, run: Run, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run("trace", "graph", trace, "-o", tmp_path / "o.svg").code == 0
     assert (tmp_path / "o.svg").read_text().startswith("-Tsvg\ndigraph trace {")
+
+
+def test_timeline_is_in_microseconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.csv").write_text("issue,npu=0,cycle=1000,node_id=7,name=COMP_NODE_x\n"
+                                    "callback,npu=0,cycle=3000,node_id=7,name=COMP_NODE_x\n")
+    flags = ["--input_filename", str(tmp_path / "t.csv"), "--output_filename", str(tmp_path / "o.json"), "--num_npus",
+             "1", "--npu_frequency", "1000"]
+    assert run_command("chakra_timeline_visualizer", flags) == 0
+    event = json.loads((tmp_path / "o.json").read_text())["traceEvents"][0]
+    assert (event["ts"], event["dur"], event["tid"]) == (1, 2, 3)
+    (tmp_path / "t.csv").write_text("callback,npu=0,cycle=3000,node_id=7,name=x\n")
+    assert run_command("chakra_timeline_visualizer", flags) == 1
+    assert "before it was issued" in capsys.readouterr().err
 
 
 def test_text_and_linked_traces_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

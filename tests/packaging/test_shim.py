@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from astrarium.trace import Attribute, TraceBuilder, read_node, read_traces
-from astrarium.trace._oneof import KINDS
-from astrarium.vocab import NodeKind
+from astrarium.trace import read_node, read_traces
+from astrarium.trace.samples import sample_traces
 
-VALUES = {"bool": True, "string": "12345", "bytes": b"12345", "double": 1.25, "float": 1.25}
 SHIM = Path(__file__).parents[2] / "shim" / "src"
 WRITE = """
 from chakra.schema.protobuf.et_def_pb2 import ALL_REDUCE, COMM_COLL_NODE, AttributeProto, GlobalMetadata, Node, NodeType
@@ -37,22 +35,15 @@ with openFileRd(sys.argv[2]) as et:
 
 def test_scripts_that_import_chakra_run(tmp_path: Path) -> None:
     pytest.importorskip("google.protobuf")
-    made = TraceBuilder()
-    made.node(NodeKind.METADATA, "all kinds", [_attribute(kind) for kind in KINDS])
-    made.write(tmp_path / "kinds.0.et")
+    name, data = next(sample_traces(1))
+    (tmp_path / name).write_bytes(data)
     environment = {**os.environ, "PYTHONPATH": str(SHIM)}
-    done = subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / "w.0.et"), str(tmp_path / "kinds.0.et")],
+    done = subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / "w.0.et"), str(tmp_path / name)],
                           capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stdout) == (0, "30\n"), done.stderr
     traces = read_traces(tmp_path / "w")
     node = read_node(traces, 0, 0)
     assert (node.id, node.data_deps, node.duration, len(node.attrs)) == (3, (1, 2), 7, 2)
-
-
-def _attribute(kind: str) -> Attribute:
-    scalar, form = kind.rsplit("_", 1)
-    value = VALUES.get(scalar, 12345)
-    return Attribute(kind, value if form == "val" else (value, value), kind)
 
 
 def test_it_is_not_part_of_astrarium() -> None:

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from astrarium.engine.plan import Backend, NetworkPlan
 from astrarium.engine.plugins.clockwork import Mailbox
 from astrarium.engine.plugins.network import Callback
-from astrarium.engine.reference.native_clock import DONE, BatchClock
-from astrarium.engine.reference.native_media import open_medium
 from astrarium.errors import InputError
+from astrarium.oracle.clock import DONE, Clock
+from astrarium.oracle.medium import open_medium
 
 __all__ = ["BuiltinNetwork"]
 
@@ -25,8 +25,8 @@ class BuiltinNetwork:
     """
 
     def __init__(self, fabric: NetworkPlan, backend: str = Backend.PORTS) -> None:
-        self._clock = BatchClock()
-        self._wires = open_medium(self._clock, replace(fabric, backend=backend), None)
+        self._clock = Clock()
+        self._wires = open_medium(self._clock, replace(fabric, backend=backend))
         self._mail = Mailbox()
         self._number = 0
 

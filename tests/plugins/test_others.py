@@ -253,7 +253,7 @@ def test_an_unknown_back_end_is_refused() -> None:
 # --- examples
 
 @pytest.mark.parametrize("name", ["run_toy", "serving", "compute_table", "memory_banks", "system_policy",
-                                  "climb"])
+                                  "climb", "line_gather"])
 def test_examples_print_what_they_are_said_to(name: str, forks: Any) -> None:
     run = forks([sys.executable, f"{name}.py"], EXAMPLES)
     assert run.returncode == 0, run.stderr

@@ -29,7 +29,7 @@ class Expansion(Config, frozen=True, kw_only=True):
 def _counted(cluster: Cluster) -> Iterable[Problem]:
     for place, dim in enumerate(cluster.dims):
         if not isinstance(dim, LinkDim):
-            yield Problem(f"dims[{place}].shape", f"{dim.tag} is several dims", "its rings, each a dim of its own")
+            yield Problem(f"dims[{place}].shape", f"{dim.tag} is several dims", "its rings, each as one dim")
 
 
 class Cluster(Config, frozen=True, kw_only=True):

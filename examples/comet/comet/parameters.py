@@ -95,7 +95,7 @@ class Book(Struct, frozen=True):
         return self._below(f"{section}.{own.pop(LIKE)}") | own
 
     def changed(self, values: Mapping[str, Any]) -> Book:
-        """The book with other values. A path with * or ? stands for all parameters of this pattern; another one may be
+        """The book with other values. A path with * or ? selects all parameters of this pattern; another one may be
         new. Raises InputError for a pattern without any."""
         made = dict(self.parameters)
         for pattern, value in values.items():
@@ -126,7 +126,7 @@ class Book(Struct, frozen=True):
         expression = pattern.replace("[", "[[]")
         found = [path for path in self.parameters if fnmatch.fnmatchcase(path, expression)]
         if not found:
-            raise InputError(pattern, "stands for no parameter", expected=f"a pattern of paths of {self.name}")
+            raise InputError(pattern, "matches no parameter", expected=f"a pattern of paths of {self.name}")
         return found
 
 
@@ -220,7 +220,7 @@ def _check_likes(name: str, likes: Mapping[str, Any], parameters: Mapping[str, P
             other = likes[other]
         if other in seen:
             raise InputError(f"{name}: clusters.{cluster}.{LIKE}", f"{cluster} and {other} are like each other",
-                             expected="a cluster with numbers of its own")
+                             expected="a cluster with its own numbers")
         if other not in known:
             raise InputError(f"{name}: clusters.{cluster}.{LIKE}", f"{other!r} is not in the file",
                              expected="one of " + ", ".join(sorted(known)), did_you_mean=nearest(str(other), known))

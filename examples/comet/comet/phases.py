@@ -37,7 +37,7 @@ class Breakdown(Struct, frozen=True):
         return sum(self.compute.values()) + sum(self.exposed.values())
 
     def without(self, phase: str) -> Breakdown:
-        """The same without a phase."""
+        """This breakdown with `phase` set to 0."""
         return Breakdown({**self.compute, phase: 0.0}, {**self.exposed, phase: 0.0})
 
 

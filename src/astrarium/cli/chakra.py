@@ -1,15 +1,17 @@
-"""Commands of Chakra's own tools under their names and with their flags; each is a verb of ours underneath."""
+"""The commands of Chakra's own tools under their names and with their flags; each is a verb of ours underneath."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from astrarium.cli.arguments import Parser, note, rank, whole
+from astrarium.cli.arguments import Parser, rank, whole
 from astrarium.errors import AstrariumError, InputError
 
-__all__ = ["COMMANDS", "converter", "run_command", "trace_link", "visualizer"]
+__all__ = ["COMMANDS", "converter", "generator", "jsonizer", "run_command", "timeline_visualizer", "trace_link",
+           "visualizer"]
 
 
 def _converter(parser: Parser) -> Callable[[argparse.Namespace], None]:
@@ -38,25 +40,12 @@ def _convert_text(options: argparse.Namespace) -> None:
 
 
 def _convert_pytorch(options: argparse.Namespace) -> None:
-    data = _read(options.input)
-    from astrarium.profile.feeder_json import feeder_trace, is_feeder_json
+    from astrarium.trace.read import convert_file
 
-    if is_feeder_json(data):
-        data = feeder_trace(data, options.input)
-    elif data.lstrip()[:1] == b"{" or data[:2] == b"\x1f\x8b":
-        from astrarium.profile.link import link
-
-        linked = link(options.input, None)
-        for line in linked.report.lines():
-            print(line, file=sys.stderr)
-        if not linked.report.gpu_operations:
-            note("a host trace alone: no kernels")
-        data = linked.data
-    else:
-        from astrarium.trace import traces_of_bytes
-
-        traces_of_bytes([data])     # refuses what is no trace
-    _write(options.output, data)
+    found = convert_file(options.input)
+    for line in found.notes:
+        print(line, file=sys.stderr)
+    _write(options.output, found.data)
     if options.simulate:
         from astrarium.cli.dispatch import dispatch
 
@@ -82,18 +71,75 @@ def _link(options: argparse.Namespace) -> None:
     _write(options.output_file, linked.data)
 
 
+def _generator(parser: Parser) -> Callable[[argparse.Namespace], None]:
+    for flag, default, words in (("num_npus", 64, "ranks"), ("default_runtime", 5, "microseconds of compute nodes"),
+                                 ("default_tensor_size", 1024, "bytes of memory nodes"),
+                                 ("default_comm_size", 65536, "bytes of communication nodes")):
+        parser.add_argument(f"--{flag}", type=whole, default=default, help=f"{words} ({default})")
+    return _generate
+
+
+def _generate(options: argparse.Namespace) -> None:
+    from astrarium.trace.samples import sample_traces
+    from astrarium.trace.write import write_files
+
+    write_files(sample_traces(options.num_npus, runtime=options.default_runtime,
+                              tensor_size=options.default_tensor_size, comm_size=options.default_comm_size))
+
+
+def _in_out(parser: Parser, output: str) -> None:
+    parser.add_argument("--input_filename", required=True, help="the input")
+    parser.add_argument("--output_filename", required=True, help=output)
+
+
+def _jsonizer(parser: Parser) -> Callable[[argparse.Namespace], None]:
+    _in_out(parser, "JSON objects, one after the other")
+    return _jsonize
+
+
+def _jsonize(options: argparse.Namespace) -> None:
+    from astrarium.config.whole import write_whole
+    from astrarium.report.chakra_json import chakra_json
+    from astrarium.trace import read_traces
+    from astrarium.trace.write import node_messages
+
+    lines = chakra_json(node_messages(read_traces([options.input_filename]).file_bytes(0)))
+    with write_whole(options.output_filename) as stream:
+        stream.writelines(f"{line}\n".encode("utf-8", "surrogateescape") for line in lines)
+
+
 def _visualizer(parser: Parser) -> Callable[[argparse.Namespace], None]:
     from astrarium.cli.trace_graph import draw
 
-    parser.add_argument("--input_filename", required=True, help="the input")
-    parser.add_argument("--output_filename", required=True, help="X.pdf, X.dot or X.graphml (svg and png too)")
+    _in_out(parser, "X.pdf, X.dot or X.graphml (svg and png too)")
     return lambda options: draw(options.input_filename, options.output_filename, 1000, None)
+
+
+def _timeline(parser: Parser) -> Callable[[argparse.Namespace], None]:
+    _in_out(parser, "JSON for chrome://tracing and ui.perfetto.dev")
+    parser.add_argument("--num_npus", type=whole, required=True, help="NPUs")
+    parser.add_argument("--npu_frequency", type=whole, required=True, help="MHz")
+    parser.add_argument("--log_filename", help="ignored")
+    return _draw_timeline
+
+
+def _draw_timeline(options: argparse.Namespace) -> None:
+    from astrarium.config.whole import write_whole
+    from astrarium.report.timeline_csv import timeline_events
+
+    lines = _read(options.input_filename).decode("utf-8", "replace").splitlines()
+    events = list(timeline_events(lines, options.num_npus, options.npu_frequency, options.input_filename))
+    with write_whole(options.output_filename) as stream:
+        stream.write(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode())
 
 
 COMMANDS: Mapping[str, tuple[str, Callable[[Parser], Callable[[argparse.Namespace], None]]]] = {
     "chakra_converter": ("PyTorch or text workloads as Chakra traces.", _converter),
     "chakra_trace_link": ("Join a host and a device trace.", _trace_link),
+    "chakra_generator": ("Small traces, one family per kind of node, in this folder.", _generator),
+    "chakra_jsonizer": ("A Chakra trace as JSON.", _jsonizer),
     "chakra_visualizer": ("The graph of a Chakra trace as a picture.", _visualizer),
+    "chakra_timeline_visualizer": ("A list of issues and callbacks as a timeline.", _timeline),
 }
 """Command -> (one sentence, what takes its flags and gives what it does)."""
 
@@ -124,7 +170,7 @@ def _read(path: str) -> bytes:
 
 
 def _write(path: str, data: bytes) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     with write_whole(path) as stream:
         stream.write(data)
@@ -140,6 +186,21 @@ def trace_link() -> int:
     return run_command("chakra_trace_link")
 
 
+def generator() -> int:
+    """The program chakra_generator."""
+    return run_command("chakra_generator")
+
+
+def jsonizer() -> int:
+    """The program chakra_jsonizer."""
+    return run_command("chakra_jsonizer")
+
+
 def visualizer() -> int:
     """The program chakra_visualizer."""
     return run_command("chakra_visualizer")
+
+
+def timeline_visualizer() -> int:
+    """The program chakra_timeline_visualizer."""
+    return run_command("chakra_timeline_visualizer")

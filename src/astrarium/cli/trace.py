@@ -1,4 +1,4 @@
-"""`astrarium trace VERB …`: traces as a product of their own. One file per sub-verb, named in one table."""
+"""`astrarium trace VERB …`: traces as a separate product. One file per sub-verb, named in one table."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _learn(options: argparse.Namespace) -> int:
 
     place("-o", options.out)
     if options.traces and options.catalog:
-        raise InputError("--catalog", "beside traces", expected="one of the two")
+        raise InputError("--catalog", "cannot be combined with traces", expected="one of the two")
     examples = _given(options.traces) if options.traces else _drawn(options)
     def finite(error: float) -> float | None:
         return error if isfinite(error) else None
@@ -132,7 +132,7 @@ def _given(paths: list[str]) -> list[Example]:
 
 # ------------------------------------------------------------ sample
 def _sample(options: argparse.Namespace) -> int:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.synthesise import load_model, sample
     from astrarium.synthesise.sample import within
     from astrarium.trace.export import write_generated

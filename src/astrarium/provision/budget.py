@@ -23,7 +23,7 @@ def _named(budget: Budget) -> Iterator[Problem]:
     if budget.money is None and budget.bandwidth is None:
         yield Problem("money", "is missing", "US dollars of the network (money), or a bandwidth, or both")
     if budget.spend_all and budget.bandwidth is None:
-        yield Problem("spend_all", "means nothing without a total bandwidth", "bandwidth")
+        yield Problem("spend_all", "has no effect without a total bandwidth", "bandwidth")
     if budget.spend_all and budget.money is not None:
         yield Problem("spend_all", "with money, too: both cannot be spent exactly", "bandwidth alone")
 

@@ -15,9 +15,11 @@ from typing import Any
 from astrarium.errors import InputError, nearest
 from astrarium.trace import Attribute, IOInfo, Metadata, Node
 from astrarium.trace.node import decode_metadata, decode_node, encode_node
+from astrarium.trace.readers import Data, Read, TraceReader
+from astrarium.trace.write import encode_trace
 from astrarium.vocab import NodeKind
 
-__all__ = ["lines_of", "trace_of"]
+__all__ = ["READER", "lines_of", "trace_of"]
 
 NODE_KEYS = ("id", "name", "type", "ctrl_deps", "data_deps", "start", "duration", "inputs", "outputs", "attrs",
              "unknown")
@@ -172,3 +174,25 @@ def _bytes(value: Any, where: str) -> bytes:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise InputError(where, f"{value!r:.60}", expected="base64") from None
+
+
+def _is_lines(head: bytes) -> bool:
+    """The first line is an object with keys of the metadata alone, and a node's line follows."""
+    first, _, rest = head.lstrip().partition(b"\n")
+    try:
+        value = json.loads(first) if first.startswith(b"{") and rest.lstrip().startswith(b"{") else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.keys() <= set(METADATA_KEYS)
+
+
+def _read(data: Data, where: str, rank: int) -> Read:
+    del rank
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(where, f"cannot be read ({error})") from None
+    return Read(encode_trace(*trace_of(lines, where)))
+
+
+READER = TraceReader(_is_lines, _read)

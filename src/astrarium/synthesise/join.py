@@ -174,7 +174,7 @@ def _stuck(tokens: Sequence[Token], stages: Sequence[Drawn],
     where nothing can go on, the pair whose leading node comes first goes."""
     offset = np.cumsum([0, *(drawn.token.size for drawn in stages)])
     total = int(offset[-1])
-    one = np.arange(total)                  # the node that stands for each: collectives of several stages are one
+    one = np.arange(total)                  # the node that represents each: collectives of several stages are one
     lead = np.array([offset[a] + i for (a, i), _ in pairs], np.int64)
     follow = np.array([offset[b] + j for _, (b, j) in pairs], np.int64)
     shared = np.array([tokens[int(stages[a].token[i])].kind == NodeKind.COMM_COLL for (a, i), _ in pairs], np.bool_)

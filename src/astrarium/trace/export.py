@@ -99,7 +99,7 @@ class _Output:
         return f"{self.prefix}.{rank}.et"
 
     def write(self, pool: ThreadPoolExecutor, found: ClassFiles, ranks: Sequence[int], ahead: int) -> None:
-        """The files of one class: those with a content of their own first, then the links to them."""
+        """The files of one class: those with their own content first, then the links to them."""
         followers: list[list[int]] = [[] for _ in range(len(found.rows))]
         for row, place in enumerate(found.same.tolist()):
             if row != found.rows[place]:

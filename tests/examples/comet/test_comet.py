@@ -13,7 +13,7 @@ from comet import Lab, decompose, expansion_ratios, load_book, spread_of
 
 import astrarium as ar
 from astrarium.memory.hybrid import hybrid_bandwidth
-from astrarium.search.spacefile import load_space
+from astrarium.search.searchfile import load_space
 
 CASE = "transformer_1t"
 

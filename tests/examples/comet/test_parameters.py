@@ -91,7 +91,7 @@ def test_refuses_paths_that_are_not_there(tmp_path: Path) -> None:
     found = book(tmp_path)
     with pytest.raises(InputError, match=r"did you mean 'clusters\.A0\.peak'"):
         found.value("clusters.A0.peek")
-    with pytest.raises(InputError, match="stands for no parameter"):
+    with pytest.raises(InputError, match="matches no parameter"):
         found.changed({"clusters.*.peek": 1})
     with pytest.raises(InputError, match=r"clusters\.A1\.peek"):
         found.scaled({"clusters.A1.peek": 2})
