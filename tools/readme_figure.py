@@ -11,8 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import astrarium as ar
 from astrarium.report.svg_maps import stacked_bars
+
+import astrarium as ar
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "background" / "figures" / "readme_layouts.svg"
 LAYOUTS = ((8, 1), (8, 4), (4, 2), (4, 4), (4, 8), (2, 16))     # tp, pp

@@ -6,10 +6,13 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.loading import ROOT, module_of
 
 import astrarium as ar
 from astrarium.errors import InputError
-from astrarium.search.cosmic_knobs import parse_knobs, read_knobs, space_of_knobs
+
+_module = module_of(ROOT / "examples" / "cosmic" / "knobs.py", "cosmic_knobs")
+parse_knobs, read_knobs, space_of_knobs = _module.parse_knobs, _module.read_knobs, _module.space_of_knobs
 
 # The full-stack knobs (published tables), with one algorithm per dim for every operation.
 KNOBS = """
