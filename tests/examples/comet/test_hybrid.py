@@ -6,11 +6,11 @@ import math
 from fractions import Fraction
 
 import pytest
+from comet.hybrid import hybrid_bandwidth
 from hypothesis import given
 from hypothesis import strategies as st
 
 from astrarium.errors import InputError
-from astrarium.memory.hybrid import hybrid_bandwidth
 
 SIZES = st.lists(st.tuples(st.integers(0, 10**13), st.floats(0.1, 1e5)), min_size=1, max_size=5).filter(
     lambda rows: any(size for size, _ in rows))
