@@ -31,7 +31,6 @@ public:
         quotient_ = &quotient, equals_ = &equals, promotion_ = &promotion;
     }
     void time(Undisturbed& undisturbed) { undisturbed_ = &undisturbed; }
-    const SendOrders& send_order() const { return send_order_; }
 
     void issue(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     std::uint32_t open(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
@@ -41,7 +40,7 @@ public:
 
     // Events.
     void release_sends(std::uint32_t instance, std::uint32_t state);
-    void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
+    void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t receive);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     // Whether the receiver's chunk is in the phase already: it stays there until it has the message.
     bool wanted(const Message& m) const {
@@ -56,7 +55,7 @@ public:
     const Instance& instance(std::uint32_t id) const { return instances_[id]; }
     Sender sender_of(std::uint32_t instance, std::uint32_t state) const;
     Flight flight_of(const Sender& from, std::uint32_t send) const;
-    MessageId make_send(const Sender& from, std::uint32_t number, std::uint32_t together);
+    MessageId make_send(const Sender& from, std::uint32_t number);
     std::int64_t tag_of(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
     Turns& turns() { return turns_; }
     Membership& membership() { return membership_; }
@@ -98,7 +97,7 @@ private:
         return medium.queues || (medium.pulls && medium.pulls(plan_.network));
     }
     void release_in_turn(const Sender& from, ChunkState& s);
-    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when);
+    void receive_at(std::uint32_t instance, std::uint32_t state, std::uint32_t receive, Tick when);
     void close_if_done(std::uint32_t instance);
 
     const Plan& plan_;

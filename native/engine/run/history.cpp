@@ -79,6 +79,10 @@ std::size_t History::latest(Tick before) const {
     return i;
 }
 
+std::uint64_t History::events_since(Tick before) const {
+    return run_.clock_.handled - std::get<BatchClock>(states_[latest(before)]->own).handled;
+}
+
 void History::go_back(Tick before) {
     const std::uint64_t handled = run_.clock_.handled;
     for (const std::size_t to = latest(before); states_.size() > to + 1;) drop(states_.size() - 1);

@@ -19,6 +19,7 @@ public:
     void keep();
     // To the latest state before a time.
     void go_back(Tick before);
+    std::uint64_t events_since(Tick before) const;  // that going back runs again
     // Periods were left out: of the states before, only the first knows what nodes wait for.
     void forget();
 

@@ -39,7 +39,7 @@ void Messages::leave(MessageId id) {
 void Messages::depart(MessageId id) {
     if (medium_) return step(id);
     Message& m = pool_[id];
-    const Tick when = m.together > 1 ? equals_->depart_together(m, arrives(id)) : ports_->depart(m.flight, clock_.now);
+    const Tick when = ports_->depart(m.flight, clock_.now);
     if (equals_) equals_->left(m);
     clock_.arrival(when, id);
 }
@@ -72,11 +72,6 @@ void Messages::arrive(MessageId id) {
 
 void Messages::write(Recurrence& to) const {
     for (const Tick free : ports_ ? ports_->free_times() : medium_->free_times()) to.until(free);
-    if (ports_)
-        ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
-            to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
-            to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
-        });
 }
 
 }  // namespace astrarium

@@ -33,7 +33,7 @@ Native::Native(const Plan& plan, bool record, Undisturbed& undisturbed, Beats& b
 Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record)
     : Native(Parts{plan, record, false, quotient.rows(), {}, &quotient, folded}) {
     promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record);
-    equals_.emplace(quotient, collectives_.membership(), *messages_.ports(), collectives_.send_order());
+    equals_.emplace(quotient, collectives_.membership());
     collectives_.stand_for(quotient, *equals_, *promotion_);
     messages_.stand_for(*promotion_);
     if (folded && !record) count_periods(folded->beats);
@@ -92,14 +92,21 @@ void Native::instant() {
         if (!wrong()) throw;
         return go_back();
     }
-    if (wrong()) return go_back();
+    if (wrong()) return go_on_before_going_back();
     if (Recurrence* recurrence = nodes_.recurrence(); recurrence && recurrence->due()) look_for_periods();
     if (history_) history_->keep();
+}
+
+// For a quarter of the events that will run again: more collectives that meet others are found at the same time.
+void Native::go_on_before_going_back() {
+    if (go_back_at_ == 0) go_back_at_ = clock_.handled + history_->events_since(promotion_->back_to()) / 4;
+    if (clock_.handled >= go_back_at_ || clock_.empty()) go_back();
 }
 
 void Native::go_back() {
     history_->go_back(promotion_->back_to());
     promotion_->went_back();
+    go_back_at_ = 0;
 }
 
 void Native::handle(const Keyed& event) {
@@ -109,7 +116,7 @@ void Native::handle(const Keyed& event) {
         case node_over: return nodes_.complete(event.a, b);
         case send_over: return sent(event.a);
         case reach_adder: return take_out(event.a);
-        case receive_over: return collectives_.receive_complete(instance, event.a, low, b);
+        case receive_over: return collectives_.receive_complete(instance, event.a, b);
         case phase_started: return collectives_.release_sends(b, event.a);
         case phase_over: return collectives_.try_leave(b, event.a);
         case look: return nodes_.look(event.a);

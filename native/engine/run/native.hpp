@@ -71,6 +71,7 @@ private:
         return std::tuple_cat(std::tie(clock_, counted_), nodes_.state(), messages_.state(), messages_.ports()->state(), post_.state(),
                               remote_.state(), collectives_.state(), promotion_->state());
     }
+    void go_on_before_going_back();
     void go_back();
 
     // Periods that recur (native_periods.cpp).
@@ -98,6 +99,7 @@ private:
     std::optional<History> history_;
     Undisturbed* undisturbed_ = nullptr;  // every rank
     std::uint64_t idle_ = 0;              // steps of a medium's clock since a message ended
+    std::uint64_t go_back_at_ = 0;        // number of events after which the run goes back; 0: nothing is wrong
     std::uint64_t counted_ = 0;           // events of periods that were left out
 };
 

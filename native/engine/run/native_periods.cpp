@@ -76,7 +76,7 @@ void Native::write_message(MessageId id) {
         to.word(collectives_.number(m.instance)), to.word(std::int64_t{m.source_state} << 32 | m.state),
             to.word(std::int64_t{m.phase} << 32 | m.receive);
     to.node(static_cast<std::uint32_t>(m.high >> 32), static_cast<std::uint32_t>(m.high));
-    to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer), to.word(m.together);
+    to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer);
     to.word(m.source);
     write_flight(to, m.flight);
     to.word(m.queue != nothing);

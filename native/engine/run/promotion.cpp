@@ -45,7 +45,10 @@ void Promotion::begin(std::uint32_t group, std::uint32_t serial, const Gathering
     if (measured && stands(group, serial, all, *measured, first)) return stand(group, serial, all, *measured, first);
     // Its first messages leave before others of this instant where a member came in an earlier batch.
     if (all.batch != clock_.handled) go_back_before(collectives_.kind_of(group), serial, first);
-    if (back_to_ != never) return;  // this instant runs again
+    if (back_to_ != never) {  // the run goes on for a while, to see what else meets others
+        if (measured) stand(group, serial, all, *measured, first);
+        return;
+    }
     quotient_.conflicts.insert(collectives_.kind_of(group), number(group, serial));
     const std::uint32_t instance = collectives_.open(group, all.collective, serial);
     for (std::uint32_t p = 0; p < all.at.size(); ++p) collectives_.join(instance, p, all.node[p]);
@@ -119,16 +122,6 @@ void Promotion::keep_apart(std::int32_t npu, Holdings& held) {
         if (mine[d].until > clock_.now) meet(mine[d]);
         mine[d].asked = clock_.now + 1;
     });
-}
-
-// The message is the last of a train. Timed collectives that use the in port when the first one comes have met it.
-Tick Promotion::depart_together(const Message& m, const Keyed& last) {
-    const Span heads = ports_.depart_together(m.flight, m.together, clock_.now, {last.high, last.low + 1 - m.together, 0});
-    auto& held = in_held_[static_cast<std::size_t>(quotient_.slot_of(m.flight.source))];
-    ports_.each_dim([&](std::size_t d) {
-        if (held[d].until > heads.from) meet(held[d]);
-    });
-    return heads.until;
 }
 
 // Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks: these must stand in one

@@ -28,7 +28,6 @@ public:
     void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
 
     // Of messages.
-    Tick depart_together(const Message& message, const Keyed& key) override;
     void left(const Message& message) override { keep_apart(message.flight.source, out_held_); }
     Tick land(const Message& message, const Keyed& key) override;
 

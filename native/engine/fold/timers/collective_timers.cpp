@@ -64,9 +64,8 @@ Plan Timing::plan_of(const Collective& c) const {
 CollectiveTimers::CollectiveTimers(const Timing& timing) : timing_(timing) {
     timers_.push_back(std::make_unique<GivenTimer>(timing));
     if (timing.rules.instants) timers_.push_back(std::make_unique<InstantTimer>(timing));
-    auto lines = std::make_unique<LineTimer>(timing);
-    timers_.push_back(std::make_unique<SymmetricTimer>(timing, *lines));
-    timers_.push_back(std::move(lines));
+    timers_.push_back(std::make_unique<SymmetricTimer>(timing));
+    timers_.push_back(std::make_unique<LineTimer>(timing));
     timers_.push_back(std::make_unique<ClassTimer>(timing));
     timers_.push_back(std::make_unique<MembersTimer>(timing));
     if (const std::size_t pairs = timing.plan.collectives.size() * timing.kinds.count(); pairs < most_pairs)

@@ -48,7 +48,6 @@ Line::Line(const Dim& dim, const std::vector<int>& places, const std::vector<Ste
     usable_ = endpoint > 0 && dim.shape != Shape::mesh && n_ < 1024 && chunks_ < 1 << 20 && steps.size() < 256;
     for (const Step& step : steps)
         if (usable_) add_part(dim, places, step, endpoint, reduction_rate);
-    if (usable_) alone_ = first_alone();
 }
 
 void Line::add_part(const Dim& dim, const std::vector<int>& places, const Step& step, Tick endpoint, double rate) {
@@ -125,7 +124,6 @@ void Line::add_sends(Part& part, const Geometry& geometry, const Dim& dim, const
 // arrives by (chunk, phase, receive, member).
 class LineRun {
 public:
-    // `from` may hold more than the members of `line`.
     LineRun(const Line& line, const std::vector<Tick>& from) : line_(line), from_(from) {
         const auto states = static_cast<std::size_t>(line.n_) * static_cast<std::size_t>(line.chunks_);
         state_.resize(states);
@@ -143,9 +141,13 @@ public:
         for (std::size_t m = 0; m < static_cast<std::size_t>(line_.n_); ++m)
             for (std::size_t k = 0; k < static_cast<std::size_t>(line_.chunks_); ++k)
                 push(from_[m * static_cast<std::size_t>(line_.chunks_) + k], key(done, could_enter, m, k, 0, 0));
-        while (!heap_.empty()) {
+        while (!heap_.empty() || !departs_.empty()) {
+            if (!departs_.empty() && (heap_.empty() || heap_.front().time > now_ || heap_.front().key >> 62 != done)) {
+                depart_all();
+                continue;
+            }
             const Event event = heap_.front();
-            std::pop_heap(heap_.begin(), heap_.end(), later);
+            std::pop_heap(heap_.begin(), heap_.end(), Later{});
             heap_.pop_back();
             now_ = event.time;
             if ((++out_.events & 0xffff) == 0) stop_if_interrupted();
@@ -170,20 +172,31 @@ private:
         std::uint32_t entered = 0, left = 0;
     };
 
-    static bool later(const Event& x, const Event& y) { return x.time != y.time ? x.time > y.time : x.key > y.key; }
+    struct Later {
+        bool operator()(const Event& x, const Event& y) const { return x.time != y.time ? x.time > y.time : x.key > y.key; }
+    };
     static std::uint64_t key(Class c, Type type, std::size_t member, std::size_t chunk, std::size_t number, std::size_t phase) {
         return c << 62 | type << 60 | static_cast<std::uint64_t>(member) << 50 | static_cast<std::uint64_t>(chunk) << 30 |
                static_cast<std::uint64_t>(number) << 8 | phase;
     }
     void push(Tick time, std::uint64_t what) {
         heap_.push_back({time, what});
-        std::push_heap(heap_.begin(), heap_.end(), later);
+        std::push_heap(heap_.begin(), heap_.end(), Later{});
+    }
+
+    // What departs in an instant does so once all that ends in it has ended.
+    void depart_all() {
+        std::sort(departs_.begin(), departs_.end());
+        out_.events += departs_.size();
+        for (const std::uint64_t what : departs_)
+            leave_source(what >> 50 & 0x3ff, what >> 30 & 0xfffff, what >> 8 & 0x3fffff, what & 0xff);
+        departs_.clear();
     }
 
     void handle(std::uint64_t what) {
         const auto m = static_cast<std::size_t>(what >> 50 & 0x3ff), chunk = static_cast<std::size_t>(what >> 30 & 0xfffff);
         const auto number = static_cast<std::size_t>(what >> 8 & 0x3fffff), phase = static_cast<std::size_t>(what & 0xff);
-        if (const std::uint64_t c = what >> 62; c != done) return c == depart ? leave_source(m, chunk, number, phase) : land(what);
+        if (what >> 62 != done) return land(what);
         switch (static_cast<Type>(what >> 60 & 3)) {
             case could_enter: at(m, chunk).there = true; return advance(m, 0);
             case started: return release(m, chunk);
@@ -226,7 +239,7 @@ private:
         const Line::Part& part = line_.parts_[static_cast<std::size_t>(s.phase)];
         const std::size_t first = part.first_send[m], count = part.first_send[m + 1] - first;
         for (; s.next < count && part.sends[first + s.next].needs <= s.prefix; ++s.next)
-            push(now_, key(depart, could_enter, m, chunk, part.sends[first + s.next].number, static_cast<std::size_t>(s.phase)));
+            departs_.push_back(key(depart, could_enter, m, chunk, part.sends[first + s.next].number, static_cast<std::size_t>(s.phase)));
     }
 
     const Line::Send& send(std::size_t m, std::size_t chunk, std::size_t number, std::size_t phase, Tick& serial) const {
@@ -299,6 +312,7 @@ private:
     const std::vector<Tick>& from_;
     Tick now_ = 0;
     std::vector<Event> heap_;
+    std::vector<std::uint64_t> departs_;  // of this instant
     std::vector<State> state_;
     std::vector<Window> windows_;
     std::vector<Tick> out_free_, in_free_;
@@ -308,13 +322,6 @@ private:
     Line::Out out_;
 };
 
-Line::Out Line::run(const std::vector<Tick>& from) const {
-    const bool alike = alone_ && std::equal(from.begin() + chunks_, from.end(), from.begin());
-    if (!alike) return LineRun(*this, from).run();
-    Out one = LineRun(*alone_, from).run();
-    Out all{{}, std::vector<PortUse>(static_cast<std::size_t>(n_), one.uses[0]), one.events * static_cast<std::uint64_t>(n_)};
-    for (int m = 0; m < n_; ++m) all.exits.insert(all.exits.end(), one.exits.begin(), one.exits.end());
-    return all;
-}
+Line::Out Line::run(const std::vector<Tick>& from) const { return LineRun(*this, from).run(); }
 
 }  // namespace astrarium

@@ -2,7 +2,6 @@
 // others, so it depends on nothing but when its members' chunks come.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -57,19 +56,11 @@ private:
     void add_sends(Part& part, const Geometry& geometry, const Dim& dim, const std::vector<int>& places, const Step& step,
                    int member) const;
 
-    // One member that stands for all (line_alone.cpp).
-    struct Named;
-    Line(const Line& all, std::vector<Part> parts);
-    std::unique_ptr<const Line> first_alone() const;
-    bool part_alike(const Part& part, Named& named) const;
-    Part own_part(const Part& part) const;
-
     int n_, chunks_ = 0, window_;
     Tick endpoint_;
     bool usable_ = true;
     std::size_t ports_ = 1;
     std::vector<Part> parts_;
-    std::unique_ptr<const Line> alone_;  // where members do alike if their chunks come alike: the first, its messages come back to it
 };
 
 }  // namespace astrarium

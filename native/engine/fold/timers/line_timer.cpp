@@ -108,36 +108,6 @@ std::uint32_t LineTimer::line(const Collective& c, const Stage& stage, const std
     return store().line(content, [&] { return Line(d, places, steps, c.active_chunks, plan.policy.endpoint_delay, rate); });
 }
 
-LineStore::Looped LineTimer::first(const Collective& c, std::size_t kind) {
-    const Plan& plan = timing_.plan;
-    const std::vector<std::uint32_t>& members = timing_.kinds.members(kind);
-    const std::vector<Stage> stages = timing_.by_lines() ? stages_of(c, plan.network.dims.size()) : std::vector<Stage>{};
-    if (stages.empty() || !std::is_sorted(members.begin(), members.end())) return nullptr;
-    const Geometry geometry(plan.network);
-    auto out = std::make_shared<Alone>();
-    std::vector<PortUse> uses(plan.network.dims.size());
-    Pattern now = store().pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0));
-    for (const Stage& stage : stages) {
-        const int npu = plan.npu_of[members[0]], from = geometry.coordinate(npu, stage.dim);
-        std::vector<int> places;
-        for (const std::uint32_t p : line_of(stage.factors)) {
-            const int other = plan.npu_of[members[p]], there = geometry.coordinate(other, stage.dim);
-            if (other != npu + (there - from) * geometry.stride(stage.dim)) return nullptr;
-            places.push_back(away(plan.network.dims[stage.dim], from, there));
-        }
-        const std::uint32_t number = line(c, stage, places);
-        if (number == LineStore::none) return nullptr;
-        const LineStore::Found& run = store().run(number, std::vector<Pattern>(places.size(), {0, now.shape}));
-        if (!std::all_of(run.exits.begin(), run.exits.end(), [&](const Pattern& exit) { return exit == run.exits[0]; })) return nullptr;
-        join(uses[stage.dim], run.use(0), now.base);
-        out->events += run.events / places.size();
-        now = {add(now.base, run.exits[0].base), run.exits[0].shape};
-    }
-    out->done = out->quiet = store().last(now);
-    out->late = {0}, out->uses = {timing_.kinds.own_dims(uses, kind)};
-    return out;
-}
-
 std::optional<Measured> LineTimer::time(const Asked& asked) {
     if (!timing_.by_lines()) return std::nullopt;
     const std::vector<std::uint32_t>& members = timing_.kinds.members(asked.kind);

@@ -13,9 +13,6 @@ class LineTimer final : public Timer {
 public:
     explicit LineTimer(const Timing& timing) : Timer(timing) {}
     std::optional<Measured> time(const Asked& asked) override;
-    // For members that are interchangeable and come at once: each stage runs only the line of the first member. Null where members of
-    // a line turn out to differ, or the collective cannot run line by line.
-    LineStore::Looped first(const Collective& c, std::size_t kind);
 
     struct Stage {  // successive phases over one dim
         std::size_t dim = 0;

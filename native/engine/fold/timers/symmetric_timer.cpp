@@ -31,7 +31,6 @@ LineStore::Looped SymmetricTimer::looped(const Asked& asked) {
 LineStore::Looped SymmetricTimer::loop_back(const Collective& c, std::size_t kind) {
     const std::vector<std::uint32_t>& members = timing_.kinds.members(kind);
     if (!symmetric(c, kind) || !reduce_alike(members)) return nullptr;
-    if (auto found = lines_.first(c, kind)) return found;
     std::vector<std::int32_t> npu_of;
     for (const std::uint32_t m : members) npu_of.push_back(timing_.plan.npu_of[m]);
     Plan small = timing_.plan_of(c);

@@ -1,12 +1,12 @@
 // Collectives whose members are interchangeable in every phase and come at once: one member runs, and receives what it sends.
 #pragma once
-#include "fold/timers/line_timer.hpp"
+#include "fold/timers/timer.hpp"
 
 namespace astrarium {
 
 class SymmetricTimer final : public Timer {
 public:
-    SymmetricTimer(const Timing& timing, LineTimer& lines) : Timer(timing), lines_(lines) {}
+    explicit SymmetricTimer(const Timing& timing) : Timer(timing) {}
     std::optional<Measured> time(const Asked& asked) override;
 
 private:
@@ -14,8 +14,6 @@ private:
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     LineStore::Looped looped(const Asked& asked);
     LineStore::Looped loop_back(const Collective& c, std::size_t kind);
-
-    LineTimer& lines_;
 };
 
 }  // namespace astrarium
