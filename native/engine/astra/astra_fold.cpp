@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "fold/fold.hpp"
+#include "accelerate/fold.hpp"
 #include "plan/slots.hpp"
 
 namespace astrarium {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <queue>
 
-#include "fold/memo/facts.hpp"
-#include "fold/timers/collective_timers.hpp"
+#include "accelerate/memo/facts.hpp"
+#include "accelerate/timers/timers.hpp"
 #include "media/usage.hpp"
 #include "nodes/ready.hpp"
 #include "plan/run.hpp"

@@ -85,7 +85,7 @@ Tick Ports::depart(Flight& flight, Tick now) {
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
-        if (holds_) holds_->asks(way.out, now, out_free_[way.out]);
+        if (holds_) holds_->ask(held_as(way.out, flight.source, way.dim, false), now, out_free_[way.out]);
         if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]);  // others queue behind it from now on
         head = add(head, way.latency + held - serial);
         if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
@@ -115,7 +115,7 @@ Tick Ports::pass(Flight& f, Tick now) {
     const std::size_t link = traffic.port(d, f.at, which);
     const Tick serial = ticks(static_cast<double>(f.size) / dim.bandwidth, false), start = std::max(now, out_free_[link]);
     out_free_[link] = add(start, serial);
-    if (holds_) holds_->asks(link, now, out_free_[link]);
+    if (holds_) holds_->ask(link, now, out_free_[link]);
     quiet_ = std::max(quiet_, out_free_[link]);
     traffic.charge(link, false, f.size, serial);
     traffic.use(d, start, serial, f.at);
@@ -140,6 +140,7 @@ Tick Ports::leave_for_switch(const Flight& f, Tick now) {
     const std::size_t out = traffic.port(d, f.source, 0);
     const Tick serial = through({.dim = d}, f.size, 0), start = std::max(now, out_free_[out]);
     out_free_[out] = add(start, serial), quiet_ = std::max(quiet_, out_free_[out]);
+    if (holds_) holds_->ask(held_as(out, f.source, d, false), now, out_free_[out]);
     keep_out(f.source, d, now, out_free_[out]);
     traffic.charge(out, false, f.size, serial), traffic.use(d, start, serial, f.source);
     return add(start, latency);
@@ -152,6 +153,7 @@ Tick Ports::come_to_switch(const Flight& f, Tick now) {
     if (up) return add(now, serial);
     const std::size_t in = traffic.port(d, f.destination, 0);
     in_free_[in] = add(std::max(now, in_free_[in]), serial), quiet_ = std::max(quiet_, in_free_[in]);
+    if (holds_) holds_->ask(held_as(in, f.destination, d, true), now, in_free_[in]);
     if (!uses_.empty()) use(f.destination, d).in.add(now, in_free_[in]);
     traffic.charge(in, true, f.size, serial);
     return in_free_[in];
@@ -170,7 +172,7 @@ Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
         in_free_[way.in] = end;
-        if (holds_) holds_->asks(way.in + traffic.ports(), now, end);
+        if (holds_) holds_->ask(held_as(way.in, flight.to, way.dim, true), now, end);
         if (!uses_.empty()) use(flight.to, way.dim).in.add(now, end);
         traffic.charge(way.in, true, flight.size, serial);
     }
@@ -196,11 +198,6 @@ std::vector<PortUse> Ports::uses(std::size_t npu) const {
     if (uses_.empty()) return {};
     const auto first = uses_.begin() + static_cast<std::ptrdiff_t>(npu * plan_.network.dims.size());
     return {first, first + static_cast<std::ptrdiff_t>(plan_.network.dims.size())};
-}
-
-Tick Ports::last_free(const std::vector<Tick>& free, std::size_t cls, std::size_t dim) const {
-    const auto first = free.begin() + static_cast<std::ptrdiff_t>(traffic.first(dim, cls));
-    return *std::max_element(first, first + static_cast<std::ptrdiff_t>(Traffic::ports_per_npu(plan_.network.dims[dim])));
 }
 
 void Ports::carry(std::size_t cls, const Load& load) {

@@ -33,19 +33,15 @@ public:
     };
     Tick deliver(const Flight& flight, Tick now, const Order& order = {0, 0, 0});  // when it is delivered
     Traffic traffic;
-    // From now on it tells which ports messages ask for; in ports come after the others.
+    // From now on it tells which ports messages ask for; in ports come after the others. One rank per class: as `class_ports`.
     void watch(LinkHolds& holds) { holds_ = &holds; }
-
-    // One rank per class: when the last port of a class in a dim is free, and what a measured collective loads.
-    Tick out_until(std::size_t cls, std::size_t dim) const { return last_free(out_free_, cls, dim); }
-    Tick in_until(std::size_t cls, std::size_t dim) const { return last_free(in_free_, cls, dim); }
-    void carry(std::size_t cls, const Load& load);
-
-    // The dims that the message of the last depart or deliver crosses; on meshes one at a time.
-    template <class Visit>
-    void each_dim(Visit&& visit) const {
-        for (const Way& way : ways_) visit(way.dim);
+    // All ports of a class in a dim, out or in, as one.
+    std::size_t class_ports(std::size_t cls, std::size_t dim, bool inward) const {
+        return ((inward ? traffic.rows.rows : 0) + cls) * plan_.network.dims.size() + dim;
     }
+
+    // One rank per class: what a measured collective loads.
+    void carry(std::size_t cls, const Load& load);
 
     std::vector<Tick> free_times() const {
         std::vector<Tick> out = out_free_;
@@ -90,7 +86,10 @@ private:
     void ways(std::int32_t source, std::int32_t destination);
     void find_ways(std::int32_t source, std::int32_t destination);
     void meet(Tick now, Tick serial, const Order& order);
-    Tick last_free(const std::vector<Tick>& free, std::size_t cls, std::size_t dim) const;
+    std::size_t held_as(std::size_t port, std::int32_t npu, std::size_t dim, bool inward) const {
+        if (folded_) return class_ports(static_cast<std::size_t>(traffic.rows.row(npu)), dim, inward);
+        return inward ? port + traffic.ports() : port;
+    }
 
     const Plan& plan_;
     bool folded_, lines_ = false;  // one rank per class; there is a mesh

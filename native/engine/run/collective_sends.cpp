@@ -45,14 +45,16 @@ MessageId Collectives::make_send(const Sender& from, std::uint32_t number) {
     const Instance& i = instances_[from.instance];
     m.instance = from.instance, m.source_state = from.state, m.to_switch = from.to_switch(send);
     m.state = m.to_switch ? i.switch_state(plan_.collectives[i.collective], s, from.schedule->send_peer[send])
-                          : (alone_ || quotient_ ? 0 : from.receiver(send) * from.chunks) + s.chunk;
+                          : (alone_ || equals_ ? 0 : from.receiver(send) * from.chunks) + s.chunk;
     m.collective = i.collective;
     m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(from.schedule->send_match[send]);
     m.high = static_cast<std::uint64_t>(from.rank) << 32 | from.node;
     m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number;
     if (plan_.network.medium->receives) m.tag = tag_of(instances_[from.instance], s.chunk, m.phase, m.receive);
     if (from.known) {
-        Equals::aim(m, (*from.known)[number], from.chunks);
+        const Aim& aim = (*from.known)[number];
+        m.state += aim.position * from.chunks, m.receive = aim.receive;
+        m.source = aim.source, m.flight = aim.flight;
         m.flight.size = from.size(send);
     } else {
         m.source = from.rank, m.flight = flight_of(from, send);
@@ -105,12 +107,12 @@ void Collectives::deliver(MessageId id, Tick when) {
     else if (!now) receive_at(instance, to, receive, complete);
     messages_.free(id);
     try_leave(instance, from);
-    if (waits && now) receive_complete(instance, to, receive);
+    if (waits && now) complete_receive(instance, to, receive);
     else if (to != from) try_leave(instance, to);
 }
 
-void Collectives::delivered(const Message& m) {
-    if (m.to_switch) return take_in(m);
+void Collectives::take(const Message& m) {
+    if (m.to_switch) return add_up(m);
     Instance& i = instances_[m.instance];
     const Collective& c = plan_.collectives[i.collective];
     const std::size_t base = i.bit_base[m.state * static_cast<std::size_t>(c.max_phases) + m.phase];
@@ -121,7 +123,7 @@ void Collectives::delivered(const Message& m) {
 }
 
 // What is added takes the switch's adder in its turn.
-void Collectives::take_in(const Message& m) {
+void Collectives::add_up(const Message& m) {
     Instance& i = instances_[m.instance];
     const ChunkState& s = i.chunks[m.state];
     const Schedule& schedule = *s.now().schedule;
@@ -148,7 +150,7 @@ void Collectives::receive_at(std::uint32_t instance, std::uint32_t state, std::u
                static_cast<std::uint64_t>(instance) << 32 | receive});
 }
 
-void Collectives::receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t receive) {
+void Collectives::complete_receive(std::uint32_t instance, std::uint32_t state, std::uint32_t receive) {
     Instance& i = instances_[instance];
     ChunkState& s = i.chunks[state];
     set(i.complete, s.bits + receive);
@@ -160,7 +162,7 @@ void Collectives::receive_complete(std::uint32_t instance, std::uint32_t state, 
 
 // --- media that are told of receives
 
-void Collectives::one_end_over(const Message& m) {
+void Collectives::end_one(const Message& m) {
     if (!m.receives) {
         --instances_[m.instance].chunks[m.source_state].undelivered;
         return try_leave(m.instance, m.source_state);

@@ -79,7 +79,7 @@ void Turns::send_next(std::uint32_t queue) {
     }
 }
 
-void Turns::write(Recurrence& to, std::uint32_t queue) const {
+void Turns::write(StateWords& to, std::uint32_t queue) const {
     const Queue& q = queues_[queue];
     to.word(std::int64_t{q.next} << 32 | q.left), to.count(q.turn.link), to.time(q.turn.start), to.word(q.turn.serial);
 }
