@@ -23,7 +23,9 @@ struct Jump {
     std::uint64_t periods = 0;
     Tick time = 0;                     // that one period takes
     std::vector<std::uint32_t> nodes;  // per rank, in one period
-    std::vector<NodeSpan> among;       // per rank, as the run numbers them: those that the last period began or ended are among these
+    // Per rank, as the run numbers them: those that the last period began or ended are among these. Nodes before the first that is left have
+    // numbers below 0, modulo 2^32.
+    std::vector<NodeSpan> among;
     std::vector<std::int64_t> counts;  // in one period: what the run counts
 };
 

@@ -218,7 +218,7 @@ void Nodes::record_periods(const Jump& jump) {
     const Tick until = time(), from = until - jump.time;
     add(until, times(static_cast<std::int64_t>(jump.periods), jump.time));  // throws beyond the last time that there is
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
-        for (std::uint32_t node = jump.among[r].low; node < jump.among[r].end; ++node) {
+        for (std::uint32_t node = jump.among[r].low; node != jump.among[r].end; ++node) {
             const std::size_t at = number(ranks_[r], r, node);
             for (std::vector<Tick>* times : {&start_, &end_})
                 for (std::uint64_t k = 1; (*times)[at] > from && (*times)[at] <= until && k <= jump.periods; ++k)
