@@ -69,13 +69,16 @@ stubs: $(VENV)/.dev  ## write src/astrarium/_core/*.pyi from the compiled core
 contracts: $(VENV)/.dev  ## rooms import downward only; only _native.py touches the core; compatibility is two tables
 	$(BIN)/lint-imports
 	$(BIN)/python tools/contracts.py
+	$(BIN)/python tools/rooms.py --check
 
 docs-examples: $(VENV)/.test  ## of the tests: every code block of README and docs, and every example, prints what it says
 	$(BIN)/python -m pytest -q tests/packaging/test_readme.py $(wildcard tests/examples)
 
-prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them, and docs/reference
+prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them, docs/reference, the order of rooms
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/model_figures.py
+	$(BIN)/python tools/rooms.py
+	$(BIN)/python tools/readme_figure.py
 	$(BIN)/python tools/prose.py
 
 docs: $(VENV)/.docs  ## build the documentation into site/

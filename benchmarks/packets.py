@@ -69,7 +69,7 @@ def fat_tree(npus: int, leaf: int, buffer: int) -> Graph:
 
 
 def network(npus: int, transport: str, buffer: int = 1 << 18, threads: int = 1) -> NetworkPlan:
-    rules = PacketRules(roce=ROCE if transport == "roce" else None, threads=threads)
+    rules = PacketRules(transport=ROCE if transport == "roce" else None, threads=threads)
     return NetworkPlan("packets", (Dim(Shape.SWITCH, npus, 50.0, 500.0),), packets=rules, ecmp=7,
                        graph=fat_tree(npus, LEAF[npus], buffer))
 
@@ -152,7 +152,7 @@ def drawn_plan(seed: int, npus: int, transport: str, threads: int) -> tuple[str,
     design = ar.Design(workload=ar.SingleCollective("all_to_all", f"{rng.choice((64, 256)) * network.npus} B"),
                        network=network)
     plan = lower(design)
-    rules = PacketRules(roce=ROCE if transport == "roce" else None, threads=threads)
+    rules = PacketRules(transport=ROCE if transport == "roce" else None, threads=threads)
     fabric = replace(plan.network, packets=rules)
     if traffic == "all_to_all":
         return f"{words}, {traffic}", replace(plan, network=fabric)

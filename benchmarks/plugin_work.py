@@ -16,7 +16,7 @@ from astrarium.collective.algorithms import Options, build
 from astrarium.engine import HAVE_CORE
 from astrarium.engine.plan import Algorithm, Backend, Chunk, CollectivePlan, Dim, NetworkPlan, Phase, Shape
 from astrarium.engine.plugins.work import Work, collective, compute
-from astrarium.engine.source import Stage, run_source
+from astrarium.engine.source import RunContext, run_source
 from astrarium.vocab import CommOp
 
 NPUS, SIZE, REPEATS = 64, 1 << 20, 5
@@ -44,12 +44,13 @@ class Chains:
         return ()
 
 
-def stage() -> Stage:
+def context() -> RunContext:
     schedule = build("direct", CommOp.ALL_REDUCE, NPUS, Options())
     phase = Phase(0, CommOp.ALL_REDUCE, Algorithm.SCHEDULE, SIZE, NPUS, 1, schedule=schedule,
                   block_size=SIZE // schedule.blocks)
-    return Stage(np.arange(NPUS, dtype=np.int32), NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, NPUS, 50.0, 500.0),)),
-                 collectives=(CollectivePlan(CommOp.ALL_REDUCE, SIZE, (Chunk(1, (phase,)),)),))
+    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, NPUS, 50.0, 500.0),))
+    return RunContext(np.arange(NPUS, dtype=np.int32), network,
+                      collectives=(CollectivePlan(CommOp.ALL_REDUCE, SIZE, (Chunk(1, (phase,)),)),))
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ def main() -> None:
             spent = []
             for _ in range(REPEATS):
                 begin = time.process_time()
-                outcome = run_source(Chains(length, sums), stage(), pure=pure)
+                outcome = run_source(Chains(length, sums), context(), pure=pure)
                 spent.append(time.process_time() - begin)
             median = statistics.median(spent)
             print(f"{'pure-Python' if pure else 'compiled'} engine, {name}: {len(outcome.work) / median:,.0f} works/s, "

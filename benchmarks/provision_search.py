@@ -1,4 +1,4 @@
-"""The convex answer beside designs that agents found: the same knobs, budget and simulator.
+"""Provisioning beside designs that agents found: the same knobs, budget and simulator.
 
     python benchmarks/provision_search.py [--design FILE | --drawn 12 --seed 0] [--trials 10000]
 
@@ -14,8 +14,8 @@ import random
 import time
 
 import astrarium as ar
-from astrarium.cluster.provision import Budget, dollars_per_bandwidth, provision
 from astrarium.network.cost import network_cost
+from astrarium.provision import Budget, dollars_per_bandwidth, provision
 
 AGENTS = ("random", "annealing", "genetic")
 
@@ -87,8 +87,8 @@ def compare(design: ar.Design, trials: int) -> float:
         found = study.objectives()["makespan"]
         every.append(found)
         print(f"{agent}: {found:.6g} ns in {trials // len(AGENTS)} trials, "
-              f"{time.process_time() - begun:.1f} CPU s; convex and refined {answer.best.time:.6g} ns "
-              f"({100 * (answer.best.time / found - 1):+.3f} %), convex alone {answer.convex.time:.6g} ns", flush=True)
+              f"{time.process_time() - begun:.1f} CPU s; provisioning {answer.best.time:.6g} ns "
+              f"({100 * (answer.best.time / found - 1):+.3f} %)", flush=True)
     return answer.best.time / min(every)
 
 

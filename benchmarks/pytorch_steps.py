@@ -24,7 +24,7 @@ from astrarium.compute.timed import load_of
 from astrarium.config import assignments, replace_all
 from astrarium.design import Design
 from astrarium.engine.plugins import ComputeNodes
-from astrarium.lower.native_plugins import compute_nodes
+from astrarium.lower.compute_nodes import compute_nodes
 from astrarium.simulate import simulate
 from astrarium.validate.designs import candidates
 from astrarium.validate.rows import read_rows, with_stack

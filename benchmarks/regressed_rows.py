@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import serving_rows
+from _serving_errors import METRICS
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
@@ -28,7 +29,6 @@ from astrarium.units import Bandwidth
 from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.designs import design_of
-from astrarium.validate.serving.errors import METRICS
 from astrarium.validate.serving.silicon import measured, rate_of
 from astrarium.validate.systems import system_named
 from astrarium.workload.model.parameters import parameters

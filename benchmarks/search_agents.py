@@ -25,12 +25,11 @@ from _measure import machine, process_s
 
 from astrarium.errors import InputError
 from astrarium.search.agents import agent_options
-from astrarium.search.best import dominated_area
+from astrarium.search.axes import Point
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.exam import Problem, best_after, front_after
+from astrarium.search.exam import Problem, best_after, dominated_area, front_after
 from astrarium.search.goal import Goal, goal_of
 from astrarium.search.searchfile import load_search
-from astrarium.search.space import Point
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 OPTIMUM = 559337297356.7999

@@ -26,12 +26,15 @@ from _measure import machine, process_s
 from astrarium.errors import InputError, StallError
 from astrarium.lower.kept import Kept
 from astrarium.search.agents import agent_options
-from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
-from astrarium.search.space import Point, Space
-from astrarium.search.spacefile import load_space
+from astrarium.search.searchfile import load_space
+from astrarium.search.space import Space
 from astrarium.search.store import Store
-from astrarium.search.study import Plan, conduct
+from astrarium.search.study import conduct
+from astrarium.search.studyfile import Plan
+from astrarium.search.trial import Verdict
 from astrarium.simulate import simulate
 
 SPACE = Path(__file__).parent.parent / "examples" / "cosmic" / "spaces" / "full.yaml"

@@ -19,11 +19,13 @@ from _search_space import full_stack
 
 import astrarium as ar
 from astrarium.search.agents import agent_options
-from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
-from astrarium.search.space import Point
 from astrarium.search.store import Store
-from astrarium.search.study import Plan, conduct
+from astrarium.search.study import conduct
+from astrarium.search.studyfile import Plan
+from astrarium.search.trial import Verdict
 from astrarium.search.workers import Workers
 
 

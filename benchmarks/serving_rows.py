@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import aiconfigurator_core
+from _serving_errors import METRICS, Judged, correlation, covered, errors, quantiles, values
 from msgspec.structs import replace
 
 from astrarium.errors import AstrariumError
 from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.serving.deployment import Deployment
-from astrarium.validate.serving.errors import METRICS, Judged, correlation, covered, errors, quantiles, values
 from astrarium.validate.serving.predict import Figures, Predictor
 from astrarium.validate.serving.silicon import HIDES_MTP, deployment_of, distinct, in_order, judges
 

@@ -7,6 +7,7 @@
 3. A folder of the compiled engine (native/engine) includes from itself and from those below it (design/0008).
 4. No circle of imports between modules, counting imports inside functions and for type checkers only.
 5. The verb, simulate.py, enters rooms by their doors: it imports packages and root modules, nothing inside them.
+6. No chain of imports inside a room is longer than LONGEST allows.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ FOLDERS = {                             # of native/engine, and what else each m
     "media": ("plan", "clock", "plugins"), "run": PIECES, "accelerate": (*PIECES, "run"), "astra": (*PIECES, "accelerate"),
     "bind": (*PIECES, "run", "accelerate", "astra", "gpu"),
 }
+LONGEST = {"search": 8}                 # room -> modules in a chain of imports inside it, at most
 CIRCLES = {                             # that may be, and why
     frozenset({"astrarium.workload.model.base", "astrarium.workload.model.hugging_face"}):
         "text stands for a Model, also the name of a config.json, whose reader makes a Model",
@@ -128,6 +130,19 @@ def circles(imports: Mapping[str, set[str]]) -> Iterator[frozenset[str]]:
                 for name in imports if name in reach[name]}
 
 
+def chain(room: str, imports: Mapping[str, set[str]]) -> list[str]:
+    """The longest chain of modules of `room` (astrarium.NAME) that import each other; there must be no circle."""
+    inside = {name: found for name, found in imports.items() if name == room or name.startswith(f"{room}.")}
+    known: dict[str, list[str]] = {}
+
+    def below(name: str) -> list[str]:
+        if name not in known:
+            known[name] = [name, *max((below(other) for other in sorted(inside[name] & inside.keys())),
+                                      key=len, default=[])]
+        return known[name]
+    return max((below(name) for name in sorted(inside)), key=len, default=[])
+
+
 def breaches(root: Path) -> list[str]:
     """One sentence per breach under `root` (a checkout: src/astrarium and native)."""
     found: list[str] = []
@@ -136,6 +151,9 @@ def breaches(root: Path) -> list[str]:
     known = frozenset(names.values())
     imports = {name: imports_of(trees[path], known) - {name} for path, name in names.items()}
     found += [f"import each other: {', '.join(sorted(each))}" for each in circles(imports) if each not in CIRCLES]
+    if not found:
+        found += [f"{room}: {len(way)} modules import each other in a chain, limit {most}: {' > '.join(way)}"
+                  for room, most in LONGEST.items() if len(way := chain(f"astrarium.{room}", imports)) > most]
     found += past_doors("astrarium.simulate", imports, {names[path] for path in trees if path.name == "__init__.py"})
     for path, tree in trees.items():
         where = path.relative_to(root).as_posix()

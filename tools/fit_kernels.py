@@ -25,7 +25,7 @@ import numpy as np
 from kernel_casts import casts_of
 from msgspec.structs import replace
 
-from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
+from astrarium.compute.kernels import FAMILIES, DeviceModel, FamilyModel, Machine, write
 from astrarium.compute.kernels import read as load
 from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
@@ -156,15 +156,15 @@ def errors(model: DeviceModel, rows: Rows, family: str, precision: str) -> Any:
     return out
 
 
-def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
+def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> FamilyModel:
     """One part: fitted on all rows, its error from a fit without a fifth of the shapes."""
     loss = loss_of(family, len(rows.ns))
 
-    def part(some: Rows, error: Any) -> Part:
+    def part(some: Rows, error: Any) -> FamilyModel:
         trees, variants = fit(some, family, precision, machine, loss)
         likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
-        return Part(trees, variants, default, len(some.ns), error, **about(some, family, machine.name))
+        return FamilyModel(trees, variants, default, len(some.ns), error, **about(some, family, machine.name))
 
     test = held_out(rows, SEED)
     tried = DeviceModel(machine, {f"{family}/{precision}": part(rows.where(~test), {})}, "", "")
@@ -253,7 +253,7 @@ def left_out(name: str, family: str, precision: str, names: Sequence[str]) -> di
     rows = rows.where(large(rows, family)) if len(rows.ns) >= LEAST else rows
     if common is None or len(rows.ns) < LEAST:
         return None
-    part = Part(common[0], ("any",), "any", 0, {})
+    part = FamilyModel(common[0], ("any",), "any", 0, {})
     model = DeviceModel(machine_of(name), {f"{family}/{precision}": part}, "", "",
                         sustained=part_of(name, per_joule(others)))
     order = np.random.default_rng(SEED).permutation(len(rows.ns))
@@ -277,7 +277,7 @@ def common_casts(precision: str) -> dict[str, Curve]:
     return {}
 
 
-def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
+def fit_generic(old: Mapping[str, FamilyModel]) -> DeviceModel:
     """The model of all NVIDIA devices but for what is in `old`; its errors are those of devices left out, one at a
     time."""
     names = [name for name in devices() if name not in OTHERS]
@@ -291,7 +291,7 @@ def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
             common = None if key in old else fit_common(family, precision, names)
             if common is not None:
                 each = {name: left_out(name, family, precision, names) for name in (*names, *OTHERS)}
-                parts[key] = Part(common[0], ("any",), "any", common[1], {
+                parts[key] = FamilyModel(common[0], ("any",), "any", common[1], {
                     "left out": {name: found for name, found in each.items() if found}})
             elif key in old:
                 parts[key] = old[key]
@@ -304,7 +304,7 @@ def fit_generic(old: Mapping[str, Part]) -> DeviceModel:
     return DeviceModel(machine, parts, SOURCE, NOTICE)
 
 
-def fit_device(name: str, old: Mapping[str, Part]) -> DeviceModel:
+def fit_device(name: str, old: Mapping[str, FamilyModel]) -> DeviceModel:
     """All parts of a device that have rows: those in `old` as they are, the others fitted."""
     machine, parts = replace(machine_of(name), stream=stream(name)), dict(old)
     for family in SHAPES:

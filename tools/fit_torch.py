@@ -22,7 +22,7 @@ from fit_kernels import OUT, SEED, boost, forest, machine_of, stream
 from msgspec.structs import replace
 from torch_streams import Table, curves, descended, numbers, rowwise, told
 
-from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
+from astrarium.compute.kernels import FAMILIES, DeviceModel, FamilyModel, Machine, write
 from astrarium.compute.kernels.forest import Forest, fixed_point
 from astrarium.compute.kernels.fused import BACKENDS, fused_ns
 from astrarium.compute.kernels.fused import CONSTANTS as FUSED
@@ -83,14 +83,14 @@ def nothing() -> Forest:
     return Forest(np.zeros((1, 6), np.uint8), np.full((1, 6), 32767, np.int16), np.zeros((1, 64), np.int16), 0.0)
 
 
-def part_of(rows: Rows, family: str, precision: str, machine: Machine, error: dict[str, Any]) -> Part:
+def part_of(rows: Rows, family: str, precision: str, machine: Machine, error: dict[str, Any]) -> FamilyModel:
     """One part; attention's has its constants alone."""
     variants = tuple(np.unique(rows.variant).tolist())
     trees = nothing() if family.startswith("fused") else fitted(rows, family, precision, machine, variants)
-    return Part(trees, variants, variants[0], len(rows.ns), error)
+    return FamilyModel(trees, variants, variants[0], len(rows.ns), error)
 
 
-def off(rows: Rows, part: Part, family: str, precision: str, machine: Machine) -> Any:
+def off(rows: Rows, part: FamilyModel, family: str, precision: str, machine: Machine) -> Any:
     """predicted / measured - 1."""
     model, out = DeviceModel(machine, {f"{family}/{precision}": part}, "", ""), np.empty(len(rows.ns))
     for name in np.unique(rows.variant):

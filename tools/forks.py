@@ -28,8 +28,8 @@ IMPORTED = (      # what many programs of the documentation import, and the door
     "astrarium.cli.search", "astrarium.cli.serve", "astrarium.serving",
     "astrarium.collective.algorithms.direct", "astrarium.collective.algorithms.ring", "astrarium.compute.replay",
     "astrarium.compute.roofline", "astrarium.cost.operations", "astrarium.lower.recorded", "astrarium.planner",
-    "astrarium.report.figures", "astrarium.report.interval", "astrarium.report.summary", "astrarium.simulate",
-    "astrarium.synthesise", "astrarium.workload.suite")
+    "astrarium.report.figures", "astrarium.report.interval", "astrarium.report.summary",
+    "astrarium.simulate", "astrarium.synthesise", "astrarium.workload.suite")
 
 
 def started(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import astrarium as ar
-from astrarium.network.packets import Packets, Roce
+from astrarium.network.packets import Packets
+from astrarium.network.roce import Roce
 from astrarium.report.queues_svg import queue_chart
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
@@ -25,7 +26,7 @@ ROCE = Roce(buffer="4 MB", kmin="100 kB", kmax="400 kB", pmax=0.1, additive="400
 def design() -> ar.Design:
     """A Clos network of 32 NPUs, eight on a leaf."""
     clos = ar.blueprint("clos", hosts=HOSTS, xpus=1, ports=16, links={"access": LINK, "spine": LINK, "inside": "free"})
-    packets = Packets(transport="roce", roce=ROCE, queues=True)
+    packets = Packets(transport=ROCE, queues=True)
     return ar.Design(workload=ar.Trace("in memory"),
                      network=ar.Network(fabric=clos, backend="packets", packets=packets, ecmp=1))
 

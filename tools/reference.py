@@ -24,7 +24,7 @@ from astrarium import catalog, registry
 from astrarium.cli.arguments import Parser
 from astrarium.cli.dispatch import VERBS
 from astrarium.cli.list_ import OPERATIONS
-from astrarium.collective.algorithms import ALGORITHMS
+from astrarium.collective.algorithms import algorithm_of
 from astrarium.config import FieldInfo, fields
 from astrarium.design import Design
 from astrarium.units import Bandwidth, Bytes, FlopRate, Quantity, Time
@@ -128,7 +128,8 @@ def choices_page() -> str:
     text += "\n## Operations\n\n" + table(("name", "what it does"), [(code(n), s) for n, s in OPERATIONS.items()])
     ops = [op for op in CommOp if op.name.lower() in OPERATIONS]
     text += "\n## Operations of the algorithms\n\n" + table(("algorithm", *(code(op.name.lower()) for op in ops)), [
-        (code(name), *("yes" if op in line.ops else "" for op in ops)) for name, line in ALGORITHMS.items()])
+        (code(name), *("yes" if op in algorithm_of(name).ops else "" for op in ops))
+        for name in registry.built_ins("algorithm")])
     text += "\n## Devices\n\n" + table(("name", "device", "peak", "memory", "bandwidth", "source"), [
         (code(name), row["title"], row["peak"], row["capacity"], row["bandwidth"], row["source"])
         for name, row in catalog.load("devices").items()])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from comet import PHASES, Breakdown, Grid, Point
+from maps import heat_map, stacked_bars
 from work import CASE, ZERO, Found
-
-from astrarium.cluster.study import PHASES, Breakdown, Grid, Point
-from astrarium.report.svg_maps import heat_map, stacked_bars
 
 COLOURS = ("#4477aa", "#aa3377", "#66ccee", "#228833", "#bbbbbb")
 LIGHTER = ("#a9c2dc", "#dba8c8", "#bfe8f6", "#9cc9a1", "#e3e3e3")

@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+from comet import Lab, load_book
 from figures import figures
 from tables import report
 from work import found_by
 
-from astrarium.cluster.study import Lab, load_book
 from astrarium.errors import InputError
 
 PARAMETERS = Path(__file__).parent / "parameters.yaml"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from comet import MARKS, PHASES, Point, Row
 from verdicts import said, verdicts
 from work import CASE, TABLES, ZERO, Found
 
-from astrarium.cluster.study import MARKS, PHASES, Point, Row
 from astrarium.units import Bandwidth, FlopRate
 
 HEAD = """# COMET's study, reconstructed

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from comet import Point
 from work import CASE, TABLES, Found
-
-from astrarium.cluster.study import Point
 
 NEAR = 0.1      # ratios within a tenth of each other agree
 

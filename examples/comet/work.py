@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import astrarium as ar
-from astrarium.cluster.study import (
+from comet import (
     Answer,
     Changed,
     Cluster,
@@ -28,6 +27,8 @@ from astrarium.cluster.study import (
     sensitivities,
     spread_ratio,
 )
+
+import astrarium as ar
 
 CASE, TABLES = "transformer_1t", "dlrm_1t"
 STATES = ("weights", "gradients", "states")

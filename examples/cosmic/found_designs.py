@@ -11,8 +11,8 @@ from runs import Found, cases_of
 from spaces import REWARDS, Setup, space
 from timed import Timed
 
-from astrarium.search.evaluate import Verdict
 from astrarium.search.goal import goal_of
+from astrarium.search.trial import Verdict
 
 RING, TREE, DIRECT, HALVING = "ring", "double_binary_tree", "direct", "halving_doubling"
 

@@ -13,8 +13,8 @@ from spaces import REWARDS, Setup, objective, space
 from astrarium.errors import InputError
 from astrarium.search.certificate import FORMAT
 from astrarium.search.goal import NAMED
-from astrarium.search.spacefile import space_plain
-from astrarium.search.study import jsonable
+from astrarium.search.space import space_plain
+from astrarium.search.studyfile import jsonable
 
 SAME = ("base", "choices", "derived", "variables")      # of the spaces; `where` may leave out what cannot be priced
 

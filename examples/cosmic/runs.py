@@ -14,11 +14,10 @@ from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, spa
 from timed import SLOW, Timed
 
 from astrarium.search.goal import Case, goal_of
-from astrarium.search.run import chosen_agent
 from astrarium.search.searchfile import load_search
 from astrarium.search.store import Store
-from astrarium.search.stored import StoredStudy, load_study
-from astrarium.search.study import Plan, conduct
+from astrarium.search.study import chosen_agent, conduct
+from astrarium.search.studyfile import Plan, StoredStudy, load_study
 
 INFERENCE = ("inference_chat", "inference_qa")
 MIXES = (*INFERENCE, "multi_model")

@@ -13,7 +13,7 @@ PLAIN = {"network.packets": {}}
 BACKENDS = {
     "published (ns-3, RDMA)": None,
     "packets, roce": {},
-    "packets, credits": {"network.packets.transport": "credits", "network.packets.roce": {}},
+    "packets, credits": {"network.packets.transport": "credits"},
     "fluid": {"network.backend": "fluid", **PLAIN},
     "contention": {"network.backend": "contention", **PLAIN},
     "ns3, udp": {"network.backend": "ns3", "network.ns3.packet": "8192 B", **PLAIN},

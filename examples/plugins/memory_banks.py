@@ -10,7 +10,7 @@ from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
 from astrarium.engine.plugins import Plugins
 from astrarium.engine.plugins.exams import exam_memory
 from astrarium.engine.plugins.work import Work, remote
-from astrarium.engine.source import Stage, run_source
+from astrarium.engine.source import RunContext, run_source
 
 
 class Banks:
@@ -40,8 +40,8 @@ class OneEach:
 
 def main() -> None:
     exam_memory(Banks)
-    stage = Stage(np.arange(4, dtype=np.int32), NetworkPlan(Backend.PORTS, (Dim(Shape.RING, 4, 50.0, 500.0),)))
-    outcome = run_source(OneEach(), stage, Plugins(memory=Banks))
+    context = RunContext(np.arange(4, dtype=np.int32), NetworkPlan(Backend.PORTS, (Dim(Shape.RING, 4, 50.0, 500.0),)))
+    outcome = run_source(OneEach(), context, Plugins(memory=Banks))
     for work, end in zip(outcome.work, outcome.end.tolist(), strict=True):
         print(f"rank {work.rank}: {end / 1e6:.1f} us")
 

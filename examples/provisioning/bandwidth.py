@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 import astrarium as ar
-from astrarium.cluster.provision import Budget, provision, with_bandwidths
 from astrarium.network.cost import network_cost
+from astrarium.provision import Budget, provision, with_bandwidths
 
 HERE = Path(__file__).resolve().parent
 

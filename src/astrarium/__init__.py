@@ -5,10 +5,11 @@ Names are imported when first used, so `import astrarium` costs next to nothing.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.collective.config import Collective
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from astrarium.planner import Layout, Shortlist, plan, plan_from
     from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
     from astrarium.simulate import simulate, simulate_many
-    from astrarium.system.config import System
+    from astrarium.system.config import NpuChange, System
     from astrarium.workload.config import Trace
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
@@ -53,74 +54,24 @@ if TYPE_CHECKING:
     from astrarium.workload.model.mamba import Mamba
     from astrarium.workload.precision import Precision
     from astrarium.workload.single import SingleCollective
-    from astrarium.workload.stage.config import Stage
     from astrarium.workload.transformer import Transformer
-
-_WHERE = {
-    "astrarium.collective.config": ("Collective",),
-    "astrarium.compute.analytic": ("Analytic",),
-    "astrarium.compute.calibrated": ("Calibrated",),
-    "astrarium.compute.config": ("Replay", "Roofline"),
-    "astrarium.compute.measured": ("Measured",),
-    "astrarium.compute.scaling": ("Scaling",),
-    "astrarium.compute.systolic": ("Systolic",),
-    "astrarium.config": ("fields", "get", "replace", "replace_all"),
-    "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
-    "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
-                         "TraceError", "UnsupportedError"),
-    "astrarium.market": ("Cost",),
-    "astrarium.memory.config": ("Memory", "Placement", "PoolLevel", "Remote", "Tier"),
-    "astrarium.network.change": ("Change",),
-    "astrarium.network.fabric.config": ("FabricFile", "FabricLink", "blueprint"),
-    "astrarium.network.config": (
-        "FullyConnected", "Hypercube", "InSwitch", "Mesh", "Network", "Ring", "Switch", "Torus"),
-    "astrarium.planner": ("Layout", "Shortlist", "plan", "plan_from"),
-    "astrarium.search": ("Case", "Choice", "Space", "Study", "dump_space", "load_space", "search"),
-    "astrarium.simulate": ("simulate", "simulate_many"),
-    "astrarium.system.config": ("System",),
-    "astrarium.workload.config": ("Trace",),
-    "astrarium.workload.jobs": ("Job", "Jobs"),
-    "astrarium.workload.micro": ("Micro",),
-    "astrarium.workload.model.decoder": ("Decoder",),
-    "astrarium.workload.model.diffusion": ("Diffusion",),
-    "astrarium.workload.model.dlrm": ("Dlrm",),
-    "astrarium.workload.model.encoder": ("Encoder", "Image"),
-    "astrarium.workload.model.encoder_decoder": ("Audio", "EncoderDecoder"),
-    "astrarium.workload.model.experts": ("Experts",),
-    "astrarium.workload.model.latent": ("Latent",),
-    "astrarium.workload.model.mamba": ("Mamba",),
-    "astrarium.workload.precision": ("Precision",),
-    "astrarium.workload.single": ("SingleCollective",),
-    "astrarium.workload.stage.config": ("Stage",),
-    "astrarium.workload.inference.config": ("Inference",),
-    "astrarium.workload.inference.disaggregated": ("Disaggregated",),
-    "astrarium.workload.transformer": ("Transformer",),
-}
-_ROOMS = ("cluster",)      # by name only: the package imports none of its rooms
-_MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Change", "Choice", "Collective", "Cost",
     "Decoder", "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FabricFile",
     "FabricLink", "FullyConnected", "Hypercube", "Image", "InSwitch", "Inference", "InputError", "InternalError", "Job",
-    "Jobs", "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement",
-    "PluginError", "PoolLevel", "Precision", "Remote", "Replay", "Ring", "Roofline", "Scaling", "Shortlist",
-    "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Systolic", "Tier", "Torus",
-    "Trace", "TraceError", "Transformer", "UnsupportedError", "blueprint", "dump_design", "dump_space", "fields", "get",
-    "load_design", "load_space", "plan", "plan_from", "replace", "replace_all", "search", "simulate", "simulate_many",
+    "Jobs", "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuChange", "NpuType",
+    "Placement", "PluginError", "PoolLevel", "Precision", "Remote", "Replay", "Ring", "Roofline", "Scaling",
+    "Shortlist", "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Systolic", "Tier",
+    "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError", "blueprint", "dump_design", "dump_space",
+    "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace", "replace_all", "search", "simulate",
+    "simulate_many",
 ]
+_named = lazy(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return _version()
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _MODULE:
-        raise AttributeError(f"module 'astrarium' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULE[name]), name)
-    globals()[name] = value
-    return value
+    return _version() if name == "__version__" else _named(name)
 
 
 def _version() -> str:
@@ -136,7 +87,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_VERBS = frozenset(name for name in _MODULE if _MODULE[name] == f"{__name__}.{name}")
+_VERBS = ("search", "simulate")      # of which there is a module, too
 
 
 class _Package(ModuleType):

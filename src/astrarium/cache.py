@@ -25,7 +25,7 @@ HEAVY = 16      # an entry of more than this part of a budget is heavy
 STAY = 2        # heavy entries that stay, however large
 ARRAY = 112     # bytes of an array but for its data
 FUNCTION = 1 << 16      # bytes that a function with variables around it counts for (names of nodes, tensors on demand)
-SMALL = 4096    # bytes of arrays below which nobody asks who else holds them
+SMALL = 4096    # bytes of arrays below which shared ownership is not checked
 MANY = 32       # entries of a list that are looked at, where they are numbers, text or arrays
 
 
@@ -92,8 +92,8 @@ class Budget:
 
 
 class Cache(Generic[V]):
-    """Values, each under a key that holds all that the value is made of: at most so many, or (a Budget) at most so many
-    bytes together with other caches of that budget.
+    """Values, each under a key that holds all that the value is made of: at most a number, or (a Budget) at most a
+    number bytes together with other caches of that budget.
 
     When it is full, the value that was asked for longest ago is dropped. Several threads may use it at once.
     """
@@ -213,7 +213,7 @@ class _Weighs(Struct, frozen=True):
 
 
 def frozen(array: A) -> A:
-    """The array where nobody can write to it, else a copy of it to which nobody can."""
+    """The array if it is read-only, else a read-only copy."""
     if array.flags.writeable:
         array = array.copy()
         array.flags.writeable = False

@@ -85,13 +85,12 @@ def _supported(design: Design) -> Iterator[Problem]:
 @lru_cache(4096)
 def _others_for(op: str, entry: str) -> tuple[str, ...]:
     """Algorithms that have an operation, where the one of `entry` has not."""
-    from astrarium.collective.algorithms import ALGORITHMS, supporting
+    from astrarium.collective.algorithms import has_op, supporting
+    from astrarium.registry import Kind
     from astrarium.vocab import CommOp
 
-    meant, line = CommOp[op.upper()], ALGORITHMS.get(parse_algorithm(entry)[0])
-    if line is None or meant in line.ops:
-        return ()
-    return supporting(meant)
+    meant, name = CommOp[op.upper()], parse_algorithm(entry)[0]
+    return () if name not in Kind("algorithm") or has_op(name, meant) else supporting(meant)
 
 
 def _stacked(design: Design) -> Iterator[Problem]:
@@ -108,7 +107,7 @@ def _stacked(design: Design) -> Iterator[Problem]:
 
 def _no_astra_sim(design: Design) -> Iterator[Problem]:
     if design.astra_sim != AstraSim():
-        yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
+        yield Problem("astra_sim", "has no effect in the native rule book", "compat: astra_sim, or no such section")
 
 
 def _short_delays(design: Design) -> Iterator[Problem]:
@@ -166,7 +165,7 @@ def _jobs(design: Design) -> Iterator[Problem]:
     if not isinstance(jobs, Jobs):
         return
     if not isinstance(design.system.placement, str):
-        yield Problem("system.placement", "stands beside jobs, each of which is placed by itself",
+        yield Problem("system.placement", "cannot be combined with jobs: each job has its placement",
                       "npus or placement of each job")
     if design.stack is not None:
         yield Problem("stack", "does not reach the workloads of jobs", "no stack, and its settings in the sections")
@@ -198,14 +197,14 @@ def _placement(design: Design) -> Iterator[Problem]:
     if not placement.away:
         return
     if source != "transformer":
-        yield Problem("memory.placement", f"means nothing under workload.source: {source}",
+        yield Problem("memory.placement", f"has no effect under workload.source: {source}",
                       "local, or workload.source: transformer")
         return
     from astrarium.workload.transformer import Transformer, unplaceable  # loaded: the workload is one
 
     assert isinstance(design.workload, Transformer)
     if design.workload.offload != "none":
-        yield Problem("workload.offload", "is set beside memory.placement",
+        yield Problem("workload.offload", "cannot be combined with memory.placement",
                       "none: the placement says what is elsewhere")
     for what in PLACED:
         where, why = getattr(placement, what), unplaceable(design.workload, what)
@@ -215,7 +214,7 @@ def _placement(design: Design) -> Iterator[Problem]:
 
 def _all_local(design: Design) -> Iterator[Problem]:
     if any(memory.placement.away for _, _, memory in _memories(design)):
-        yield Problem("memory.placement", "means nothing under compat: astra_sim", "local")
+        yield Problem("memory.placement", "has no effect under compat: astra_sim", "local")
 
 
 def _shared_tiers(design: Design) -> Iterator[Problem]:
@@ -242,7 +241,7 @@ def _memory_of_compute(design: Design) -> Iterator[Problem]:
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
         if memory.latency > 0 and not compute.memory_bound:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
+            yield Problem(f"{path}.latency", "has no effect", "0 ns, or compute.model: roofline; that of a tier or "
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
 
@@ -285,19 +284,19 @@ def _at_switches(design: Design) -> Iterator[Problem]:
 def _no_latency(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         if memory.latency > 0:
-            yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.latency", "has no effect", "0 ns: ASTRA-sim's roofline has none")
 
 
 def _no_buffer(design: Design) -> Iterator[Problem]:
     kinds = [(f"npu_types[{index}].compute", kind.compute) for index, kind in enumerate(design.npu_types)]
     for path, compute in [("compute", design.compute), *kinds]:
         if getattr(compute, "buffer", None) is not None:
-            yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.buffer", "has no effect", "no buffer: ASTRA-sim's roofline has none")
 
 
 def _one_rent(design: Design) -> Iterator[Problem]:
     if design.cost.rental is not None and design.compute.hourly_price is not None:
-        yield Problem("cost.rental", "is given beside compute.hourly_price", "one of the two")
+        yield Problem("cost.rental", "cannot be combined with compute.hourly_price", "one of the two")
 
 
 def _no_scaling(design: Design) -> Iterator[Problem]:
@@ -316,9 +315,9 @@ def _simulated(design: Design) -> Iterator[Problem]:
 
 
 def _only_dims(design: Design) -> Iterator[Problem]:
-    for name in ("fabric", "changes"):
-        if getattr(design.network, name):
-            yield Problem(f"network.{name}", "does not exist under compat: astra_sim", "network.dims alone")
+    for section, name in (("network", "fabric"), ("network", "changes"), ("system", "changes")):
+        if getattr(getattr(design, section), name):
+            yield Problem(f"{section}.{name}", "does not exist under compat: astra_sim", "network.dims alone")
 
 
 def _stored_whole(design: Design) -> Iterator[Problem]:
@@ -368,7 +367,7 @@ class Design(Config, frozen=True, kw_only=True):
     compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"
     astra_sim: Annotated[AstraSim, Knob("Settings of ASTRA-sim's rule book.")] = AstraSim()
     fold: Annotated[Literal["auto", "off"], Knob("Whether equal ranks are simulated once.")] = "auto"
-    cost: Annotated[Named[Cost], Knob("What it is built of, where it stands, what its energy costs.")
+    cost: Annotated[Named[Cost], Knob("Parts of the system, its site, and the price of its energy.")
                     ] = default(Cost())
     stack: Annotated[str | None, Knob("Software stack (`astrarium list stack`), whose settings apply where a file says "
                                       "nothing; left out: none.", choices=Stacks())] = None

@@ -13,9 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, NamedTuple
 
 __all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "StoppedError",
            "TraceError", "UnsupportedError", "Wait", "install_line", "nearest", "short_name"]
@@ -142,7 +140,7 @@ class PluginError(AstrariumError):
         super().__init__(f"{plugin}: {message}")
 
 
-class Wait(Struct, frozen=True):
+class Wait(NamedTuple):
     """Who waits for what, in one sentence: of which rank, and the id of the node that it names first."""
 
     text: str

@@ -1,4 +1,4 @@
-"""The `cost` section of a design: what it is built of, where it stands, what its energy costs.
+"""The `cost` section of a design: parts of the system, its site, the price of its energy.
 
     cost: {like: us_h100_2024, pue: 1.1, lifetime: 4 years}
 
@@ -54,13 +54,13 @@ def _named(name: str) -> Mapping[str, Any]:
 def _one_of_two(cost: Cost) -> Iterable[Problem]:
     for first, second in Cost.either:
         if getattr(cost, first) is not None and getattr(cost, second) is not None:
-            yield Problem(second, f"is given beside {first}", "one of the two")
+            yield Problem(second, f"cannot be combined with {first}", "one of the two")
 
 
 def _bought_or_rented(cost: Cost) -> Iterable[Problem]:
     bought = next((name for name in ("host", "device") if getattr(cost, name) is not None), None)
     if cost.rental is not None and bought is not None:
-        yield Problem("rental", f"is given beside {bought}", "NPUs that are bought, or rented ones")
+        yield Problem("rental", f"cannot be combined with {bought}", "NPUs that are bought, or rented ones")
 
 
 def _whole(cost: Cost) -> Iterable[Problem]:
@@ -69,7 +69,7 @@ def _whole(cost: Cost) -> Iterable[Problem]:
 
 
 class Cost(Config, frozen=True, kw_only=True):
-    """What a design is built of, where it stands, and what its energy costs."""
+    """Parts of a design, its site, and the price of its energy."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_named, "a row of the catalog (`astrarium list cost`)")
     either = (("pue", "facility"), ("electricity", "tariff"), ("carbon_intensity", "region"))

@@ -1,6 +1,6 @@
 """What there is to choose from: per kind a name, one sentence, and where the object lives; imported when asked for.
 
-One more of a kind is one new file and one line here (or in the table that its room keeps). Other packages add theirs
+One more of a kind is one new file and one line here. Other packages add theirs
 through the entry-point group `astrarium.plugins`: `"compute.mine" = "my_package.my_module:MyCompute"`.
 """
 
@@ -10,7 +10,7 @@ import functools
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,27 +31,18 @@ class Entry(Struct, frozen=True):
     package: str = ""
 
 
-class _Line(Protocol):
-    @property
-    def builder(self) -> str: ...
-    @property
-    def sentence(self) -> str: ...
-
-
-_BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType({
+_BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     "workload": {
         "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
         "micro": ("astrarium.workload.micro:Micro",
                   "Microbenchmarks: one pattern of collectives, messages, compute or memory."),
-        "stage": ("astrarium.workload.stage.config:Stage",
-                  "What STAGE writes for its flags, in its units and with its faults: to compare."),
         "transformer": ("astrarium.workload.transformer:Transformer",
                         "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
         "inference": ("astrarium.workload.inference.config:Inference",
                       "Prefill, decode or whole requests of a batch: key-value cache, chunks, speculation."),
         "disaggregated": ("astrarium.workload.inference.disaggregated:Disaggregated",
-                          "Prefill and decode on ranks of their own, the cache sent in between; retrieval before."),
+                          "Prefill and decode on separate ranks, the cache sent in between; retrieval before."),
         "jobs": ("astrarium.workload.jobs:Jobs", "Several jobs on one fabric, each of any other source."),
     },
     "placement": {
@@ -72,11 +63,20 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "mamba": ("astrarium.workload.model.mamba:Mamba", "State-space models (Mamba-2)."),
         "dlrm": ("astrarium.workload.model.dlrm:Dlrm", "Recommendation models: embedding tables and MLPs (DLRM)."),
     },
+    "schedule": {
+        "gpipe": ("astrarium.workload.schedule.gpipe:GPIPE", "All forward, then all backward."),
+        "1f1b": ("astrarium.workload.schedule.one_f_one_b:ONE_F_ONE_B", "One forward, one backward in turn."),
+        "interleaved": ("astrarium.workload.schedule.interleaved:INTERLEAVED",
+                        "1F1B over several parts of the model per stage."),
+        "zero_bubble": ("astrarium.workload.schedule.zero_bubble:ZERO_BUBBLE",
+                        "1F1B with the gradients of weights later (ZB-H1)."),
+        "dualpipe": ("astrarium.workload.schedule.dualpipe:DUALPIPE", "Two copies of the model, from both ends."),
+    },
     "arrivals": {
         "poisson": ("astrarium.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
         "gamma": ("astrarium.serving.requests:Gamma", "Requests in bursts: at random with a given variation."),
         "closed_loop": ("astrarium.serving.requests:ClosedLoop",
-                        "So many users, each with one request at a time."),
+                        "A number of users, each with one request at a time."),
         "trace": ("astrarium.serving.requests:RequestTrace", "Requests of a CSV file (Azure, BurstGPT, or our own)."),
         "mooncake": ("astrarium.serving.requests:Mooncake", "Requests of Mooncake's traces, with hashes of blocks."),
         "jsonl": ("astrarium.serving.requests:JsonLines",
@@ -88,7 +88,28 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "lognormal": ("astrarium.serving.requests:Lognormal", "Lognormal with a mean and a variation."),
         "empirical": ("astrarium.serving.requests:Empirical", "Lengths of a file, drawn with replacement."),
     },
-    "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
+    "algorithm": {
+        "ring": ("astrarium.collective.algorithms.ring:RING",
+                 "Everyone talks to the next one round a ring: least traffic, n - 1 steps."),
+        "ring_two_way": ("astrarium.collective.algorithms.ring_two_way:RING_TWO_WAY",
+                         "Two rings, half of the payload each, one per direction of the links."),
+        "direct": ("astrarium.collective.algorithms.direct:DIRECT",
+                   "Everyone talks to everyone else at once: one step (two for all_reduce)."),
+        "halving_doubling": (
+            "astrarium.collective.algorithms.halving_doubling:HALVING_DOUBLING",
+            "Partners at doubling distance exchange halving shares: least traffic in ceil(log2 n) steps."),
+        "double_binary_tree": (
+            "astrarium.collective.algorithms.double_binary_tree:DOUBLE_BINARY_TREE",
+            "Two complementary binary trees, half of the payload each, pipelined block by block."),
+        "bruck": ("astrarium.collective.algorithms.bruck:BRUCK",
+                  "Peers at doubling distance, growing bundles: fewest messages for small payloads."),
+        "binomial_tree": ("astrarium.collective.algorithms.binomial_tree:BINOMIAL_TREE",
+                          "One binomial tree that carries the whole payload: ceil(log2 n) steps per way."),
+        "nvls": ("astrarium.collective.algorithms.in_switch:NVLS",
+                 "A switch adds and multicasts what NPUs read and write through it (NVLink SHARP)."),
+        "sharp": ("astrarium.collective.algorithms.in_switch:SHARP",
+                  "Switches add on the way up and multicast on the way down: the payload once each way."),
+    },
     "composition": {
         "baseline": ("", "Every chunk runs the collective dim after dim, innermost first, on all of its data."),
         "blueconnect": ("", "reduce_scatter from the innermost dim outwards, all_gather back: outer dims carry less."),
@@ -140,7 +161,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),
-        "per_npu": ("", "Every NPU has a remote memory of its own."),
+        "per_npu": ("", "Every NPU has its own remote memory."),
         "per_node": ("", "The NPUs of a node share one remote memory, one access at a time."),
         "pool": ("", "All NPUs share one remote memory, one access at a time; with levels, memory groups behind "
                      "switches, all NPUs at once."),
@@ -173,19 +194,19 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "file": ("astrarium.network.fabric.config:FabricFile", "An InfraGraph file (network.fabric.file)."),
     },
     "agent": {
-        "random": ("astrarium.search.agents.random_:Random", "Feasible designs at random, all equally likely."),
-        "grid": ("astrarium.search.agents.grid:Grid", "Every design once, in an order that is spread evenly."),
-        "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound on floors."),
+        "random": ("astrarium.search.agents.sampling:Random", "Feasible designs at random, all equally likely."),
+        "grid": ("astrarium.search.agents.sampling:Grid", "Every design once, in an order that is spread evenly."),
+        "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound."),
         "annealing": ("astrarium.search.agents.annealing:Annealing",
                       "Simulated annealing, several chains (the default)."),
         "genetic": ("astrarium.search.agents.genetic:Genetic", "Genetic algorithm: crossover, mutation, repair."),
         "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),
-        "tpe": ("astrarium.search.agents.tpe:Tpe", "Tree-structured Parzen estimator (Optuna; extra: search)."),
-        "cma_es": ("astrarium.search.agents.cma_es:CmaEs", "Covariance matrix adaptation (Optuna; extra: search)."),
-        "bayesian": ("astrarium.search.agents.bayesian:Bayesian",
+        "tpe": ("astrarium.search.agents.optuna:Tpe", "Tree-structured Parzen estimator (Optuna; extra: search)."),
+        "cma_es": ("astrarium.search.agents.optuna:CmaEs", "Covariance matrix adaptation (Optuna; extra: search)."),
+        "bayesian": ("astrarium.search.agents.optuna:Bayesian",
                      "Bayesian optimisation, Gaussian process (Optuna, PyTorch; extra: bayesian)."),
-        "nsga2": ("astrarium.search.agents.nsga2:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
-        "nsga3": ("astrarium.search.agents.nsga3:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
+        "nsga2": ("astrarium.search.agents.pymoo:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
+        "nsga3": ("astrarium.search.agents.pymoo:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
         "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
     },
     "figure": {
@@ -241,17 +262,40 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "slowdown": ("astrarium.cost.slowdown:SLOWDOWN",
                      "Largest makespan of a job over its makespan alone, of several jobs on one fabric."),
     },
+    "reader": {
+        "chakra": ("astrarium.trace.readers:CHAKRA", "Chakra execution traces (.et)."),
+        "kineto": ("astrarium.profile.readers:KINETO", "Kineto's JSON of PyTorch's profiler: kernels, runtime calls."),
+        "host": ("astrarium.profile.readers:HOST",
+                 "ExecutionTraceObserver's JSON of PyTorch: operators; with kernels where Chakra's linker joined it."),
+        "feeder": ("astrarium.profile.readers:FEEDER", "JSON of Chakra's feeder (workload_graph)."),
+        "stablehlo": ("astrarium.trace.graphs.stablehlo:READER", "StableHLO text (JAX, TensorFlow)."),
+        "jsonl": ("astrarium.report.trace_json:READER", "JSON lines of `astrarium convert --to jsonl`."),
+        "text": ("astrarium.profile.readers:TEXT",
+                 "Text workloads of ASTRA-sim 1.0, of all ranks at once (`astrarium trace convert --npus`)."),
+    },
+    "transport": {
+        "credits": ("astrarium.network.transport:Credits",
+                    "Lossless by credits of links' buffers (InfiniBand, NVLink)."),
+        "roce": ("astrarium.network.roce:Roce", "RoCE: PFC, ECN and DCQCN."),
+    },
+    "page": {
+        "run": ("astrarium.report.run_html:PAGE", "A run: figures, where the time goes, pipeline, kernels, memory."),
+        "plan": ("astrarium.report.plan_html:PAGE", "A plan: layouts, their intervals, where time goes, pipeline."),
+        "report": ("astrarium.report.study_html:PAGE", "Searches: best designs, why, Pareto front, convergence."),
+        "validate": ("astrarium.report.validation_html:PAGE", "Measured rows against predictions, errors by source."),
+        "trace": ("astrarium.report.trace_page:PAGE", "One trace: nodes by kind, times as recorded."),
+    },
     "backend": {
-        "closed_form": ("astrarium.engine.reference.native_ports:PORTS",
+        "closed_form": ("astrarium.engine.media:PORTS",
                         "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
-        "contention": ("astrarium.engine.reference.native_links:LINKS",
+        "contention": ("astrarium.engine.media:LINKS",
                        "Messages cross every link of their route, heads first, and queue for each."),
-        "fluid": ("astrarium.engine.reference.native_flows:FLOWS",
+        "fluid": ("astrarium.engine.media:FLOWS",
                   "Messages draw on all links of their route at once, at max-min fair rates that change."),
-        "packets": ("astrarium.engine.reference.native_packets:PACKETS",
+        "packets": ("astrarium.engine.media:PACKETS",
                     "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",
-                "ns-3's packets over UDP or TCP, in a program of its own that `make ns3` builds."),
+                "ns-3's packets over UDP or TCP, in a separate program that `make ns3` builds."),
         "library": ("", "A network simulator of your own in a shared library, behind the C ABI astrarium_network.h."),
     },
 })
@@ -264,11 +308,7 @@ def kinds() -> tuple[str, ...]:
 
 @functools.cache
 def _built_in(kind: str) -> Mapping[str, Entry]:
-    table = _BUILT_IN.get(kind, {})
-    if isinstance(table, str):
-        lines = cast(Mapping[str, _Line], _resolve(table))
-        return {name: Entry(kind, name, line.builder, line.sentence) for name, line in lines.items()}
-    return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in table.items()}
+    return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in _BUILT_IN.get(kind, {}).items()}
 
 
 @functools.cache
@@ -283,7 +323,7 @@ def _plugins() -> Mapping[str, Mapping[str, Entry]]:
         if not dot or not name:
             raise InputError(f"{package}: {point.name}", "is not the name of a plug-in", expected="kind.name")
         if name in _built_in(kind) or name in found.get(kind, {}):
-            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="a name of its own")
+            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="another name")
         found.setdefault(kind, {})[name] = Entry(kind, name, point.value, f"Plug-in of {package}.", package)
     return found
 
@@ -296,9 +336,9 @@ def entries(kind: str) -> Mapping[str, Entry]:
     return {**_built_in(kind), **_plugins().get(kind, {})}
 
 
-def built_ins(kind: str) -> tuple[str, ...]:
-    """The names of one kind but for plug-ins: nothing is looked for."""
-    return tuple(_built_in(kind))
+def built_ins(kind: str) -> Mapping[str, Entry]:
+    """Everything of one kind but plug-ins, which are not looked for."""
+    return _built_in(kind)
 
 
 def names(kind: str) -> tuple[str, ...]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium import engine
 from astrarium.design import Design
@@ -24,13 +28,14 @@ from astrarium.lower import (
     stage_of,
     work_of,
 )
-from astrarium.result import JobRanks, Result
+from astrarium.result import Result
 from astrarium.units import format_bytes
-from astrarium.workload import Jobs, Live
+from astrarium.workload import Jobs, Live, Trace, Workload
 
 if TYPE_CHECKING:
+    from astrarium.engine import Measurements, Outcome, Plan
     from astrarium.engine.plugins import Plugins
-    from astrarium.lower import Given
+    from astrarium.lower import Given, JobsWork, Work
 
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
@@ -44,7 +49,7 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
-    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
+    and makespan needs. `pure` runs the pure-Python engine. `traces` replaces the workload's files (or is what a
     generator made, or the Work of either); else they are read, through `cache` or `kept` where one is given. `plugins`
     take the place of what the design names; plug-ins that the design names are made for this run. `kept` holds caches
     that this run shares with others. `note` is called with a sentence before every rank is simulated because folding
@@ -61,40 +66,121 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     """`simulate` in two steps: all that comes before the run, then (called) the run. Prepare several designs, then run
     them: each step finds the machine's caches full of its own code and data. Either step raises what `simulate` does.
     """
-    folded, caches = _checked(design, fold), Kept() if kept is None else kept
-    if isinstance(design.workload, Live):
-        return partial(_live, design, pure, traces, plugins, caches)
-    if isinstance(design.workload, Jobs) and traces is not None:
-        raise InputError("traces", "jobs have traces of their own", expected="no traces")
+    folded = _checked(design, fold)
+    run = _Run(folded, record, pure, traces, cache, plugins_of(design, plugins), Kept() if kept is None else kept,
+               None if kept is None else kept.measurements, note)
+    kind = _live if isinstance(design.workload, Live) else _KINDS.get(type(design.workload), _one)
+    return kind(design, run)
+
+
+class _Run(Struct, frozen=True):
+    """What is asked of a run: the arguments of `simulate`, with the plug-ins that the design names and with caches."""
+
+    fold: bool
+    record: bool
+    pure: bool
+    traces: Given | None
+    cache: TraceCache | None
+    plugins: Plugins | None
+    caches: Kept
+    measurements: Measurements | None
+    note: Callable[[str], None] | None
+
+    def execute(self, plan: Plan) -> tuple[Plan, Outcome]:
+        """(what ran, its Outcome)."""
+        if self.plugins is not None and self.plugins.in_run:
+            return plan, engine.execute(plan, record=self.record, pure=self.pure, plugins=self.plugins)
+        return engine.execute_in_order(plan, record=self.record, fold=self.fold, pure=self.pure,
+                                       kept=self.measurements, note=self.note)
+
+    def execute_jobs(self, plan: Plan, first: Sequence[int]) -> tuple[Plan, Outcome]:
+        """`execute` of several jobs; `first`: the first rank of each, and how many ranks all have."""
+        if not self.fold or (self.plugins is not None and self.plugins.in_run):
+            return self.execute(plan)
+        return engine.execute_jobs(plan, first, record=self.record, pure=self.pure, kept=self.measurements,
+                                   note=self.note)
+
+
+def _one(design: Design, run: _Run, first: int = 0) -> Callable[[], Result]:
+    """A run of one workload, whose first rank has the number `first`."""
+    with _limits(design):
+        work = read_work(design, run.cache, run.caches) if run.traces is None else work_of(design, run.traces)
+        plan = lower(design, work, run.plugins, kept=run.caches)
+
+    def ran() -> Result:
+        with _words_of(design, work):
+            done, outcome = run.execute(plan)
+        return Result(done, outcome, work.source, capacities(design, done, outcome), first,
+                      tuple(design.memory.tiers), names=fabric_names(design))
+    return ran
+
+
+def _trace(design: Design, run: _Run) -> Callable[[], Result]:
+    """A run of traces."""
+    return _one(design, run, first_rank(design))
+
+
+def _jobs(design: Design, run: _Run) -> Callable[[], Result]:
+    """A run of several jobs."""
+    from astrarium.lower import first_ranks, job_ranks_of, lower_jobs, read_jobs  # one workload starts without it
+
+    if run.traces is not None:
+        raise InputError("traces", "jobs bring their traces", expected="no traces")
+    with _limits(design):
+        work = read_jobs(design, run.cache, run.caches)
+        plan, first = lower_jobs(design, work, run.plugins, run.caches), first_ranks(design)
+
+    def alone(job: Plan) -> Outcome:
+        return replace(run, record=False, note=None).execute(job)[1]
+
+    def ran() -> Result:
+        with _words_of(design, work):
+            done, outcome = run.execute_jobs(plan, first)
+        return Result(done, outcome, work.source, capacities(design, done, outcome), tiers=tuple(design.memory.tiers),
+                      job_ranks=job_ranks_of(design, alone), names=fabric_names(design))
+    return ran
+
+
+def _live(design: Design, run: _Run) -> Callable[[], Result]:
+    """A run of a workload that decides as it runs: every rank, every message; the Result's Plan is what was done."""
+    if run.traces is not None:
+        raise InputError("traces", f"workload {design.workload.tag} decides as it runs", expected="no traces")
+
+    def ran() -> Result:
+        source, stage = stage_of(design, run.plugins, run.caches)
+        done = engine.run_source(source, stage, run.plugins, pure=run.pure)
+        return Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome),
+                      names=fabric_names(design))
+    return ran
+
+
+_KINDS: Mapping[type[Workload], Callable[[Design, _Run], Callable[[], Result]]] = MappingProxyType({
+    Jobs: _jobs, Trace: _trace})
+"""How a kind of workload runs; every other kind is one workload."""
+
+
+@contextmanager
+def _limits(design: Design) -> Iterator[None]:
+    """Refuses a design that this machine or the engine has no room for."""
     _fits(design)
     try:
-        work = read_work(design, cache, caches) if traces is None else work_of(design, traces)
-        given, source = plugins_of(design, plugins), work.source
-        plan = lower(design, work, given, kept=caches)
+        yield
     except (OverflowError, MemoryError) as error:
         raise _too_large(design, error) from error
-    first = _first_ranks(design)
 
-    def run() -> Result:
-        try:
-            ran, outcome = engine.execute_in_order(plan, record=record, fold=folded, pure=pure, plugins=given,
-                                                   note=note, kept=None if kept is None else kept.measurements,
-                                                   jobs=first)
-        except EXPLAINED as error:
-            from astrarium.lower import in_its_terms  # rarely needed
 
-            said = in_its_terms(error, design, source)
-            if said is error:
-                raise
-            raise said from error
-        return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
-                      tuple(design.memory.tiers), _job_ranks(design, alone), fabric_names(design))
+@contextmanager
+def _words_of(design: Design, work: Work | JobsWork) -> Iterator[None]:
+    """Puts errors of the engine in the words of the design."""
+    try:
+        yield
+    except EXPLAINED as error:
+        from astrarium.lower import in_its_terms  # rarely needed
 
-    def alone(job: engine.Plan) -> engine.Outcome:
-        return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
-                                       kept=None if kept is None else kept.measurements,
-                                       jobs=(0, job.npu_of.size))[1]
-    return run
+        said = in_its_terms(error, design, work.source)
+        if said is error:
+            raise
+        raise said from error
 
 
 def _fits(design: Design) -> None:
@@ -115,35 +201,6 @@ def _too_large(design: Design, error: Exception) -> UnsupportedError:
         "a size or a time beyond 2^63"
     return UnsupportedError(path, f"{most:,.6g} makes {what}",
                             expected="a smaller workload: this is its largest number")
-
-
-def _first_ranks(design: Design) -> Sequence[int]:
-    """The first rank of each of several jobs, and how many ranks all have; empty for one workload."""
-    if not isinstance(design.workload, Jobs):
-        return ()
-    from astrarium.lower import first_ranks  # one workload starts without it
-
-    return first_ranks(design)
-
-
-def _job_ranks(design: Design, alone: Callable[[engine.Plan], engine.Outcome]) -> JobRanks | None:
-    """Which ranks are which job of several."""
-    if not isinstance(design.workload, Jobs):
-        return None
-    from astrarium.lower import job_ranks_of
-
-    return job_ranks_of(design, alone)
-
-
-def _live(design: Design, pure: bool, traces: object, plugins: Plugins | None, caches: Kept) -> Result:
-    """A workload that decides as it runs: every rank, every message; the Result's Plan is what was done."""
-    if traces is not None:
-        raise InputError("traces", f"workload {design.workload.tag} decides as it runs", expected="no traces")
-    given = plugins_of(design, plugins)
-    source, stage = stage_of(design, given, caches)
-    done = engine.run_source(source, stage, given, pure=pure)
-    return Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome),
-                  names=fabric_names(design))
 
 
 def _checked(design: object, fold: object) -> bool:
@@ -167,7 +224,17 @@ def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold
     chosen, known, shared = list(designs), {} if cache is None else cache, Kept()
     for design in chosen:
         _checked(design, fold)
-        read_files(design, known)
+        for one in _workloads(design):
+            read_files(one, known)
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known, kept=shared),
                              chosen))
+
+
+def _workloads(design: Design) -> Sequence[Design]:
+    """The design of one workload, or those of its jobs."""
+    if not isinstance(design.workload, Jobs):
+        return (design,)
+    from astrarium.lower import job_designs
+
+    return job_designs(design)

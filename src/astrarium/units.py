@@ -23,7 +23,7 @@ __all__ = ["Bandwidth", "Bytes", "CarbonIntensity", "CarbonMass", "EnergyPerByte
            "OptionalCarbonIntensity", "OptionalCarbonMass", "OptionalEnergyPerByte", "OptionalEnergyPerFlop",
            "OptionalEnergyPrice", "OptionalFlopRate", "OptionalFrequency", "OptionalHourlyPrice", "OptionalLifetime",
            "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time", "format_bytes",
-           "format_flop_rate", "format_rate", "format_time", "number_in"]
+           "format_rate", "format_time", "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -174,7 +174,7 @@ class EnergyPerFlop(Quantity):
 
 
 class Money(Quantity):
-    """Base unit US dollar. The sign may stand in front, as people write it: `$6M` is `6 M$`."""
+    """Base unit US dollar. The sign may come first: `$6M` is `6 M$`."""
 
     __slots__ = ()
     dimension, example = "sum of money", "36000 $"
@@ -309,12 +309,6 @@ def format_bytes(size: float, digits: int = 4) -> str:
 def format_rate(bytes_per_ns: float, digits: int = 4) -> str:
     """A bandwidth for a person: 450 -> '450 GB/s'."""
     return _rounded(bytes_per_ns, Bandwidth, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"), digits)
-
-
-def format_flop_rate(flop_per_ns: float, digits: int = 4) -> str:
-    """A compute rate for a person: 989000 -> '989 TFLOP/s'."""
-    names = ("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s")
-    return _rounded(flop_per_ns, FlopRate, names, digits)
 
 
 if TYPE_CHECKING:

@@ -38,17 +38,16 @@ def custom(tmp_path: Path, positions: int, *, extra: bool = False) -> None:
     change(tmp_path, all_reduce_implementation_custom=[str(tmp_path / "ring")])
 
 
-@pytest.mark.parametrize("pure", [[], ["--pure"]])
 @pytest.mark.parametrize(("positions", "extra", "words"), [
     (3, False, "3 programs, but a group has 4 ranks"),
     (5, False, "its peer is position 4, but the group that runs it has 4 ranks"),
     (4, True, "a node that a custom collective cannot run"),
 ])
-def test_a_custom_algorithm_that_does_not_fit(positions: int, extra: bool, words: str, pure: list[str],
-                                              flags: list[str], run: Run, tmp_path: Path) -> None:
+def test_a_custom_algorithm_that_does_not_fit(positions: int, extra: bool, words: str, flags: list[str],
+                                              run: Run, tmp_path: Path) -> None:
     """One line that names the file, the node and who wants it."""
     custom(tmp_path, positions, extra=extra)
-    said = run("astra-sim", *flags, *pure)
+    said = run("astra-sim", *flags)
     assert (said.code, said.out) == (1, "")
     assert words in said.err
     assert "ring." in said.err
@@ -66,15 +65,14 @@ def test_programs_beyond_the_group_are_not_used(flags: list[str], run: Run, tmp_
     assert "5 programs for 4 NPUs: those from position 4 on are not used" in more.err
 
 
-@pytest.mark.parametrize("pure", [[], ["--pure"]])
-def test_negative_work_is_refused(pure: list[str], flags: list[str], run: Run, tmp_path: Path) -> None:
+def test_negative_work_is_refused(flags: list[str], run: Run, tmp_path: Path) -> None:
     """ASTRA-sim reads -5 operations as 2^64 - 5."""
     change(tmp_path, roofline_enabled=1, peak_perf=100, local_mem_bw=1000)
     for rank in range(RANKS):
         trace = TraceBuilder()
         trace.comp("gemm", num_ops=-5, tensor_size=100)
         trace.write(tmp_path / "et" / f"w.{rank}.et")
-    said = run("astra-sim", *flags, *pure)
+    said = run("astra-sim", *flags)
     assert (said.code, said.out) == (1, "")
     assert "num_ops -5; expected operations, 0 or more" in said.err
 

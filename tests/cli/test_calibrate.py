@@ -54,7 +54,7 @@ def test_what_is_missing_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.
     assert "did you mean 'h100_sxm'" in run("calibrate", tmp_path / "t.csv", "--base", "h100_sxn").err
     assert "there are no timings" in run("calibrate").err
     assert run("calibrate", tmp_path / "t.csv", "--base", "h100_sxm", "--units", "3").code == 1
-    assert "--limit: would do nothing" in run("calibrate", tmp_path / "t.csv", "--limit", "9").err
+    assert "--limit: has no effect" in run("calibrate", tmp_path / "t.csv", "--limit", "9").err
     assert "--out: is missing" in run("calibrate", "--measure").err
     monkeypatch.setitem(sys.modules, "torch", None)
     assert "PyTorch is not installed" in run("calibrate", "--measure", "-o", tmp_path / "mine.toml").err
@@ -107,7 +107,7 @@ def test_fabrics_that_do_not_fit_together_are_refused(run: Run, tmp_path: Path) 
     assert "--host: is missing" in run("calibrate", two, *flags).err
     assert "lies between hosts" in run("calibrate", two, *flags, "--host", "efa_p5").err
     assert "did you mean 'dgx_h100_nvswitch'" in run("calibrate", two, *flags, "--host", "dgx_h100_nvswich").err
-    assert "--host: would do nothing" in run("calibrate", one, *flags, "--host", "dgx_h100_nvswitch").err
+    assert "--host: has no effect" in run("calibrate", one, *flags, "--host", "dgx_h100_nvswitch").err
 
 
 def test_a_class_without_a_correction_says_so() -> None:

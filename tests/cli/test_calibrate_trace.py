@@ -70,7 +70,7 @@ def test_arguments_that_do_not_fit_are_refused(run: Run, tmp_path: Path) -> None
     assert "1 execution traces and 0 Kineto files" in run("calibrate", host, "--base", "h100_sxm").err
     table = tmp_path / "t.csv"
     table.write_text("kind,m,n,k,us\ngemm,1024,1024,1024,9\n")
-    assert "--rows: would do nothing" in run("calibrate", table, "--base", "h100_sxm", "--rows", tmp_path / "r.csv").err
+    assert "--rows: has no effect" in run("calibrate", table, "--base", "h100_sxm", "--rows", tmp_path / "r.csv").err
     assert "no rank has one" in run("calibrate", tmp_path / "prefix", "--base", "h100_sxm").err
     assert "cannot be read" in run("calibrate", tmp_path / "none.csv", "--base", "h100_sxm").err
 

@@ -16,7 +16,7 @@ from tests.commands import Run, write_design
 import astrarium as ar
 from astrarium.cli import main
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.stored import load_study
+from astrarium.search.studyfile import load_study
 
 from .conftest import write_traces
 
@@ -170,7 +170,7 @@ def test_studies_of_different_goals_are_refused(studies: list[str], run: Run) ->
     said = run("report", *studies, "other")
     assert said.code == 1
     assert "has other objectives" in said.err
-    for name, says in [("space.yaml", "is no study"), ("nothing", "is not a file")]:
+    for name, says in [("space.yaml", "is not a study"), ("nothing", "is not a file")]:
         said = run("report", name)
         assert (said.code, said.out) == (1, "")
         assert says in said.err

@@ -37,9 +37,8 @@ def test_a_command_starts_without_what_it_does_not_need(network: str, tmp_path: 
     code = "import sys; from astrarium.cli import main; main(['run', sys.argv[1]]); print(*sys.modules)"
     command = [sys.executable, "-c", code, str(tmp_path / "d.yaml")]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    for name in ("numpy.ma", "logging", "secrets", "concurrent.futures", "json", "pathlib", "tempfile", "difflib",
-                 "fractions", "shutil", "importlib.metadata", "importlib.resources",
-                 "astrarium.engine.reference.execute", "astrarium.collective.exam", "astrarium.collective.msccl",
+    for name in ("numpy.ma", "logging", "secrets", "concurrent.futures", "json", "difflib", "fractions",
+                 "astrarium.oracle", "astrarium.collective.exam", "astrarium.collective.msccl",
                  "astrarium.lower.explain", "astrarium.trace.write", "astrarium.search"):
         assert name not in said.splitlines()[-1].split(), name
 

@@ -56,8 +56,8 @@ def test_a_timeline_shows_what_the_units_do(file: str, tmp_path: Path, capsys: p
 
 @pytest.mark.parametrize(("more", "words"), [
     (["--timeline", "t.json"], "--timeline: of 2 cases; expected one: --set units=[0], and one entry of kernels"),
-    (["--nodes"], "--nodes: would do nothing here; expected a design"),
-    (["--rank", "0"], "--rank: would do nothing here"),
+    (["--nodes"], "--nodes: has no effect here; expected a design"),
+    (["--rank", "0"], "--rank: has no effect here"),
     (["--set", "units=[4]"], "units[0]: 4 of 4 units; expected some left for the product"),
     (["--set", "kernels[0].algorithm=copy_engine", "--set", "kernels[0].protocol=simple"],
      "kernels[0].algorithm: copy_engine on a GPU without copy_engines"),

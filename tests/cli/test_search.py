@@ -81,7 +81,7 @@ def test_flags_stand_above_the_file(space: Path, run: Run) -> None:
 @pytest.mark.parametrize(("arguments", "says"), [
     (["--agent", "genetics"], "did you mean 'genetic'"), (["--option", "batches=3"], "did you mean 'batch'"),
     (["--minimize", "makspan"], "did you mean 'makespan'"), (["--require", "1 > 2"], "not a condition"),
-    (["--study", "x", "--no-study"], "would do nothing"), (["--processes"], "would do nothing"),
+    (["--study", "x", "--no-study"], "has no effect"), (["--processes"], "has no effect"),
     (["--best", "no/where.yaml"], "there is no folder"), (["--option", "batch"], "not an assignment"),
     (["--minimize", "makespan / (collective.chunks - 2)"], "divides by zero")])
 def test_one_clear_message_before_the_first_trial(space: Path, run: Run, arguments: list[str], says: str) -> None:

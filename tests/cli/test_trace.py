@@ -91,7 +91,7 @@ def test_either_alone(run: Run, files: tuple[Path, Path], tmp_path: Path, form: 
     assert run("trace", "link", *second, "-o", tmp_path / "h").code == 0
     said = run("run", "--trace", tmp_path / "h.*.et")
     assert said.code == 1
-    assert "records no durations at all; expected a profiled trace, or a design beside --trace" in said.err
+    assert "records no durations at all; expected a profiled trace, or a design in addition to --trace" in said.err
 
 
 @pytest.mark.parametrize(("arguments", "code", "words"), [

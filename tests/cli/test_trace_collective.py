@@ -49,7 +49,7 @@ def test_check_proves_plans_and_programs(run: Run, tmp_path: Path) -> None:
     assert said.err == "2 errors, 0 warnings\n"
     other = tmp_path / "b.json"
     other.write_text("{}")
-    assert "not a Chakra execution trace" in run("check", str(other)).out
+    assert "not a trace of a known form" in run("check", str(other)).out
 
 
 def test_what_a_plan_does_not_carry_is_said(run: Run, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 from tests.commands import PlugIn
 
-from astrarium.collective.algorithms import ALGORITHMS, Options, build, supporting
-from astrarium.collective.bounds import bound, check_bound
-from astrarium.collective.exam import examine
+from astrarium import registry
+from astrarium.collective.algorithms import Options, algorithm_of, bound, build, supporting
+from astrarium.collective.exam import check_bound, examine
 from astrarium.errors import InputError, PluginError, UnsupportedError
 from astrarium.vocab import CommOp, Schedule
 
-CASES = [(name, op) for name, line in ALGORITHMS.items() for op in sorted(line.ops)]
+CASES = [(name, op) for name in registry.built_ins("algorithm") for op in sorted(algorithm_of(name).ops)]
 
 
 # All small sizes (12: a multiple of three and of a power of two), then both sides of a power of two; `make exam` proves
@@ -117,7 +117,7 @@ def test_every_operation_has_an_algorithm_and_reduce_scatter_block_is_an_alias()
     assert all(supporting(op) for op in CommOp)
     one: Schedule = build("ring", CommOp.REDUCE_SCATTER_BLOCK, 4)
     assert one.op == CommOp.REDUCE_SCATTER
-    assert all(line.sentence.endswith(".") for line in ALGORITHMS.values())
+    assert all(entry.sentence.endswith(".") for entry in registry.entries("algorithm").values())
 
 
 def plugin(op: CommOp, n: int, options: Options) -> Schedule:
@@ -156,7 +156,7 @@ def refuses(op: CommOp, n: int) -> Schedule:
     (lambda op, n: replace(ring(op, n), send_peer=ring(op, n).send_peer + 99), PluginError,
      "gave a broken schedule: schedule peer out of range"),
     (lambda op, n: replace(ring(op, n), send_peer=ring(op, n).send_peer.tolist()), PluginError,
-     "gave a broken schedule: plan array send_peer has the wrong type"),
+     "gave a broken schedule: array send_peer has the wrong type"),
 ])
 def test_a_plugin_that_makes_no_schedule(makes: Callable[[CommOp, int], Schedule], error: type[Exception], words: str,
                                          monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,16 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.commands import PlugIn
+from tests.loading import module_of
 
 import astrarium as ar
 from astrarium import engine
+from astrarium.collective.algorithms import Algorithm, Bound
+from astrarium.collective.algorithms.direct import DIRECT
 from astrarium.collective.choose import CHUNKS, MESSAGES
 from astrarium.collective.compose import Composition
+from astrarium.collective.estimate import Estimate, Names
 from astrarium.collective.groups import world_shape
-from astrarium.collective.pacing import Names, Pacing
 from astrarium.collective.reach import reach
 from astrarium.engine.plan import CollectivePlan
-from astrarium.engine.reference.pace import pace
+from astrarium.engine.strides import pace
+from astrarium.errors import PluginError
 from astrarium.lower import Kept, lower
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.network.dims import plan_dims
@@ -28,6 +33,7 @@ from astrarium.vocab import CommOp
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from _choice_cases import chosen_time, draw, exhaustive
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 TWO = ar.Network([ar.Switch(8, bandwidth="450 GB/s", latency="500 ns"),
                   ar.Switch(2, bandwidth="50 GB/s", latency="2 us")])
 
@@ -100,14 +106,14 @@ def test_the_estimate_is_the_engines_time_where_all_do_alike(op: CommOp) -> None
         (settings,) = table.settings([(int(op), size, 0)]) or ()
         assert settings.free is not None
         reaches = {0: reach(dims[0], np.arange(6)), 1: reach(dims[1], np.arange(4))}
-        pacing = Pacing(op, size, world_shape([6, 4]), settings, settings.free, reaches)
+        estimate = Estimate(op, size, world_shape([6, 4]), settings, settings.free, reaches)
         for algorithms in (("ring_two_way", "direct"), ("direct", "direct"), ("ring", "direct")):
             for composition in Composition:
                 for chunks in (1, 4, 16):
                     run = design(name, f"{payload} B", network, composition=composition.value, chunks=chunks,
                                  **{name: list(algorithms)})
                     time = ar.simulate(run, record=False).makespan_ps
-                    found = pacing.time(composition, Names(*[algorithms] * 3), chunks)
+                    found = estimate.time(composition, Names(*[algorithms] * 3), chunks)
                     assert found * 1000 == pytest.approx(time, rel=0.03), (payload, algorithms, composition, chunks)
 
 
@@ -131,6 +137,41 @@ def test_without_a_core_the_choice_is_the_same(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(engine, "HAVE_CORE", False)
     assert [plan_of(each).how for each in designs] == compiled
     assert len(set(compiled)) > 4
+
+
+def test_auto_picks_an_algorithm_of_a_plug_in_where_it_is_best(plug_in: PlugIn) -> None:
+    module_of(EXAMPLES / "line_gather.py", "line_gather_example")
+    line = ar.Mesh(16, bandwidth="50 GB/s", latency="500 ns")
+    designs = [design("all_gather", "64 MB", ar.Network(dims), chunks=1) for dims in (
+        [line], [ar.Switch(4, bandwidth="450 GB/s", latency="1 us"), line],
+        [ar.Switch(16, bandwidth="50 GB/s", latency="500 ns")])]
+    before = [ar.simulate(each) for each in designs]
+    plug_in({"algorithm.line_gather": "line_gather_example:LINE_GATHER"})
+    after = [ar.simulate(each) for each in designs]
+    assert ["line_gather" in each.collectives.how[0] for each in after] == [True, True, False]
+    assert after[0].makespan_ps == 1_207_500_000 < 0.6 * before[0].makespan_ps
+    assert after[1].makespan_ps < 0.7 * before[1].makespan_ps
+    assert after[2].makespan_ps == before[2].makespan_ps
+
+
+def by_bound(steps: int, **more: Any) -> Algorithm:
+    """`direct`, which says that it takes a block in so many steps."""
+    return Algorithm(build=DIRECT.build, bound=lambda op, n, blocks: Bound(1, 1, steps), candidate=lambda case: True,
+                     **more)
+
+
+SLOW, FAST, BROKEN = by_bound(1000), by_bound(1), by_bound(1, counts=lambda case: [1.0])
+
+
+def test_a_plug_in_without_counts_is_estimated_by_its_bound(plug_in: PlugIn) -> None:
+    run = design("all_reduce", "1 MB", ar.Network([ar.FullyConnected(8, bandwidth="50 GB/s", latency="5 us")]))
+    plug_in({f"algorithm.{name.lower()}": f"{__name__}:{name}" for name in ("SLOW", "FAST")})
+    assert "fast" in plan_of(run).how
+    plug_in({"algorithm.slow": f"{__name__}:SLOW"})
+    assert "direct" in plan_of(run).how
+    plug_in({"algorithm.broken": f"{__name__}:BROKEN"})
+    with pytest.raises(PluginError, match=r"algorithm plug-in broken: counts\(\) gave neither Counts nor None"):
+        plan_of(run)
 
 
 def test_what_a_design_names_it_keeps() -> None:

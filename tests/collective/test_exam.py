@@ -8,9 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from astrarium.collective.algorithms import build
-from astrarium.collective.bounds import Bound, check_bound
-from astrarium.collective.exam import examine
+from astrarium.collective.algorithms import Bound, build
+from astrarium.collective.exam import check_bound, examine
 from astrarium.collective.messages import Messages, assemble
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, PeerMode, Schedule

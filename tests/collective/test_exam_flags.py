@@ -20,7 +20,7 @@ from tests.draws import draws
 
 from astrarium.collective.kernels import mscclpp_launch, read_mscclpp
 from astrarium.collective.kernels.exam import prove
-from astrarium.collective.kernels.exam_values import Part, Promise
+from astrarium.collective.kernels.exam_values import Promise, Region
 from astrarium.engine.gpu import Launch, Operation, OpKind, Place, run_launch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.units import Time
@@ -206,7 +206,7 @@ def test_threads_of_a_block_have_to_meet_where_one_of_them_signals_or_waits(drop
 
 def refused(launch: Launch) -> str | None:
     """Why the exam refuses a tiny launch whose data all are the same element; None if it does not."""
-    start = Part(0, 0, np.zeros(launch.buffers[0].size, np.int64), [(1, 1)] * launch.buffers[0].size)
+    start = Region(0, 0, np.zeros(launch.buffers[0].size, np.int64), [(1, 1)] * launch.buffers[0].size)
     try:
         prove(launch, Promise("all", [start, start], []))
     except InputError as error:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astrarium.collective.algorithms import ALGORITHMS
+from astrarium import registry
+from astrarium.collective.algorithms import algorithm_of
 from astrarium.collective.config import Collective
 from astrarium.collective.custom import from_traces
 from astrarium.collective.export import collective_traces, schedule_of
@@ -24,7 +25,8 @@ from astrarium.trace import check, traces_of_bytes
 from astrarium.vocab import CommOp
 from astrarium.workload.single import SingleCollective
 
-PAIRS = [(name, op) for name, line in ALGORITHMS.items() for op in sorted(line.ops) if not line.in_switch]
+PAIRS = [(name, op) for name in registry.built_ins("algorithm") for op in sorted(algorithm_of(name).ops)
+         if not algorithm_of(name).in_switch]
 PROVED = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 
 

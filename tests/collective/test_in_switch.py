@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import astrarium as ar
-from astrarium.collective.algorithms import ALGORITHMS, Options, build
+from astrarium.collective.algorithms import Options, algorithm_of, bound, build
 from astrarium.collective.algorithms.in_switch import tree, ways_down
-from astrarium.collective.bounds import bound, check_bound
-from astrarium.collective.exam import examine
+from astrarium.collective.exam import check_bound, examine
 from astrarium.collective.export import schedule_of
 from astrarium.collective.in_switch import MOST, estimate, rounds
 from astrarium.collective.settings import Able
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
-OPS = sorted(ALGORITHMS["sharp"].ops)
+OPS = sorted(algorithm_of("sharp").ops)
 SWITCH: dict[str, Any] = {"bandwidth": "400 GB/s", "latency": "500 ns"}
 
 

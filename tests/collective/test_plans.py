@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.collective.exam_compose import examine_plan
 
 from astrarium.collective import themis
 from astrarium.collective.algorithms import supporting
 from astrarium.collective.chunking import split
 from astrarium.collective.compose import Composition
-from astrarium.collective.exam_compose import examine_plan
 from astrarium.collective.groups import FLAT, SubDim, group_shape, world_shape
 from astrarium.collective.lower import block_size, plan_collective, schedule_cache
 from astrarium.collective.settings import Link, Settings
@@ -157,7 +157,7 @@ def test_the_exam_of_plans_fails_wrong_compositions() -> None:
             examine_plan(replace(plan, chunks=(msgspec.structs.replace(chunk, phases=phases_),)), 4)
     with pytest.raises(InputError, match="do not fill the group"):
         examine_plan(broken(plan, stride=4), 4)
-    with pytest.raises(InputError, match="without a schedule"):
+    with pytest.raises(InputError, match="has another operation or size"):
         examine_plan(broken(plan, schedule=None), 4)
 
 

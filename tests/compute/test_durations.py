@@ -113,7 +113,7 @@ def test_local_accesses_wait_for_the_first_byte():
     assert found.tolist() == [0, 120_000, 4_000_000]
     network = ar.Network([ar.Ring(2, bandwidth="1 GB/s", latency="1 ns")])
     memory = ar.Memory(bandwidth="1 TB/s", latency="7 ns")
-    with pytest.raises(ar.InputError, match=r"memory.latency: would do nothing"):
+    with pytest.raises(ar.InputError, match=r"memory.latency: has no effect"):
         ar.Design(workload=ar.SingleCollective("barrier", "1 B"), network=network, memory=memory)
     ar.Design(workload=ar.SingleCollective("barrier", "1 B"), network=network, memory=memory,
               compute=ar.Roofline(peak="1 TFLOP/s"))

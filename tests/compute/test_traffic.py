@@ -120,10 +120,10 @@ def test_a_run() -> None:
 
 
 def test_astra_sim_has_none() -> None:
-    with pytest.raises(InputError, match=r"^compute\.buffer: would do nothing"):
+    with pytest.raises(InputError, match=r"^compute\.buffer: has no effect"):
         ar.replace_all(design(buffer="1 MB"), {"compat": "astra_sim"})
     special = ar.NpuType(npus=[0], compute=ar.Roofline("1 TFLOP/s", buffer="1 MB"))
-    with pytest.raises(InputError, match=r"npu_types\[0\]\.compute\.buffer: would do nothing"):
+    with pytest.raises(InputError, match=r"npu_types\[0\]\.compute\.buffer: has no effect"):
         ar.replace_all(design(), {"compat": "astra_sim", "npu_types": [special]})
 
 

@@ -86,7 +86,7 @@ def test_values_are_in_base_units() -> None:
         (
             "latency: 2 us",
             "latency: 2 us, bandwidth_per_npu: 9 GB/s",
-            r"network.dims\[1\].bandwidth_per_npu: is given beside",
+            r"network.dims\[1\].bandwidth_per_npu: cannot be combined with",
         ),
         (
             "[direct, ring]",

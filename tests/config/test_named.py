@@ -70,7 +70,7 @@ def test_one_bandwidth_takes_the_place_of_the_other(tmp_path: Path) -> None:
     assert (dim.network.flat[0].link_bandwidth, dim.network.flat[0].bandwidth_per_npu) == (70, None)
     back = config.replace(dim, "network.dims[0].bandwidth_per_npu", "100 GB/s")
     assert (back.network.flat[0].link_bandwidth, back.network.flat[0].bandwidth) == (50, None)
-    with pytest.raises(ar.InputError, match="given beside bandwidth"):
+    with pytest.raises(ar.InputError, match="cannot be combined with bandwidth"):
         config.replace_all(dim, {"network.dims[0].bandwidth_per_npu": "1 GB/s", "network.dims[0].bandwidth": "1 GB/s"})
     with pytest.raises(ar.InputError, match="bandwidth: is missing"):
         config.replace(dim, "network.dims[0].bandwidth", None)

@@ -120,7 +120,7 @@ def test_what_is_missing_or_does_not_fit_is_named(changes: dict[str, Any], said:
     ("cost.lifetime", "4 year", r"cost.lifetime: .*did you mean 'years'"),
     ("cost.utilisation", 1.2, r"cost.utilisation: 1.2 is more than all of the time"),
     ("cost", "us_h100", r"catalog.costs: 'us_h100' is not known; .*did you mean 'us_h100_2024'"),
-    ("cost.rental", "aws_h100_2025_03", r"cost.rental: is given beside host")])
+    ("cost.rental", "aws_h100_2025_03", r"cost.rental: cannot be combined with host")])
 def test_bad_input_is_refused_by_its_path(path: str, value: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         ar.replace(cluster(4), path, value)

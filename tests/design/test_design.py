@@ -51,6 +51,7 @@ EXPORTED = [
     "Mesh",
     "Micro",
     "Network",
+    "NpuChange",
     "NpuType",
     "Placement",
     "PluginError",
@@ -64,7 +65,6 @@ EXPORTED = [
     "Shortlist",
     "SingleCollective",
     "Space",
-    "Stage",
     "StallError",
     "Study",
     "Switch",
@@ -121,7 +121,7 @@ def test_a_plain_design_needs_two_sections() -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"astra_sim": ar.AstraSim(rendezvous=True)}, "Design.astra_sim: means nothing in the native rule book"),
+        ({"astra_sim": ar.AstraSim(rendezvous=True)}, "Design.astra_sim: has no effect in the native rule book"),
         (
             {"collective": ar.Collective(all_reduce=["ring"] * 3)},
             "collective.all_reduce: names 3 algorithms for 2 dims",

@@ -13,7 +13,7 @@ from astrarium.engine.apart import execute_apart, run_apart, sets_of_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.errors import StallError, StoppedError
-from astrarium.lower import Kept, first_ranks, lower, plugins_of, read_work
+from astrarium.lower import Kept, first_ranks, lower_jobs, plugins_of, read_jobs
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -22,7 +22,7 @@ LINK = {"bandwidth": "10 GB/s", "latency": "1 us"}
 
 def plan_of(design: ar.Design, known: dict[tuple[str, int], Traces] | None = None) -> tuple[Plan, tuple[int, ...]]:
     kept = Kept()
-    plan = lower(design, read_work(design, known or {}, kept), plugins_of(design, None), kept=kept)
+    plan = lower_jobs(design, read_jobs(design, known or {}, kept), plugins_of(design, None), kept)
     return plan, first_ranks(design)
 
 

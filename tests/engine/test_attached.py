@@ -69,22 +69,21 @@ def test_accesses(pure: bool, code: int, ends: list[int], names: list[tuple[int,
     assert set(found.link_bytes.tolist()) == ({1000, 3000} if names else {1000})
 
 
-@pytest.mark.parametrize("pure", [False, True])
-def test_refused(pure: bool) -> None:
+def test_refused() -> None:
     none = Changes(np.zeros(1, np.int64), np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(1, np.int64))
     for broken in (plan(code_of(2, False), INNER, OUTER), plan(code_of(0, False)), plan(-1, OUTER, INNER),
                    plan(code_of(0, True), INNER, shape=Shape.RING), plan(code_of(0, True), Attached(2, 1.0, 0.0)),
                    plan(code_of(0, True), Attached(0, 0.0, 0.0))):
         with pytest.raises(InternalError):
-            execute(broken, pure=pure)
-    with pytest.raises(UnsupportedError, match="beside speeds that change"):
-        execute(plan(code_of(0, True), INNER, changes=none), pure=pure)
+            execute(broken)
+    with pytest.raises(UnsupportedError, match="together with speeds that change"):
+        execute(plan(code_of(0, True), INNER, changes=none))
     other = NetworkPlan("library", plan(0).network.dims)
     with pytest.raises(UnsupportedError, match="no medium is called library"):
-        execute(plan(code_of(0, True), INNER, network=other), pure=pure)
+        execute(plan(code_of(0, True), INNER, network=other))
     slow = plan(code_of(0, True), replace(INNER, bandwidth=1e-18))
     with pytest.raises(UnsupportedError, match="2\\^63 ps"):
-        execute(slow, pure=pure)
+        execute(slow)
 
 
 class Last:

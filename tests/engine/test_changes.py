@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
+from tests.oracle.test_same_integers import assert_same
 from tests.plans.changes import Change, changes_of, random_changes
 from tests.plans.draw import random_plan
 from tests.plans.graphs import random_graph
@@ -20,13 +21,12 @@ from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 from astrarium import engine
 from astrarium.engine import HAVE_CORE, Outcome, Plan, execute
 from astrarium.engine.plan import FULL_SPEED, Backend, Changes, Changing, Dim, Lane, NetworkPlan, Order, Policy, Shape
-from astrarium.engine.reference.rates import NEVER, Rates
 from astrarium.errors import InternalError, StallError, UnsupportedError
 from astrarium.network.graph import graph_of
+from astrarium.oracle.clock import NEVER, Rates
 from astrarium.vocab import CommOp
 
 from .test_core_hostile import answers, corrupt
-from .test_reference_core import assert_same
 
 CORE = pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here")
 ENGINES = pytest.mark.parametrize("pure", [pytest.param(False, marks=CORE, id="core"), pytest.param(True, id="pure")])
@@ -252,39 +252,40 @@ BAD: dict[str, tuple[Change, str]] = {
 }
 
 
-@ENGINES
+@CORE
 @pytest.mark.parametrize("what", BAD)
-def test_changes_that_cannot_be(what: str, pure: bool) -> None:
+def test_changes_that_cannot_be(what: str) -> None:
     row, why = BAD[what]
     with pytest.raises(UnsupportedError, match=why):
-        execute(changing(plan_of([[], []], NetworkPlan("fluid", PAIR)), (0, NPU, 0, HALF), row), pure=pure)
+        execute(changing(plan_of([[], []], NetworkPlan("fluid", PAIR)), (0, NPU, 0, HALF), row))
 
 
-@ENGINES
-def test_who_does_not_know_changes(pure: bool) -> None:
+@CORE
+def test_who_does_not_know_changes() -> None:
     plan = plan_of([[delay(10)], []], NetworkPlan(Backend.PORTS, PAIR))
-    with pytest.raises(UnsupportedError, match="change 0: closed_form has no links of its own"):
-        execute(changing(plan, (0, LINK, 0, HALF)), pure=pure)
+    for pure, why in ((False, "change 0: closed_form has no links of its own"), (True, "nor links that change")):
+        with pytest.raises(UnsupportedError, match=why):
+            execute(changing(plan, (0, LINK, 0, HALF)), pure=pure)
     astra = plan_of([[delay(1000)], []], NetworkPlan(Backend.LINKS, (Dim(Shape.RING, 2, 1.0, 0.0),), whole_ns=True),
                     policy=Policy(order=Order.ASTRA_SIM))
     with pytest.raises(UnsupportedError, match="changes while it runs, under ASTRA-sim's rule book"):
-        execute(changing(astra, (0, NPU, 0, HALF)), pure=pure)
+        execute(changing(astra, (0, NPU, 0, HALF)))
     broken = replace(changes_of([(0, NPU, 0, HALF)]), number=np.zeros(2, np.int32))
     with pytest.raises(InternalError, match="changes differ in length"):
-        execute(replace(plan, changes=broken), pure=pure)
+        execute(replace(plan, changes=broken))
 
 
-@ENGINES
+@CORE
 @given(seed=SEEDS, times=st.integers(1, 2))
 @draws(20)
-def test_corrupted_changes(pure: bool, seed: int, times: int) -> None:
+def test_corrupted_changes(seed: int, times: int) -> None:
     rng, plan = random.Random(seed), drawn(seed, FACTORS)
     changes: Any = plan.changes
     for _ in range(times):
         changes = corrupt(rng, changes)
         if not isinstance(changes, Changes):
             return
-    answers(replace(plan, changes=changes), pure=pure)
+    answers(replace(plan, changes=changes))
 
 
 @CORE

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plans.draw import random_plan
 from tests.plans.hand import (
@@ -138,18 +138,6 @@ def test_corrupted_plans(seed: int, times: int, compat: bool, fold: bool, record
         answers(plan, fold=fold, record=record)
 
 
-@given(SEEDS, st.integers(1, 3), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_corrupted_plans_on_the_pure_engine(seed: int, times: int, compat: bool) -> None:
-    rng, plan = random.Random(seed), random_plan(seed, compat, ends=False)
-    for _ in range(times):
-        plan = corrupt(rng, plan)
-        if not isinstance(plan, Plan):
-            return
-    if reachable(plan):
-        answers(plan, pure=True)
-
-
 @given(SEEDS, st.sampled_from(["double_binary_tree", "ring", "direct", "halving_doubling"]), st.integers(2, 6),
        st.booleans())
 def test_corrupted_schedules(seed: int, algorithm: str, n: int, fold: bool) -> None:
@@ -237,8 +225,7 @@ SCHEDULES = {
 @pytest.mark.parametrize("what", SCHEDULES)
 def test_broken_schedules_are_refused(what: str) -> None:
     schedule = SCHEDULES[what]()
-    for pure in (False, True):
-        assert answers(run_of(schedule, schedule.n), pure=pure) is InternalError
+    assert answers(run_of(schedule, schedule.n)) is InternalError
 
 
 @pytest.mark.parametrize("n", [5, 6])
@@ -356,7 +343,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("what", PLANS)
-@pytest.mark.parametrize("how", [{"fold": True}, {"fold": False}, {"pure": True}], ids=str)
+@pytest.mark.parametrize("how", [{"fold": True}, {"fold": False}], ids=str)
 def test_broken_plans_are_refused(what: str, how: dict[str, bool]) -> None:
     assert answers(PLANS[what](), **how) is InternalError
 
@@ -374,8 +361,7 @@ def test_a_bus_that_is_slower_than_its_overhead(size: int) -> None:
     plan = plan_of([[collective(0)]] * 8, NetworkPlan(Backend.UNSHARED, (Dim(Shape.RING, 8, 50.0, 500.0),), True),
                    policy=Policy(order=Order.ASTRA_SIM, shared_bus=(0.0, 5.0, 0.0, 10.0, 1)),
                    collectives=[astra_ring(CommOp.ALL_REDUCE, 8, size)])
-    core, pure = (engine.execute(plan, fold=False, pure=pure) for pure in (False, True))
-    assert core.finish.tolist() == pure.finish.tolist()
+    assert (engine.execute(plan, fold=False).finish > 0).all()
 
 
 def test_cycles_stall() -> None:

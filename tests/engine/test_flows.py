@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.plans.draw import random_plan
 from tests.plans.hand import Node, collective, delay, native_collective, plan_of, recv, send
+from tests.plugins.builtin import BuiltinNetwork
 
 import astrarium as ar
 from astrarium import engine
 from astrarium.engine import HAVE_CORE, Outcome, Plan, execute
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
-from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.errors import UnsupportedError
 from astrarium.lower import lower

@@ -124,7 +124,7 @@ def plans(draw: st.DrawFn) -> Plan:
         dims = [replace(dim, latency=100.0) for dim in dims]
     where = network(*dims, backend=backend, cut_through=backend in ("contention", "packets") and draw(st.booleans()),
                     packets=PacketRules(size=512, header=draw(st.sampled_from([0, 32])),
-                                        roce=draw(st.sampled_from([None, RoceRules()]))))
+                                        transport=draw(st.sampled_from([None, RoceRules()]))))
     if backend != "closed_form" and draw(st.booleans()):
         where = replace(where, graph=graph_of(dims), ecmp=FIRST_LINK)
     npus = prod(sizes)
@@ -262,9 +262,8 @@ def test_refused() -> None:
     good = phase_of(schedule, 10)
     for bad in (replace(good, in_switch=None), phase_of(schedule, 10, rate=0.0), phase_of(schedule, 10, latency=-1),
                 phase_of(schedule, 10, nodes=(4,)), replace(good, dim=-1)):
-        for pure in (False, True):
-            with pytest.raises(InternalError):
-                execute(plan_of([[collective(0)]] * 4, network(), collectives=[collective_of(bad)]), pure=pure)
+        with pytest.raises(InternalError):
+            execute(plan_of([[collective(0)]] * 4, network(), collectives=[collective_of(bad)]))
     ring = network(Dim(Shape.RING, 4, RATE, HOP))
     with pytest.raises(InternalError, match="in no dim"):
         execute(plan_of([[collective(0)]] * 4, ring, collectives=[collective_of(good)]))

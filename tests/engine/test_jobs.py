@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
-from tests.engine.test_reference_core import assert_same
+from tests.oracle.test_same_integers import assert_same
 from tests.plans.draw import random_case
 from tests.plans.hand import collective, delay, native_collective, plan_of, recv, send
 

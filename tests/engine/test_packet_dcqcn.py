@@ -16,7 +16,7 @@ from tests.plans.hand import plan_of, recv, send
 from astrarium import engine
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import Dim, NetworkPlan, PacketRules, RoceRules, Shape
-from astrarium.engine.reference.packet_dcqcn import Rate
+from astrarium.oracle.roce import Rate
 
 RULES = RoceRules()
 PACKET = 1000
@@ -97,7 +97,7 @@ def together(flows: int, rules: RoceRules, ms: int) -> tuple[PacketCounts, int, 
     size = int(LINE * ms * 1e6 / flows)
     ranks = [[recv(npu, size) for npu in range(1, flows + 1)]] + [[send(0, size)]] * flows
     network = NetworkPlan("packets", (Dim(Shape.SWITCH, flows + 1, LINE, LATENCY),),
-                          packets=PacketRules(PACKET, roce=rules, queues=True))
+                          packets=PacketRules(PACKET, transport=rules, queues=True))
     outcome = engine.execute(plan_of(ranks, network), record=True, fold=False)
     assert outcome.packets is not None
     return outcome.packets, size * flows, outcome.makespan

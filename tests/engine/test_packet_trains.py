@@ -17,8 +17,8 @@ from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import FIRST_LINK, Dim, GivenRoutes, Graph, NetworkPlan, PacketRules, RoceRules, Shape
-from astrarium.engine.reference import execute
 from astrarium.errors import AstrariumError
+from astrarium.oracle import execute
 from astrarium.vocab import CommOp
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
@@ -142,7 +142,7 @@ def network_on_leaves(rng: random.Random, npus: int, radix: int) -> NetworkPlan:
     network = replace(network_of(rng, npus), graph=leaves(npus, radix, rng))
     assert network.graph is not None
     roce = SMALL_ROCE if rng.random() < 0.6 else None
-    rules = replace(network.packets, roce=roce, queues=rng.random() < 0.5)
+    rules = replace(network.packets, transport=roce, queues=rng.random() < 0.5)
     routes = ways(rng, network.graph, npus, 2 * npus) if rng.random() < 0.5 and not rules.spray else None
     return replace(network, packets=rules, routes=routes)
 

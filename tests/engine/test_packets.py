@@ -18,9 +18,9 @@ from tests.plans.hand import Node, collective, native_collective, plan_of, recv,
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import FIRST_LINK, Backend, Dim, Graph, NetworkPlan, PacketRules, RoceRules, Shape
-from astrarium.engine.reference import execute
 from astrarium.errors import AstrariumError, StallError, UnsupportedError
 from astrarium.network.graph import graph_of
+from astrarium.oracle import execute
 from astrarium.vocab import CommOp
 
 PURE = [pytest.param(True, id="pure"),
@@ -175,15 +175,16 @@ def test_bytes_are_conserved_and_buffers_hold(pure: bool, seed: int) -> None:
     np.testing.assert_array_equal(carried[0] - carried[1], sent[0] - sent[1])   # what a node forwards comes and goes
     assert (counts.arrived > counts.asked).all()
     buffers = np.where(graph.buffer > 0, graph.buffer, rules.buffer)
-    if rules.roce is None:
+    if rules.transport is None:
         assert (counts.buffer[buffers > 0] <= buffers[buffers > 0]).all()
     else:
-        assert (counts.buffer <= rules.roce.buffer).all()
+        assert isinstance(rules.transport, RoceRules)
+        assert (counts.buffer <= rules.transport.buffer).all()
 
 
 def rows_of(found: Outcome, graph: Graph, network: NetworkPlan) -> list[int]:
     """Numbers of an outcome's link rows in the graph of its dims."""
-    from astrarium.engine.reference.fabric import fabric_of
+    from astrarium.oracle.fabric import fabric_of
 
     number = {port[:3]: number for number, port in enumerate(fabric_of(network).ports())}
     assert len(number) == graph.source.size
@@ -198,14 +199,14 @@ def star(npus: int, transport: PacketRules, sizes: list[int]) -> Plan:
 
 
 @ENGINES
-@pytest.mark.parametrize("rules", [PacketRules(), PacketRules(buffer=65_536), PacketRules(roce=RoceRules())],
+@pytest.mark.parametrize("rules", [PacketRules(), PacketRules(buffer=65_536), PacketRules(transport=RoceRules())],
                          ids=["no limit", "credits", "roce"])
 def test_an_incast_takes_what_its_last_link_takes(pure: bool, rules: PacketRules) -> None:
     """n B / W, two latencies, and a packet; rate control may only add to it (marks begin above its 5 kB here)."""
     found = run(star(8, rules, [100_000] * 7), pure)
     least = 7 * 100_000 / 50 * 1000 + 2 * 500_000
     assert least <= found.makespan
-    if rules.roce is None:      # marks make flows of RoCE slower
+    if rules.transport is None:      # marks make flows of RoCE slower
         assert found.makespan <= least + 4096 / 50 * 1000 + 20
     assert found.packets is not None
     if rules.buffer:
@@ -217,7 +218,7 @@ def test_an_incast_takes_what_its_last_link_takes(pure: bool, rules: PacketRules
 def test_a_permutation_takes_what_a_link_takes(pure: bool) -> None:
     """Nobody shares a link of a switch: B / W, two latencies, a packet."""
     ranks = [[send((npu + 3) % 8, 200_000), recv((npu - 3) % 8, 200_000)] for npu in range(8)]
-    for rules in PacketRules(buffer=200_000), PacketRules(roce=RoceRules()):
+    for rules in PacketRules(buffer=200_000), PacketRules(transport=RoceRules()):
         found = run(plan_of(ranks, NetworkPlan("packets", (Dim(Shape.SWITCH, 8, 50.0, 500.0),), packets=rules)), pure)
         assert found.makespan == pytest.approx(4_000_000 + 1_000_000 + 81_920, abs=200)
         assert found.packets is not None
@@ -273,7 +274,7 @@ def test_spraying_uses_all_ways(pure: bool) -> None:
 def test_pfc_pauses_and_loses_nothing(pure: bool) -> None:
     """A buffer of little more than its headroom: links are paused, and all bytes arrive."""
     roce = RoceRules(buffer=8 * (50_000 + 3 * 4096) + 40_000, kmin=10**9, kmax=10**9)
-    found = run(star(8, PacketRules(roce=roce), [200_000] * 7), pure)
+    found = run(star(8, PacketRules(transport=roce), [200_000] * 7), pure)
     assert found.packets is not None
     assert found.packets.pauses.sum() > 7
     assert found.packets.marks.sum() == 0
@@ -307,7 +308,7 @@ def test_queues_over_time_are_bytes_that_wait(pure: bool) -> None:
 @ENGINES
 def test_pauses_over_time_add_up(pure: bool) -> None:
     roce = RoceRules(buffer=8 * (50_000 + 3 * 4096) + 40_000, kmin=10**9, kmax=10**9)
-    found = run(star(8, PacketRules(roce=roce, queues=True), [200_000] * 7), pure).packets
+    found = run(star(8, PacketRules(transport=roce, queues=True), [200_000] * 7), pure).packets
     assert found is not None
     paused = found.paused_in.reshape(found.watched.size, -1)
     assert paused.sum(axis=1).tolist() == found.paused[found.watched].tolist()
@@ -320,7 +321,7 @@ def test_pauses_over_time_add_up(pure: bool) -> None:
     (NetworkPlan("packets", (Dim(Shape.SWITCH, 2, 50.0, 0.0),)), "packets over links of dim 0 without latency"),
     (NetworkPlan("packets", (Dim(Shape.SWITCH, 2, 50.0, 5.0),), packets=PacketRules(buffer=100)),
      "packets of 4096 bytes over links of dim 0 with a buffer of 100"),
-    (NetworkPlan("packets", (Dim(Shape.SWITCH, 2, 50.0, 5.0),), packets=PacketRules(roce=RoceRules(buffer=9000))),
+    (NetworkPlan("packets", (Dim(Shape.SWITCH, 2, 50.0, 5.0),), packets=PacketRules(transport=RoceRules(buffer=9000))),
      "a RoCE buffer of 9000 bytes at node 2: the headroom of its links takes"),
 ], ids=["latency", "buffer", "headroom"])
 def test_what_it_cannot_carry_is_refused(pure: bool, network: NetworkPlan, words: str) -> None:

@@ -1,4 +1,5 @@
-"""A fifth medium is one C++ file, one class of the reference engine and one registry line."""
+"""A fifth medium, and a third transport of packets, is one C++ file, one class of the readable engine and one
+registry line."""
 
 from __future__ import annotations
 
@@ -19,16 +20,19 @@ TOY = Path(__file__).parent / "toy"
 @pytest.mark.exam
 @pytest.mark.skipif(shutil.which("cmake") is None or importlib.util.find_spec("nanobind") is None,
                     reason="needs cmake and nanobind, to build a core")
-def test_a_medium_of_one_file(tmp_path: Path) -> None:
+def test_a_medium_and_a_transport_of_one_file_each(tmp_path: Path) -> None:
     package = tmp_path / "astrarium"
     shutil.copytree(ROOT / "src" / "astrarium", package, ignore=shutil.ignore_patterns("_core*", "__pycache__"))
     build = tmp_path / "build"
     subprocess.run(["cmake", "-S", ROOT, "-B", build, f"-DPython_EXECUTABLE={sys.executable}", "-DASTRARIUM_LTO=OFF",
-                    f"-DASTRARIUM_OUT={package}", f"-DASTRARIUM_EXTRA={TOY / 'toy_medium.cpp'}"], check=True)
+                    f"-DASTRARIUM_OUT={package}",
+                    f"-DASTRARIUM_EXTRA={TOY / 'toy_medium.cpp'};{TOY / 'toy_transport.cpp'}"], check=True)
     subprocess.run(["cmake", "--build", build, "--parallel", "2"], check=True)
     path = os.pathsep.join([str(tmp_path), str(TOY)])
     done = subprocess.run([sys.executable, TOY / "toy_medium.py"], env={**os.environ, "PYTHONPATH": path},
                           capture_output=True, text=True, check=True)
-    ends = json.loads(done.stdout)
-    assert ends["core"] == ends["pure"]
-    assert min(ends["core"]) > 0
+    medium, transport = json.loads(done.stdout)
+    assert medium != transport
+    for ends in (medium, transport):
+        assert ends["core"] == ends["pure"]
+        assert min(ends["core"]) > 0

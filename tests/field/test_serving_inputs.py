@@ -77,8 +77,8 @@ SHORT = "prompt: 500, output: 20"
     ({"memory": "H100_SXM"}, SHORT, "", "did you mean 'h100_sxm'?"),
     (model("llama3-8b, sp: 2"), SHORT, "", "2 does not divide 1 tokens of a decode step (batch: 1 sequences, a token "
      "each); expected 1, another batch, or uneven"),
-    (model("llama3-8b, exchange: deepep"), SHORT, "", "deepep means nothing here: the model has no experts"),
-    (model("mixtral-8x7b, exchange: deepep"), SHORT, "", "deepep means nothing here: ranks of dp share no experts"),
+    (model("llama3-8b, exchange: deepep"), SHORT, "", "deepep has no effect here: the model has no experts"),
+    (model("mixtral-8x7b, exchange: deepep"), SHORT, "", "deepep has no effect here: ranks of dp share no experts"),
     (model("gpt2-small"), "prompt: 500, output: 600", "", "request 0 has 1,100 tokens (prompt and answer); expected at "
      "most 1,024"),
     (model("llama3-8b, host_launch: 30 us"), SHORT, "", "policy.launch: 30 us in the serving file, and none here"),
@@ -87,7 +87,7 @@ SHORT = "prompt: 500, output: 20"
     ({}, SHORT, "graphs: [8, 4]", "policy.graphs: [8, 4] are not in ascending order; expected [4, 8]"),
     ({}, SHORT, "graphs: [1000000000000]", "policy.graphs[0]: 1000000000000 is impossible; expected 1 or more, below"),
     ({}, SHORT, "tiers: [{capacity: 1 kB, bandwidth: 1 GB/s}]", "policy.tiers[0].capacity: 1 kB is less than a block"),
-    ({}, SHORT, "tiers: [{capacity: 1 TB, bandwidth: 1 GB/s}], prefix_cache: false", "policy.tiers: mean nothing")])
+    ({}, SHORT, "tiers: [{capacity: 1 TB, bandwidth: 1 GB/s}], prefix_cache: false", "policy.tiers: have no effect")])
 def test_what_cannot_be_meant_is_refused(serving: Path, capsys: pytest.CaptureFixture[str], sections: dict[str, str],
                                          requests: str, policy: str, message: str) -> None:
     assert dispatch(["serve", write(serving, sections, requests, policy)]) == 1

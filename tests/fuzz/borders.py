@@ -143,7 +143,7 @@ def _read(path: str, design: Design) -> bool:
     network = design.network
     return not any(path.startswith(section) for section, read in (
         ("network.packets", network.backend == "packets"), ("network.ns3", network.backend == "ns3"),
-        ("network.packets.roce", network.packets.transport == "roce"), ("astra_sim", False)) if not read)
+        ("astra_sim", False)) if not read)
 
 
 def run_apart(case: Case, folder: Path) -> Ended:

@@ -24,12 +24,12 @@ def parse(folder: Path, system: bytes, network: bytes, memory: bytes, groups: by
     return read_inputs("w", *paths[:3], paths[3] if groups is not None else None, backend=f"congestion_{backend}")
 
 
-def answer(inputs: AstraInputs, files: Sequence[bytes], *, fold: bool, pure: bool) -> Answer | str:
+def answer(inputs: AstraInputs, files: Sequence[bytes], *, fold: bool) -> Answer | str:
     """(finish, busy) in ps per rank, or the kind of refusal. Anything but an error meant for the user comes through."""
     try:
         workload = workload_of(inputs, traces_of_bytes(list(files)))
         plan = lower_inputs(inputs, workload)
-        outcome: Outcome = execute_workload(plan, workload.traces, workload.groups, fold=fold, pure=pure)
+        outcome: Outcome = execute_workload(plan, workload.traces, workload.groups, fold=fold)
     except InternalError:
         raise
     except AstrariumError as error:

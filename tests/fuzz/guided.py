@@ -81,7 +81,7 @@ def target(files: Files, folder: Path, backend: str) -> None:
             return
         raise
     if inputs.npus <= 64:
-        answer(inputs, WORKLOAD, fold=True, pure=False)
+        answer(inputs, WORKLOAD, fold=True)
 
 
 class Coverage:

@@ -49,14 +49,13 @@ def test_halving_doubling_back_and_forth_with_other_sizes(size: int, tmp_path: P
     inputs = _inputs(tmp_path, dim={"bandwidth": [0.001], "latency": [0.5]}, preferred_dataset_splits=1,
                      **{f"{op}-implementation": ["halvingDoubling"] for op in OPS})
     files = _traces(lambda trace, rank: trace.coll("k", CommOp.ALL_REDUCE, size, after=[trace.comp("c", 1 + rank)]))
-    plain = answer(inputs, files, fold=False, pure=False)
-    assert plain == answer(inputs, files, fold=False, pure=True) == answer(inputs, files, fold=True, pure=False)
+    plain = answer(inputs, files, fold=False)
+    assert plain == answer(inputs, files, fold=True)
     assert min(plain[0]) > 4_000_000  # type: ignore[type-var]  # the last rank starts at 4 us: nobody ends before
 
 
-@pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize(("parents", "words"), [((0,), "0 -> 0"), ((1,), "dependency cycle")])
-def test_a_cycle_beside_live_nodes_is_refused(parents: tuple[int, ...], words: str, pure: bool, tmp_path: Path) -> None:
+def test_a_cycle_beside_live_nodes_is_refused(parents: tuple[int, ...], words: str, tmp_path: Path) -> None:
     """ASTRA-sim drops the cycle and reports the rank as finished."""
     def fill(trace: TraceBuilder, rank: int) -> None:
         trace.node(NodeKind.COMP, "a", after=parents)
@@ -64,19 +63,18 @@ def test_a_cycle_beside_live_nodes_is_refused(parents: tuple[int, ...], words: s
         trace.comp("live", 5)
 
     with pytest.raises(AstrariumError, match=r"rank 0, node [01] \([ab]\): a dependency cycle") as caught:
-        _run(_inputs(tmp_path), _traces(fill), pure)
+        _run(_inputs(tmp_path), _traces(fill))
     assert words in str(caught.value)
 
 
-def _run(inputs: AstraInputs, files: list[bytes], pure: bool) -> None:
+def _run(inputs: AstraInputs, files: list[bytes]) -> None:
     workload = workload_of(inputs, traces_of_bytes(files))
-    execute_workload(lower_inputs(inputs, workload), workload.traces, workload.groups, pure=pure)
+    execute_workload(lower_inputs(inputs, workload), workload.traces, workload.groups)
 
 
 TIMED: Fill = lambda trace, rank: trace.comp("c", num_ops=10**18, tensor_size=1)  # noqa: E731
 
 
-@pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize(("keys", "fill", "words"), [
     ({"preferred_dataset_splits": 2**40}, _reduce(1 << 20), "preferred-dataset-splits"),
     ({"preferred_dataset_splits": 2**30}, _reduce(1 << 40), "chunks"),
@@ -98,10 +96,9 @@ TIMED: Fill = lambda trace, rank: trace.comp("c", num_ops=10**18, tensor_size=1)
     ({}, lambda trace, rank: trace.comp("b", 9 * 10**12, after=[trace.comp("a", 9 * 10**12)]), "106 days"),
     ({}, lambda trace, rank: trace.send("s", rank, 8), "its peer is the rank itself"),
 ])
-def test_numbers_out_of_range_are_refused(keys: dict[str, Any], fill: Fill, words: str, pure: bool,
-                                          tmp_path: Path) -> None:
+def test_numbers_out_of_range_are_refused(keys: dict[str, Any], fill: Fill, words: str, tmp_path: Path) -> None:
     """No overflow, no silent wrap: one error that names the key or the node."""
     with pytest.raises(AstrariumError) as caught:
-        _run(_inputs(tmp_path, **keys), _traces(fill), pure)
+        _run(_inputs(tmp_path, **keys), _traces(fill))
     assert words in str(caught.value)
     assert caught.value.exit_code == 1

@@ -12,8 +12,9 @@ import pytest
 from tests.commands import Run
 
 import astrarium as ar
+from astrarium.cost.rent import rent_per_hour
 from astrarium.engine.jobs import JobPlan, join_jobs
-from astrarium.lower import Kept, lower, read_work
+from astrarium.lower import Kept, lower, read_jobs
 from astrarium.result import Result
 from astrarium.trace import TraceBuilder
 
@@ -63,7 +64,7 @@ def test_the_part_of_a_joined_plan_is_the_job() -> None:
     jobs = [ar.Job(WORK, "8:16"), ar.Job(COLLECTIVE, 8)]
     made = ar.replace(design(*jobs), "system.comm_streams", 2)      # one machine, whatever a job alone would take
     kept = Kept()
-    work = read_work(made, {}, kept)
+    work = read_jobs(made, {}, kept)
     plans = [lower(job.design, job.work, kept=kept) for job in work.jobs]
     joined = join_jobs([JobPlan(plan, plan.npu_of) for plan in plans])
     for number, plan in enumerate(plans):
@@ -159,8 +160,8 @@ def test_a_search_over_placements() -> None:
 
 
 def test_traces_are_not_given_to_jobs() -> None:
-    with pytest.raises(ar.InputError, match="traces: jobs have traces of their own"):
-        ar.simulate(design(ar.Job(COLLECTIVE, 8)), traces=read_work(design(ar.Job(COLLECTIVE, 8)), {}, Kept()))
+    with pytest.raises(ar.InputError, match="traces: jobs bring their traces"):
+        ar.simulate(design(ar.Job(COLLECTIVE, 8)), traces=object())     # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("places", "folds"), [(("packed", "packed"), True), (("random", "random"), False)])
@@ -176,3 +177,13 @@ def test_when_jobs_fold(places: tuple[str, str], folds: bool) -> None:
     assert [job.slowdown for job in both[0].jobs] == [1, 1]
 
 
+
+
+def test_rent_is_that_of_the_npus_that_the_jobs_have() -> None:
+    """By hand: 4 NPUs of the dear type, in either order of the jobs' places."""
+    dear = ar.NpuType(npus="4:8", compute=ar.Roofline(peak="1 TFLOP/s", hourly_price=10.0))
+    for where, dollars in (("4:8", 40.0), ("0:4", 4.0)):
+        made = ar.Design(workload=ar.Jobs([ar.Job(COLLECTIVE, where)]), npu_types=[dear],
+                         compute=ar.Roofline(peak="1 TFLOP/s", hourly_price=1.0), memory=ar.Memory(bandwidth="1 TB/s"),
+                         network=ar.Network([ar.Ring(8, bandwidth="50 GB/s", latency="0 ns")]))
+        assert rent_per_hour(made) == dollars

@@ -160,7 +160,7 @@ def test_what_kernels_cannot_do_is_refused(host: ar.Design, gpu: Gpu) -> None:
     with pytest.raises(ConfigError, match=r"collective.kernels: do not exist under compat: astra_sim"):
         ar.replace_all(host, {"compat": "astra_sim", "collective.kernels": times})
     space = ar.Space(one(ar.Network([HOST]), 32_768, times), {"network.dims[0].latency": ["500 ns", "1 us"]})
-    with pytest.raises(UnsupportedError, match="there is no floor of GPU kernels"):
+    with pytest.raises(UnsupportedError, match="GPU kernels have no lower bound"):
         ar.search(space, minimize="makespan", agent="exact", trials=2, seed=0)
 
 
@@ -182,7 +182,7 @@ def test_a_graph_says_by_its_dims_what_kernels_run_in(gpu: Gpu, root: Path) -> N
     design = ar.replace(design, "collective.kernels", KernelTimes(gpu=gpu, all_reduce=LL, reduce_scatter=Kernels(),
                                                                   all_gather=Kernels()))
     with pytest.raises(UnsupportedError, match=r"collective.kernels: on a graph no dim is the innermost one; expected "
-                                               r"network.dims beside network.fabric"):
+                                               r"network.dims together with network.fabric"):
         ar.simulate(design)
     dims = [ar.Switch(2, bandwidth="100 Gb/s", latency="1 ns"), ar.Switch(4, bandwidth="100 Gb/s", latency="1 ns")]
     design = ar.replace(design, "network", replace(design.network, dims=tuple(dims)))

@@ -57,7 +57,8 @@ def test_where_auto_finds_no_room(work: ar.Transformer, memory: dict[str, Any], 
 
 
 @pytest.mark.parametrize(("work", "placement", "message"), [
-    (ar.replace(WORK, "offload", "optimizer"), {"states": "host"}, "workload.offload: is set beside memory.placement"),
+    (ar.replace(WORK, "offload", "optimizer"), {"states": "host"}, "workload.offload: cannot be combined with "
+                                                                   "memory.placement"),
     (ar.replace(WORK, "dp", 2), {"gradients": "host"}, "memory.placement.gradients: .*workload.zero: 0"),
     (ar.replace_all(WORK, {"dp": 2, "zero": 1}), {"parameters": "host"}, "memory.placement.parameters: .*zero: 1"),
     (ar.replace_all(WORK, {"pp": 2, "micro_batch": 1, "schedule": "zero_bubble"}), {"activations": "host"},
@@ -71,9 +72,9 @@ def test_other_workloads_and_rule_books_have_no_placement() -> None:
     memory = ar.Memory(tiers=[ar.Tier("host", capacity="1 GB", bandwidth="1 GB/s")], placement="host")
     network = ar.Network([ar.Ring(2, bandwidth="1 GB/s", latency="1 us")])
     single = ar.SingleCollective("all_reduce", "1 MB")
-    with pytest.raises(ar.InputError, match=r"memory\.placement: means nothing under workload\.source: collective"):
+    with pytest.raises(ar.InputError, match=r"memory\.placement: has no effect under workload\.source: collective"):
         ar.Design(workload=single, network=network, memory=memory)
-    with pytest.raises(ar.InputError, match=r"memory\.placement: means nothing under compat: astra_sim"):
+    with pytest.raises(ar.InputError, match=r"memory\.placement: has no effect under compat: astra_sim"):
         ar.Design(workload=WORK, network=ar.Network([ar.Ring(1, bandwidth="1 GB/s", latency="1 us")]),
                   memory=ar.replace(memory, "bandwidth", "1 TB/s"), compute=ar.Roofline("1 TFLOP/s"),
                   compat="astra_sim")

@@ -8,7 +8,7 @@ import pytest
 
 import astrarium as ar
 from astrarium.engine.plan import Lane
-from astrarium.lower import Kept, lower, read_work
+from astrarium.lower import Kept, lower, lower_jobs, read_jobs, read_work
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -21,7 +21,10 @@ def streams_of(workload: Any, **sections: Any) -> int:
     """Collectives in flight at once on an NPU."""
     design = ar.Design(**{"workload": workload, "network": NETWORK, "compute": ar.Roofline(peak="100 TFLOP/s"),
                           "memory": ar.Memory(bandwidth="1 TB/s"), **sections})
-    return int(lower(design, read_work(design, {}, Kept())).lanes[Lane.COMM])
+    kept = Kept()
+    plan = lower_jobs(design, read_jobs(design, {}, kept), None, kept) if isinstance(workload, ar.Jobs) else \
+        lower(design, read_work(design, {}, kept))
+    return int(plan.lanes[Lane.COMM])
 
 
 @pytest.mark.parametrize(("layout", "streams"), [

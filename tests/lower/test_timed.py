@@ -153,7 +153,7 @@ def test_groups_in_another_order_lie_as_their_members_do() -> None:
 
 def test_what_is_chosen_means_nothing_without_messages() -> None:
     for name, value in (("all_reduce", ["ring"]), ("composition", "themis"), ("chunks", 4)):
-        with pytest.raises(InputError, match=f"{name}: means nothing with model measured"):
+        with pytest.raises(InputError, match=f"{name}: has no effect with model measured"):
             ar.Collective(**{"model": "measured", name: value})
 
 

@@ -30,7 +30,7 @@ def test_remote_as_the_engine_takes_it() -> None:
     [
         (lambda: ar.Remote(kind="pool"), "Remote.bandwidth: is missing"),
         (lambda: ar.Remote(kind="per_node", bandwidth="1 GB/s"), "Remote.npus_per_node: is missing"),
-        (lambda: ar.Remote(kind="pool", bandwidth="1 GB/s", npus_per_node=2), "means nothing where kind is pool"),
+        (lambda: ar.Remote(kind="pool", bandwidth="1 GB/s", npus_per_node=2), "has no effect with kind: pool"),
         (lambda: ar.Remote(kind="per-npu", bandwidth="1 GB/s"), "did you mean 'per_npu'"),
         (lambda: ar.Memory(capacity="0 B"), "Memory.capacity: .* is impossible"),
         (

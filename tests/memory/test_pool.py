@@ -103,7 +103,7 @@ def test_never_more_than_the_bandwidth(drawn: tuple[ar.Remote, int], size: float
 @pytest.mark.parametrize(("change", "message"), [
     ({"groups": 0}, r"Remote.groups"), ({"groups": None}, r"Remote.groups: is missing"),
     ({"chunk": None}, r"Remote.chunk: is missing"), ({"levels": ()}, r"Remote.levels: is missing"),
-    ({"bandwidth": None}, r"Remote.bandwidth: is missing"), ({"kind": "per_npu"}, r"Remote.groups: means nothing"),
+    ({"bandwidth": None}, r"Remote.bandwidth: is missing"), ({"kind": "per_npu"}, r"Remote.groups: has no effect"),
     ({"levels": (LEVELS[1], PoolLevel("npu", 24, "1 GB/s"))}, r"Remote.levels\[1\].ends: 24 is not divided by the 16")])
 def test_what_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ar.InputError, match=message):
@@ -186,7 +186,7 @@ def test_over_the_network_accesses_and_collectives_take_turns(tmp_path: Path, me
 
 
 def test_over_nothing() -> None:
-    with pytest.raises(ar.InputError, match=r"Remote.over: means nothing where kind is none"):
+    with pytest.raises(ar.InputError, match=r"Remote.over: has no effect with kind: none"):
         ar.Remote(over="network")
 
 

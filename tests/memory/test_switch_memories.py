@@ -162,7 +162,7 @@ def test_two_jobs_share_a_pool(tmp_path: Path) -> None:
     ({"memory.tiers[0].dim": 1}, r"memory.tiers\[0\].dim: network.dims\[1\] is no switch"),
     ({"memory.tiers[0].npus": 2}, r"memory.tiers\[0\].npus: 2 NPUs share it, and dims 0 to 0 join 4"),
     ({"memory.tiers[0].bandwidth": "50 GB/s"}, r"memory.tiers\[0\].bandwidth: is less than that of an NPU's link"),
-    ({"memory.tiers[0].over": "own"}, r"tiers\[0\].dim: means nothing with over: own"),
+    ({"memory.tiers[0].over": "own"}, r"tiers\[0\].dim: has no effect with over: own"),
     ({"memory.remote": ar.Remote("pool", bandwidth="1 GB/s", over="network", dim=0), "network.dims[0]":
       ar.Ring(4, bandwidth="1 GB/s", latency="0 ns")}, "is no switch"),
     ({"compat": "astra_sim"}, r"memory.tiers\[0\].dim: memories at switches do not exist"),
@@ -175,7 +175,7 @@ def test_refused(change: dict[str, Any], message: str) -> None:
 def test_refused_remote() -> None:
     levels: dict[str, Any] = {"levels": [ar.PoolLevel("all", 4, "1 GB/s")], "groups": 1, "chunk": "1 kB"}
     for kind, more in (("per_npu", {}), ("pool", levels)):
-        with pytest.raises(ar.InputError, match=r"Remote.dim: means nothing for"):
+        with pytest.raises(ar.InputError, match=r"Remote.dim: has no effect for"):
             ar.Remote(kind, bandwidth="1 GB/s", over="network", dim=0, **more)
 
 

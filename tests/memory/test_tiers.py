@@ -41,7 +41,7 @@ def test_auto_is_every_kind_and_text_is_enough() -> None:
     (lambda: ar.Tier("host", capacity="0 B", bandwidth="1 GB/s"), "Tier.capacity: .* is impossible"),
     (lambda: ar.Tier("host", capacity="1 GB", bandwidth="1 GB/s", total="2 GB/s"), "Tier.total: .*npus is 1"),
     (lambda: ar.Tier("pool", capacity="1 GB", bandwidth="1 GB/s", over="network", step_bandwidth="1 GB/s"),
-     "Tier.step_bandwidth: means nothing over the network"),
+     "Tier.step_bandwidth: has no effect over the network"),
     (lambda: ar.Tier("host", capacity="1 GB", bandwidth="1 GB/s", npus=0), "Tier.npus"),
     (lambda: ar.Memory(tiers=[ar.Tier("local", capacity="1 GB", bandwidth="1 GB/s")]), r"tiers\[0\].name: 'local'"),
     (lambda: ar.Memory(tiers=[HOST], placement=ar.Placement(states="hots")),

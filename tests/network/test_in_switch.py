@@ -75,7 +75,7 @@ def test_switches_that_a_back_end_or_a_fabric_has_not() -> None:
     with pytest.raises(UnsupportedError, match=r"network\.backend: ns3 has no switches that compute"):
         run(ar.Network([able], backend="ns3"))
     fabric = ar.blueprint("clos", hosts=8, ports=4, inside="free", links={"access": NUMBERS, "spine": NUMBERS})
-    with pytest.raises(UnsupportedError, match=r"network\.dims: have switches that compute, and the fabric"):
+    with pytest.raises(UnsupportedError, match=r"network\.dims: have switches that compute, but the fabric"):
         run(ar.Network([able], fabric=fabric, backend="contention"))
 
 

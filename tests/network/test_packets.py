@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tests.commands import PlugIn, Run
 
 import astrarium as ar
+from astrarium import config
 from astrarium.config import ConfigError
 from astrarium.engine import Plan
 from astrarium.engine.plan import FIRST_LINK, RoceRules
 from astrarium.errors import UnsupportedError
 from astrarium.lower import lower
-from astrarium.network.packets import Packets, Roce
+from astrarium.network.packets import Packets
+from astrarium.network.roce import Roce
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
 LINK = {"bandwidth": "50 GB/s", "latency": "500 ns"}
@@ -25,13 +28,13 @@ def lowered(packets: Packets, dim: ar.Ring | ar.Switch | None = None, **more: st
 def test_units_reach_the_engine() -> None:
     plan = lowered(Packets(size="1 KiB", header="62 B", buffer="64 KiB"), switching="cut_through")
     rules = plan.network.packets
-    assert (rules.size, rules.header, rules.buffer, rules.roce) == (1024, 62, 65_536, None)
+    assert (rules.size, rules.header, rules.buffer, rules.transport) == (1024, 62, 65_536, None)
     assert plan.network.cut_through
     assert (rules.threads, lowered(Packets(threads=4)).network.packets.threads) == (1, 4)
-    assert lowered(Packets(transport="roce")).network.packets.roce == RoceRules()
+    assert lowered(Packets(transport="roce")).network.packets.transport == RoceRules()
     given = Roce(kmin="10 kB", pmax=0.5, cnp_interval="4 us")
-    roce = lowered(Packets(transport="roce", roce=given)).network.packets.roce
-    assert roce is not None
+    roce = lowered(Packets(transport=given)).network.packets.transport
+    assert isinstance(roce, RoceRules)
     assert (roce.kmin, roce.pmax, roce.cnp_interval) == (10_000, 500_000, 4_000_000)
 
 
@@ -50,7 +53,7 @@ def test_a_ring_with_buffers_may_deadlock() -> None:
 
 
 @pytest.mark.parametrize(("fields", "words"), [
-    ({"roce": Roce(pmax=0.5)}, "network.packets.roce"), ({"transport": "roce", "buffer": "1 MB"}, "packets.buffer"),
+    ({"transport": "roce", "buffer": "1 MB"}, "packets.buffer"),
     ({"buffer": "1 kB"}, "holds no packet"), ({"threads": 300}, "packets.threads"),
     ({"threads": 2, "spray": True}, "packets.threads")])
 def test_fields_that_mean_nothing_are_refused(fields: dict[str, object], words: str) -> None:
@@ -61,3 +64,25 @@ def test_fields_that_mean_nothing_are_refused(fields: dict[str, object], words: 
 def test_packets_of_another_back_end_are_refused() -> None:
     with pytest.raises(ConfigError, match="backend: packets"):
         ar.Network([ar.Switch(4, **LINK)], packets=Packets(size="1 KiB"))
+
+
+def test_a_section_roce_is_read() -> None:
+    given = config.loads(Packets, "transport: roce\nroce: {kmin: 10 kB}\n")
+    assert given == Packets(transport=Roce(kmin="10 kB"))
+    assert config.loads(Packets, config.dumps(given)) == given
+    with pytest.raises(ConfigError, match=r"transport.name: 'roces' is not known.*did you mean 'roce'"):
+        config.loads(Packets, "transport: roces")
+
+
+def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:
+    """In the pure-Python engine; in the compiled one its name must be compiled in (test_toy_medium)."""
+    plug_in({"transport.delayed": "tests.engine.toy.toy_transport:Delayed"})
+    assert "delayed" in run("list", "transport").out
+    design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"),
+                       network=ar.Network([ar.Switch(4, **LINK)], backend="packets", packets={"transport": "delayed"}),
+                       collective=ar.Collective(all_to_all=["direct"], choice="none"))
+    found = [ar.simulate(ar.replace(design, "network.packets.transport.delay", delay), pure=True).makespan_ps
+             for delay in ("1 us", "7 us")]
+    assert found[1] == 7 * found[0] > 0
+    with pytest.raises(UnsupportedError, match="packet transport delayed, which is not compiled in"):
+        ar.simulate(design)

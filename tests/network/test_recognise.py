@@ -130,7 +130,7 @@ def test_a_seed_without_a_graph_medium_is_refused() -> None:
     with pytest.raises(ar.InputError, match=r"backend: closed_form has no links of a graph, and the fabric has "
                                             r"network.ecmp"):
         ar.Network(fabric=torus, ecmp=1)
-    with pytest.raises(ar.InputError, match="ecmp: means nothing without a fabric"):
+    with pytest.raises(ar.InputError, match="ecmp: has no effect without a fabric"):
         ar.Network([ar.Ring(4, bandwidth="1 GB/s", latency="0 ns")], ecmp=1)
 
 

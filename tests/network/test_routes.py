@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from tests.network.fabrics import NUMBERS
 
 import astrarium as ar
+from astrarium import engine
 from astrarium.engine.plan import GivenRoutes
-from astrarium.engine.reference.check_graph import check_graph
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.planned import network_plan
@@ -71,7 +71,7 @@ def test_without_routes_the_dims_of_a_fabric_are_used_and_with_them_its_graph() 
     assert network_plan(ar.Network(fabric=TORUS), "closed_form").graph is None
     with pytest.raises(InputError, match=r"has network\.routes"):
         ar.Network(fabric=TORUS, routes=[{"source": 0, "destination": 1, "via": [4, 5]}])
-    with pytest.raises(InputError, match="means nothing without a fabric"):
+    with pytest.raises(InputError, match="has no effect without a fabric"):
         ar.Network([ar.Ring(4, **NUMBERS)], "contention", routes=TO_3)
 
 
@@ -111,7 +111,7 @@ def test_a_circle_of_given_routes_is_found_with_finite_buffers() -> None:
 
 
 @given(data=st.data())
-def test_both_engines_refuse_the_same_broken_routes(data: st.DataObject) -> None:
+def test_broken_routes_are_refused_or_run(data: st.DataObject) -> None:
     network = ar.Network(fabric=CLOS, backend="fluid", routes=TO_3)
     design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
     plan = ar.simulate(design).plan
@@ -122,20 +122,10 @@ def test_both_engines_refuse_the_same_broken_routes(data: st.DataObject) -> None
     column[row] = data.draw(st.integers(-2, 40))
     keep = data.draw(st.integers(1, columns[0].size))
     broken = replace(plan.network, routes=GivenRoutes(*(each[:keep] for each in columns)))
-    said = []
-    for check in (lambda: check_graph(broken, broken.graph, 4, True), lambda: run_plan(replace(plan, network=broken))):
-        try:
-            check()
-            said.append("")
-        except UnsupportedError as error:
-            said.append(str(error))
-    assert said[0] == said[1]
-
-
-def run_plan(plan: object) -> None:
-    from astrarium.engine import execute
-
-    execute(plan)
+    try:
+        assert engine.execute(replace(plan, network=broken)).makespan > 0
+    except UnsupportedError as error:
+        assert "the route from NPU" in str(error)   # noqa: PT017
 
 
 @pytest.mark.parametrize(("backend", "us"), [("contention", 20 + 3 * 0.5), ("fluid", 20 + 3 * 0.5),

@@ -113,7 +113,7 @@ def test_folded_is_unfolded(sides: tuple[Side, ...], op: str, chunks: int) -> No
 
 
 def test_where_it_means_nothing_it_is_refused() -> None:
-    with pytest.raises(ar.InputError, match="switching: means nothing where backend is closed_form"):
+    with pytest.raises(ar.InputError, match="switching: has no effect with backend: closed_form"):
         ar.Network([ar.Ring(4, **WAY)], switching="cut_through")
     with pytest.raises(ar.InputError, match=r"network\.switching.*compat: astra_sim"):
         design([ar.Switch(4, **WAY)], compat="astra_sim")

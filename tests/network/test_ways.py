@@ -11,7 +11,7 @@ import pytest
 from tests.network.fabrics import saved, two_hosts
 
 import astrarium as ar
-from astrarium.engine.reference.graph_routes import GraphRoutes
+from astrarium.engine.routes import Routes
 from astrarium.network.fabric.built import build
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.planned import network_plan
@@ -72,7 +72,8 @@ def way(fabric: Fabric, source: str | int, destination: str | int, ecmp: object 
     plan, built = network_plan(network, "fluid"), build(fabric)
     assert plan.graph is not None
     ends = [int(built.nodes(end, "")[0]) for end in (source, destination)]
-    return [built.name(hop.port[2]) for hop in GraphRoutes(plan.graph, plan.ecmp).between(*ends)][:-1]
+    routes = Routes(plan.graph, plan.ecmp)
+    return [built.name(routes.target[link]) for link in routes.between(*ends)][:-1]
 
 
 def test_another_rail_is_reached_by_the_sender_s_own_host() -> None:

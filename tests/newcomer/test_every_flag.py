@@ -53,7 +53,8 @@ MODES = {
 VALUES = {
     "--catalog": "mine.toml", "--groups": "ranks.json", "--dependencies": "data", "--limit": "1",
     "--trace": "et/w.*.et", "--rank": "1", "--fold": "off", "--timeline": "made.json", "--timeline-ranks": "0",
-    "--parquet": "made.tables", "--html": "made.html", "--figure": "bandwidth", "--minimize": "network_bandwidth",
+    "--parquet": "made.tables", "--html": "made.html", "--page": "run", "--figure": "bandwidth",
+    "--minimize": "network_bandwidth",
     "--maximize": "network_bandwidth", "--require": "makespan <= 1", "--agent": "random", "--option": "batch=3",
     "--trials": "3", "--seed": "7", "--jobs": "2", "--ray": "no-such-address", "--study": "made.study",
     "--best": "made.yaml", "--csv": "made.csv", "--trajectory": "made.jsonl", "--optuna": "sqlite:///made.db",

@@ -1,4 +1,4 @@
-"""Flags that would do nothing are refused, and a file that cannot be written is said before the work."""
+"""Flags that has no effect are refused, and a file that cannot be written is said before the work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.commands import Run
 
 
 @pytest.mark.parametrize(("arguments", "flag", "beside"), [
-    (["run", "DESIGN", "--timeline-ranks", "0"], "--timeline-ranks", "--timeline beside it"),
-    (["run", "DESIGN", "--nodes"], "--nodes", "--json or --parquet beside it"),
+    (["run", "DESIGN", "--timeline-ranks", "0"], "--timeline-ranks", "--timeline as well"),
+    (["run", "DESIGN", "--nodes"], "--nodes", "--json or --parquet as well"),
     (["show", "DESIGN", "--nodes"], "--nodes", "a trace"),
     (["show", "DESIGN", "--rank", "0"], "--rank", "a trace and --nodes"),
-    (["show", "PREFIX", "--rank", "0"], "--rank", "--nodes beside it"),
+    (["show", "PREFIX", "--rank", "0"], "--rank", "--nodes as well"),
     (["show", "PREFIX", "--set", "fold=off"], "--set", "a design or a fabric"),
     (["check", "DESIGN", "--groups", "groups.json"], "--groups", "traces; a design file names its groups"),
     (["convert", "--to", "jsonl", "PREFIX.0.et", "--gzip"], "--gzip", "--to et"),
@@ -23,7 +23,7 @@ def test_a_flag_that_would_do_nothing(run: Run, design: Path, arguments: list[st
              for word in arguments]
     said = run(*words)
     assert (said.code, said.out) == (1, "")
-    assert said.err == f"astrarium: {flag}: would do nothing here; expected {beside}\n"
+    assert said.err == f"astrarium: {flag}: has no effect here; expected {beside}\n"
 
 
 @pytest.mark.parametrize(("name", "words"), [

@@ -108,3 +108,17 @@ def test_includes_that_point_upward_and_questions_about_the_rule_book_are_breach
     found = contracts.breaches(tree(tmp_path))
     named = [line.partition(":")[0].rpartition("/")[2] for line in found]
     assert named == ["fold.cpp", "astra.cpp", "loose.cpp", "plan.hpp", "native.cpp"]
+
+
+def test_the_longest_chain_of_a_room_is_found() -> None:
+    imports = {"p.a": {"p.a.x", "p.b"}, "p.a.x": {"p.a.y", "p.b"}, "p.a.y": {"p.a.z"}, "p.a.z": {"p.b"}, "p.b": set()}
+    assert tool("contracts").chain("p.a", imports) == ["p.a", "p.a.x", "p.a.y", "p.a.z"]
+
+
+def test_the_order_of_rooms_is_that_of_pyproject(tmp_path: Path) -> None:
+    rooms = tool("rooms")
+    tree(tmp_path, cli__slash____init__="", trace__slash____init__="", errors="", config="")
+    layers = 'layers = [\n    "(cli) | (web)",\n    "(trace) | (config)",\n    "(errors)",\n]\n'
+    (tmp_path / "pyproject.toml").write_text(layers)
+    (tmp_path / "CONTRIBUTING.md").write_text("a\n\n    cli > errors\n       > config\n\nb\n")
+    assert rooms.page(tmp_path) == "a\n\n    cli > trace | config > errors\n\nb\n"

@@ -35,10 +35,6 @@ def test_import_takes_under_150_ms() -> None:
     assert min(float(python(code)) for _ in range(5)) < 0.150
 
 
-def test_a_room_is_an_attribute() -> None:
-    assert astrarium.__getattr__("cluster") is importlib.import_module("astrarium.cluster")
-
-
 def test_every_public_name_is_there() -> None:
     assert sorted(set(astrarium.__all__)) == sorted(astrarium.__all__)
     for name in astrarium.__all__:

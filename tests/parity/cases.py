@@ -164,8 +164,8 @@ def seen(outcome: Outcome) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def outcome(plan: Plan, workload: AstraWorkload, mode: str) -> Outcome:
-    """What the plan comes to. `off` and `auto` are the compiled core's folding; `pure` is the pure-Python engine."""
-    return execute_workload(plan, workload.traces, workload.groups, fold=mode == "auto", pure=mode == "pure")
+    """What the plan comes to, unfolded (`off`) or folded where that is exact (`auto`)."""
+    return execute_workload(plan, workload.traces, workload.groups, fold=mode == "auto")
 
 
 def arguments(case: Case, backend: str) -> list[str]:

@@ -13,24 +13,13 @@ from .cases import GOLDEN, MORE, Case, arguments, load, of_folder, pairs, same
 from .pack import pack
 
 USABLE = pairs((*load(GOLDEN), *load(MORE)), usable=True)
-LONG = 0.1  # s that ASTRA-sim needs; what is longer takes the pure-Python engine seconds
 ALL = [pytest.param(case, backend, id=f"{case.name}-{backend}") for case, backend in USABLE]
-SLOW = [pytest.param(case, backend, id=f"{case.name}-{backend}") for case, backend in USABLE
-        if case.expected[backend].user_s > LONG]
 
 
 @pytest.mark.parametrize(("case", "backend"), ALL)
 def test_golden(case: Case, backend: str, tmp_path: Path) -> None:
-    """Compiled core, unfolded (the pure-Python engine where there is none; the command below folds), and the
-    pure-Python engine."""
-    same(case, backend, tmp_path, "off", *(["pure"] if case.expected[backend].user_s <= LONG else []))
-
-
-@pytest.mark.exam
-@pytest.mark.parametrize(("case", "backend"), SLOW)
-def test_golden_pure(case: Case, backend: str, tmp_path: Path) -> None:
-    """The pure-Python engine has the same integers."""
-    same(case, backend, tmp_path, "pure")
+    """Unfolded; the command below folds."""
+    same(case, backend, tmp_path, "off")
 
 
 @pytest.mark.parametrize(("case", "backend"), ALL)
@@ -56,7 +45,7 @@ def test_cases_that_stay_in_the_reference_folder(shared: Path, tmp_path: Path) -
     cases = tuple(of_folder(path) for path in left_out)
     assert cases
     for case, backend in pairs(cases, usable=True):
-        same(case, backend, tmp_path, "off", "auto", "pure")
+        same(case, backend, tmp_path, "off", "auto")
 
 
 @pytest.mark.shared

@@ -1,4 +1,4 @@
-"""200 random SPMD programs on random systems: the same integers as ASTRA-sim, folded, unfolded and in pure Python."""
+"""200 random SPMD programs on random systems: the same integers as ASTRA-sim, folded and unfolded."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ ALL = [pytest.param(case, backend, id=f"{case.name}-{backend}") for case, backen
 
 @pytest.mark.parametrize(("case", "backend"), ALL)
 def test_random(case: Case, backend: str, tmp_path: Path) -> None:
-    same(case, backend, tmp_path, "off", "auto", "pure")
+    same(case, backend, tmp_path, "off", "auto")

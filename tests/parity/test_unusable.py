@@ -20,7 +20,7 @@ HAND_MADE = (*load(GOLDEN), *load(MORE))
 UNUSABLE = pairs(HAND_MADE, usable=False)
 CASES = [pytest.param(case, backend, id=f"{case.name}-{backend}") for case, backend in UNUSABLE]
 STRANGE = [pytest.param(*pair, id=f"{pair[0].name}-{pair[1]}") for pair in pairs(load(RANDOM), usable=False)]
-MODES = ("off", "auto", "pure")
+MODES = ("off", "auto")
 
 
 def _row(case: Case, backend: str) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def _spread(value: Any, npus: int) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(("case", "backend"), CASES)
 def test_unusable(case: Case, backend: str, tmp_path: Path) -> None:
-    """Both engines, unfolded; the command below folds."""
-    _compare(case, backend, tmp_path, "off", "pure")
+    """Unfolded; the command below folds."""
+    _compare(case, backend, tmp_path, "off")
 
 
 @pytest.mark.parametrize(("case", "backend"), CASES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from itertools import islice
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -52,8 +53,10 @@ ROOFLINE = QUICK.how
 @pytest.mark.parametrize(("model", "npus", "fixed", "how", "tightest"), [
     (DENSE, 32, {}, ROOFLINE, 0.75), (SPARSE, 8, {"cp": [1]}, ROOFLINE, 0.75),
     (DENSE, 64, {"pp": [4], "virtual_stages": [1, 2]}, ROOFLINE, 0.75),
-    ("llama3-8b", 16, {"pp": [1, 2]}, MEASURED.how, 0.96)], ids=["dense", "experts", "stages", "sustained clocks"])
-def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[str, list[int]],
+    (DENSE, 64, {"pp": [4], "schedule": ["gpipe", "zero_bubble"]}, ROOFLINE, 0.75),
+    ("llama3-8b", 16, {"pp": [1, 2]}, MEASURED.how, 0.96)],
+    ids=["dense", "experts", "stages", "schedules", "sustained clocks"])
+def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[str, list[Any]],
                                         how: tuple[str, str, str | None], tightest: float) -> None:
     machine = machine_of("h100_sxm", npus, None, *how)
     job = job_of(model, **settings_for(machine, {"seq": 4096, "global_batch": 32}))

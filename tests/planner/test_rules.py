@@ -134,7 +134,7 @@ def test_the_answer_names_rules(run: Run) -> None:
              "--top", "1", "--fix", "recompute=none", "--fix", "micro_batch=1", "--fix", "pp=1,2", "--fix", "cp=1")
     said = run(*asked, "--lift", "host")
     assert said.code == 0
-    assert "  zero: ZeRO 2 and 3 go without pipeline stages" in said.out
+    assert "  zero: ZeRO 2 and 3 have no pipeline stages" in said.out
     assert "lifted: host (--lift)" in said.out
     plain = json.loads(run(*asked, "--json").out)
     assert {each["name"]: each["lifted"] for each in plain["rules"]} == {"host": None, "zero": None, "stages": None}

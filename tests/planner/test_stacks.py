@@ -30,13 +30,19 @@ def test_stacks_that_others_came_after_are_no_default() -> None:
 
 
 @pytest.mark.parametrize(("device", "wanted", "stack", "said"), [
-    ("h100_sxm", needs(), "nemo", "the best validated on h100_sxm (19 unseen measured rows)"),
-    ("a100_sxm_80gb", needs(), "nemo", "the nearest; not validated on a100_sxm_80gb (0 unseen measured rows)"),
-    ("h200_sxm", needs(), "nemo", "the nearest; not validated on h200_sxm (2 unseen measured rows)"),
-    ("h100_sxm", needs(zero=(3,)), "fsdp", "the best validated on h100_sxm (25 unseen measured rows)"),
-    ("a100_sxm_80gb", needs(zero=(3,)), "fsdp", "the nearest; not validated on a100_sxm_80gb (3 unseen"),
+    ("h100_sxm", needs(), "nemo", "the best validated on h100_sxm of the current stacks that run the job (19 unseen "
+                                  "measured rows)"),
+    ("a100_sxm_80gb", needs(), "nemo", "the nearest of the current stacks that run the job; not validated on "
+                                       "a100_sxm_80gb (0 unseen measured rows)"),
+    ("h200_sxm", needs(), "nemo", "the nearest of the current stacks that run the job; not validated on h200_sxm (2 "
+                                  "unseen measured rows)"),
+    ("h100_sxm", needs(zero=(3,)), "fsdp", "the best validated on h100_sxm of the current stacks that run the job (25 "
+                                           "unseen measured rows)"),
+    ("a100_sxm_80gb", needs(zero=(3,)), "fsdp", "the nearest of the current stacks that run the job; not validated on "
+                                                "a100_sxm_80gb (3 unseen"),
     ("h100_sxm", needs(zero=(3,), products="fp8"), "nemo", "(19 unseen measured rows, not with dense, fp8, ZeRO 3)"),
-    ("h100_sxm", needs(zero=(0,)), "nanotron", "the best validated on h100_sxm (117 unseen"),
+    ("h100_sxm", needs(zero=(0,)), "nanotron", "the best validated on h100_sxm of the current stacks that run the job "
+                                               "(117 unseen"),
     ("h100_sxm", needs("mixtral-8x7b"), "nemo", "(19 unseen measured rows, not with MoE, bf16)")])
 def test_the_default_is_current_runs_the_job_and_says_why(device: str, wanted: Support, stack: str, said: str) -> None:
     found = usual_stack([device], None, None, wanted)
@@ -55,7 +61,7 @@ def test_without_measured_times_there_is_none() -> None:
 def test_a_plan_prints_the_choice() -> None:
     fixed = {"tp": [8], "pp": [1], "cp": [1], "micro_batch": [1], "recompute": ["none"], "zero": [1]}
     found = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1)
-    assert ("stack: nemo, of the current ones that run the job the best validated on h100_sxm "
+    assert ("stack: nemo, the best validated on h100_sxm of the current stacks that run the job "
             "(19 unseen measured rows)") in found.assumed
     named = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, fixed=fixed, top=1, stack="nemo")
     assert not any(text.startswith("stack: ") for text in named.assumed)

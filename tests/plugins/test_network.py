@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.plugins.builtin import BuiltinNetwork
 
 from astrarium.engine import HAVE_CORE, execute
 from astrarium.engine.plan import Backend, NetworkPlan, Plan, Shape
 from astrarium.engine.plugins import DelayNetwork, Plugins
-from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.errors import UnsupportedError
 

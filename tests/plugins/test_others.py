@@ -1,4 +1,4 @@
-"""Compute models, remote memory, scheduling, choice of algorithms, collective executors, registration, examples."""
+"""Compute models, remote memory, scheduling, choice of algorithms, registration, examples."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 from tests.commands import PlugIn
-from tests.plans.hand import Kind, Node, collective, delay, native_collective, plan_of, two_level
+from tests.plans.hand import Kind, Node, collective, delay, native_collective, plan_of
 
 import astrarium as ar
 from astrarium import registry
 from astrarium.engine import HAVE_CORE, execute
-from astrarium.engine.plan import Backend, Dim, Lane, NetworkPlan, Remote, RemoteKind, Shape
+from astrarium.engine.plan import Backend, Dim, Lane, NetworkPlan, Remote, RemoteKind
 from astrarium.engine.plugins import ComputeNodes, DelayNetwork, PerNode, Plugins
-from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.compute import durations_of
 from astrarium.engine.plugins.exams import (
     ExamError,
     exam_choice,
     exam_compute,
-    exam_executor,
     exam_memory,
     exam_scheduling,
 )
-from astrarium.engine.plugins.executor import MemoExecutor, MessageExecutor
 from astrarium.errors import PluginError
 from astrarium.vocab import CommOp
 
@@ -187,54 +183,6 @@ def test_a_choice_that_answers_wrongly_is_named(names: tuple[Any, ...]) -> None:
         exam_choice(Trees(*names), registry.names("algorithm"))
 
 
-# --- collective executors
-
-COLLECTIVES = [(native_collective("ring", CommOp.ALL_REDUCE, 4, 1 << 14, chunks=4, active=2), (0, 1, 2, 3)),
-               (native_collective("direct", CommOp.ALL_TO_ALL, 8, 1 << 12), tuple(range(8))),
-               (native_collective("double_binary_tree", CommOp.ALL_REDUCE, 5, 1 << 12), (6, 1, 3, 0, 7)),
-               (two_level(CommOp.ALL_REDUCE, (4, 2), 1 << 14, ("ring", "direct"), 2, 1), tuple(range(8)))]
-NETWORK = NetworkPlan(Backend.PORTS, (Dim(Shape.RING, 4, 50.0, 500.0), Dim(Shape.SWITCH, 2, 25.0, 1000.0)))
-PURE = MessageExecutor(NETWORK, pure=True)
-
-
-@pytest.mark.parametrize("executor", [
-    pytest.param(MessageExecutor(NETWORK), id="messages"),
-    pytest.param(MessageExecutor(NETWORK, plugin=BuiltinNetwork), id="messages over a plug-in"),
-    pytest.param(MemoExecutor(MessageExecutor(NETWORK), {}), id="memo"),
-])
-def test_every_executor_enters_the_differential_exam(executor: Any) -> None:
-    exam_executor(executor, COLLECTIVES, rival=PURE)
-
-
-def test_the_memo_is_used() -> None:
-    asked = []
-
-    class Counting:
-        def done(self, collective: Any, npus: Any, ready: Any) -> Any:
-            asked.append(ready.tolist())
-            return PURE.done(collective, npus, ready)
-
-    executor = MemoExecutor(Counting(), {})
-    plan, npus = COLLECTIVES[0]
-    first, second = (executor.done(plan, np.array(npus, np.int32), np.array(ready)) for ready in
-                     ([5, 6, 5, 5], [105, 106, 105, 105]))
-    assert asked == [[0, 1, 0, 0]]
-    assert (second - first).tolist() == [100] * 4
-
-
-def test_the_exam_of_executors_sees_a_difference() -> None:
-    slow = MessageExecutor(replace(NETWORK, dims=tuple(replace(d, latency=501.0) for d in NETWORK.dims)))
-    with pytest.raises(ExamError, match="MessageExecutor says"):
-        exam_executor(slow, COLLECTIVES, rival=PURE)
-
-    class Shifty:
-        def done(self, collective: Any, npus: Any, ready: Any) -> Any:
-            return ready + ready.max() % 1000
-
-    with pytest.raises(ExamError, match="777 ps later"):
-        exam_executor(Shifty(), COLLECTIVES)
-
-
 # --- registration
 
 def make_delay(network: NetworkPlan, options: str) -> DelayNetwork:
@@ -305,7 +253,7 @@ def test_an_unknown_back_end_is_refused() -> None:
 # --- examples
 
 @pytest.mark.parametrize("name", ["run_toy", "serving", "compute_table", "memory_banks", "system_policy",
-                                  "climb"])
+                                  "climb", "line_gather"])
 def test_examples_print_what_they_are_said_to(name: str, forks: Any) -> None:
     run = forks([sys.executable, f"{name}.py"], EXAMPLES)
     assert run.returncode == 0, run.stderr

@@ -16,7 +16,7 @@ from astrarium.engine.plan import Backend, Kind, Plan
 from astrarium.engine.plugins import Plugins
 from astrarium.engine.plugins.exams import ExamError, exam_work
 from astrarium.engine.plugins.work import PlanSource, Work, collective, compute, recv, send, timer
-from astrarium.engine.source import Stage, run_source
+from astrarium.engine.source import RunContext, run_source
 from astrarium.errors import PluginError, StallError
 
 from .common import mixed_plan, steady
@@ -48,7 +48,7 @@ class Listening(PlanSource):
 def test_both_engines_tell_a_source_the_same_in_the_same_order(seed: int) -> None:
     plan = random_plan(seed)
     sources = Listening(plan), Listening(plan)
-    fast, slow = (run_source(source, Stage.of(plan), pure=pure)
+    fast, slow = (run_source(source, RunContext.of(plan), pure=pure)
                   for source, pure in zip(sources, (False, True), strict=True))
     assert sources[0].told == sources[1].told
     assert (fast.work, fast.start.tolist(), fast.end.tolist(), fast.events) == (
@@ -64,7 +64,7 @@ def test_both_engines_tell_a_source_the_same_in_the_same_order(seed: int) -> Non
 def test_a_trace_is_the_trivial_source(pure: bool, seed: int) -> None:
     plan = random_plan(seed)
     own = execute(plan, fold=False, record=True)
-    outcome = run_source(PlanSource(plan), Stage.of(plan), pure=pure)
+    outcome = run_source(PlanSource(plan), RunContext.of(plan), pure=pure)
     for name in ("finish", "busy", "node_ptr", "start", "end"):
         assert getattr(outcome.outcome, name).tolist() == getattr(own, name).tolist(), name
     assert traffic(outcome.outcome) == traffic(own)
@@ -78,7 +78,7 @@ def test_a_trace_is_the_trivial_source(pure: bool, seed: int) -> None:
 @engines
 def test_a_source_over_a_network_plug_in(pure: bool) -> None:
     plan, plugins = mixed_plan(), Plugins(network=steady(777))
-    outcome = run_source(PlanSource(plan), Stage.of(plan), plugins, pure=pure)
+    outcome = run_source(PlanSource(plan), RunContext.of(plan), plugins, pure=pure)
     assert outcome.makespan == execute(plan, plugins=plugins).makespan
 
 
@@ -100,8 +100,8 @@ class Scripted:
         return self._left
 
 
-def stage() -> Stage:
-    return Stage.of(replace(mixed_plan(), network=replace(mixed_plan().network, backend=Backend.PORTS)))
+def context() -> RunContext:
+    return RunContext.of(replace(mixed_plan(), network=replace(mixed_plan().network, backend=Backend.PORTS)))
 
 
 @engines
@@ -110,13 +110,13 @@ def test_what_runs_next_depends_on_when_something_ended(pure: bool) -> None:
         return [compute(1, 0, 50 if t > 150 else 5)] if work.id == 0 else []
 
     for first, end in ((100, 105), (200, 250)):
-        outcome = run_source(Scripted(lambda first=first: [timer(0, 0, first)], then), stage(), pure=pure)
+        outcome = run_source(Scripted(lambda first=first: [timer(0, 0, first)], then), context(), pure=pure)
         assert outcome.end.tolist() == [first, end]
 
 
 @engines
 def test_ids_may_have_holes_and_decide_ties(pure: bool) -> None:
-    outcome = run_source(Scripted(lambda: [compute(9, 0, 10), compute(4, 0, 10)]), stage(), pure=pure)
+    outcome = run_source(Scripted(lambda: [compute(9, 0, 10), compute(4, 0, 10)]), context(), pure=pure)
     assert dict(zip((work.id for work in outcome.work), outcome.start.tolist(), strict=True)) == {9: 10, 4: 0}
 
 
@@ -133,7 +133,7 @@ def test_ids_may_have_holes_and_decide_ties(pure: bool) -> None:
 ])
 def test_work_that_cannot_be_is_refused_in_the_sources_name(works: list[Any], words: str, pure: bool) -> None:
     with pytest.raises(PluginError, match=f"workload plug-in Scripted: .*{words}"):
-        run_source(Scripted(lambda: works), stage(), pure=pure)
+        run_source(Scripted(lambda: works), context(), pure=pure)
 
 
 @engines
@@ -142,22 +142,22 @@ def test_a_source_that_raises_is_named(pure: bool) -> None:
         raise ZeroDivisionError("no tokens")
 
     with pytest.raises(PluginError, match="workload plug-in Scripted: raised ZeroDivisionError: no tokens"):
-        run_source(Scripted(lambda: [timer(0, 0, 1)], then), stage(), pure=pure)
+        run_source(Scripted(lambda: [timer(0, 0, 1)], then), context(), pure=pure)
 
 
 @engines
 def test_work_that_never_ends_is_a_stall(pure: bool) -> None:
     with pytest.raises(StallError, match="recv from 1, tag 5, 10 bytes"):
-        run_source(Scripted(lambda: [recv(0, 0, 1, 10, tag=5)]), stage(), pure=pure)
+        run_source(Scripted(lambda: [recv(0, 0, 1, 10, tag=5)]), context(), pure=pure)
     with pytest.raises(StallError, match="request 3 has no answer"):
-        run_source(Scripted(lambda: [timer(0, 0, 1)], left=["request 3 has no answer"]), stage(), pure=pure)
+        run_source(Scripted(lambda: [timer(0, 0, 1)], left=["request 3 has no answer"]), context(), pure=pure)
 
 
 def test_the_exam() -> None:
-    outcome = exam_work(lambda: Scripted(lambda: [send(0, 0, 1, 64), recv(0, 1, 0, 64)]), stage())
+    outcome = exam_work(lambda: Scripted(lambda: [send(0, 0, 1, 64), recv(0, 1, 0, 64)]), context())
     assert outcome.end[0] == outcome.end[1] > 0
     numbers = iter(range(100))
     with pytest.raises(ExamError, match="different work"):
-        exam_work(lambda: Scripted(lambda: [timer(0, 0, next(numbers))]), stage())
+        exam_work(lambda: Scripted(lambda: [timer(0, 0, next(numbers))]), context())
     with pytest.raises(ExamError, match="no answer"):
-        exam_work(lambda: Scripted(list, left=["no answer"]), stage())
+        exam_work(lambda: Scripted(list, left=["no answer"]), context())

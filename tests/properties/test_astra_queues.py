@@ -41,13 +41,12 @@ def plan_of(steps: list[tuple[int, CommOp, int]], algorithm: str, scheduling: st
 @settings(max_examples=6, deadline=None)
 @given(STEPS, st.sampled_from(["ring", "direct", "halving_doubling"]), st.sampled_from(["lifo", "fifo"]),
        st.integers(2, 9), st.integers(1, 3))
-def test_both_engines_agree_and_nothing_is_folded(steps: list[tuple[int, CommOp, int]], algorithm: str,
+def test_nothing_is_folded(steps: list[tuple[int, CommOp, int]], algorithm: str,
                                                   scheduling: str, streams: int, chunks: int) -> None:
     plan = plan_of(steps, algorithm, scheduling, streams, chunks)
     first = execute(plan)
     assert not first.folded
-    for other in (execute(plan, fold=False), execute(plan, pure=True)):
-        assert other.finish[other.row].tolist() == first.finish[first.row].tolist()
+    assert execute(plan, fold=False).finish.tolist() == first.finish[first.row].tolist()
 
 
 def test_the_newest_goes_first() -> None:

@@ -23,7 +23,7 @@ from astrarium.result import Result
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
 PROGRAMS = wanted(80)
-PURE = 4    # of the programs one in so many runs in the pure-Python engine, too
+PURE = 4    # of the programs under our own rules one in four runs in the pure-Python engine, too
 
 
 def repeated(program: Program, chained: bool) -> Program:
@@ -127,7 +127,7 @@ def test_sharing_slots_changes_nothing(compat: bool) -> None:
     for number, program in enumerate(islice(programs(rng, compat), PROGRAMS)):
         plan = twice(program.plan, rng)
         merged, gone = shared(plan, rng)
-        what = check(plan, merged, number % PURE == 0, f"\nASTRARIUM_SEED={SEED}\n{program.text}")
+        what = check(plan, merged, not compat and number % PURE == 0, f"\nASTRARIUM_SEED={SEED}\n{program.text}")
         seen[what if gone else "nothing shared"] += 1
     print(dict(seen))
     assert seen["folded"] > PROGRAMS // 8, seen

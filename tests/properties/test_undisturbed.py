@@ -18,7 +18,7 @@ from astrarium import engine
 from astrarium.engine import Outcome, Plan, execute
 from astrarium.engine.program_order import run_in_order
 from astrarium.errors import InputError, StallError, TraceError
-from astrarium.lower import Kept, lower, read_work
+from astrarium.lower import Kept, lower, lower_jobs, read_jobs, read_work
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 COLUMNS = ("finish", "busy", "node_ptr", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy",
@@ -96,7 +96,7 @@ def assert_times(rng: random.Random, jobs: list[ar.Job], backends: tuple[str, ..
     design = ar.Design(workload=ar.Jobs(jobs), compute=ar.Roofline(peak="989 TFLOP/s"),
                        memory=ar.Memory(bandwidth="3.35 TB/s"), network=ar.Network(dims, rng.choice(backends)),
                        system=ar.System(comm_streams=rng.choice((1, 2))))
-    plan = lower(design, read_work(design, {}, Kept()))
+    plan = lower_jobs(design, read_jobs(design, {}, Kept()), None, Kept())
     _, whole = run_in_order(plan, lambda each, _: execute(each, record=True, fold=False))
     _, found = run_in_order(plan, lambda each, _: execute(each, record=True))
     if not found.folded:
@@ -112,7 +112,7 @@ def test_groups_at_random_places_send_few_messages() -> None:
         design = ar.Design(workload=ar.Jobs([ar.Job(work, placement="random", seed=1)]),
                            compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),
                            network=ar.Network(dims, "closed_form"))
-        plan = lower(design, read_work(design, {}, Kept()))
+        plan = lower_jobs(design, read_jobs(design, {}, Kept()), None, Kept())
         whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
         assert_every_rank(found, whole)
         assert_ends(execute(plan), whole)

@@ -8,12 +8,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.commands import PlugIn, Run
 
 import astrarium as ar
 from astrarium.cli import main
 from astrarium.planner.timeline import units_of
 from astrarium.report import stages_html
-from astrarium.report.html_page import bar, page, table
+from astrarium.report.html_page import bar, note, page, table
+from astrarium.report.page import Page, ShownRun
 from astrarium.report.roofline_html import kernel_sums, roofline_part
 from astrarium.report.run_html import run_page
 from astrarium.report.svg import against, over_time
@@ -136,6 +138,28 @@ def test_cli_writes_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     checked(text)
     assert "<i>Megatron" not in text
     assert "&lt;i&gt;Megatron" in text
+
+
+def _ends(found: ShownRun) -> str:
+    return page(found.title, f"{len(found.result.outcome.row)} ranks", [note(f"ends at {found.result.makespan}")])
+
+
+ENDS = Page("run", _ends)
+
+
+def test_a_plug_in(plug_in: PlugIn, run: Run, tmp_path: Path) -> None:
+    plug_in({"page.ends": f"{__name__}:ENDS"})
+    assert "ends" in run("list", "page").out
+    design, shown = tmp_path / "d.yaml", tmp_path / "run.html"
+    ar.dump_design(training(), design)
+    said = run("run", design, "--html", shown, "--page", "ends")
+    assert (said.code, str(ar.simulate(training()).makespan) in shown.read_text()) == (0, True)
+    checked(shown.read_text())
+    for name, message in (("plan", "--page plan: shows what plan finds; expected a page of run"),
+                          ("endss", "'endss' is not known; expected one of run")):
+        said = run("run", design, "--html", shown, "--page", name)
+        assert (said.code, message in said.err) == (1, True), said.err
+    assert "--page: would do nothing here; expected --html FILE" in run("run", design, "--page", "ends").err
 
 
 def test_charts_are_sound_and_stay_inside() -> None:

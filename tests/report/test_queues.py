@@ -10,7 +10,8 @@ import pytest
 from tests.commands import Run
 
 import astrarium as ar
-from astrarium.network.packets import Packets, Roce
+from astrarium.network.packets import Packets
+from astrarium.network.roce import Roce
 from astrarium.report.queues_svg import queue_chart
 from astrarium.report.timeline_counters import queue_counters
 from astrarium.result import Result, tables
@@ -26,8 +27,7 @@ def incast(queues: bool = True, npus: int = 8, transport: str = "roce") -> tuple
     for npu in range(1, npus):
         ranks[npu].send(f"{npu}", 0, 200_000)
         ranks[0].recv(f"{npu}", npu, 200_000)
-    packets = Packets(transport=transport, queues=queues,       # type: ignore[arg-type]
-                      roce=SMALL if transport == "roce" else Roce())
+    packets = Packets(transport=SMALL if transport == "roce" else transport, queues=queues)
     design = ar.Design(workload=ar.Trace("in memory"),
                        network=ar.Network([ar.Switch(npus, **LINK)], backend="packets", packets=packets))
     return design, ar.simulate(design, traces=traces_of_bytes([rank.encode() for rank in ranks]))

@@ -12,7 +12,7 @@ from astrarium.report.study import report_tables, study_plain, study_tables
 from astrarium.report.study_data import study_report
 from astrarium.report.study_html import study_page
 from astrarium.report.tables import text_of
-from astrarium.search.stored import load_study
+from astrarium.search.studyfile import load_study
 
 DESIGN = """
 stack: nemo

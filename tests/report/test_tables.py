@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from astrarium.report.trace_fast import line_of, message_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astrarium.config.whole import write_whole
 from astrarium.engine import Outcome
 from astrarium.errors import InputError
 from astrarium.report.astra_sim import BLOCK, json_text, lines
-from astrarium.report.files import write_whole
 from astrarium.report.tables import Table, print_tables, text_of
-from astrarium.report.trace_fast import line_of, message_of
 from astrarium.report.trace_json import _attribute_field, _attribute_text, _line, lines_of, trace_of
 from astrarium.report.trace_names import node_names
 from astrarium.trace import Attribute, IOInfo, Metadata, Node, TraceBuilder, encode_trace, traces_of_bytes

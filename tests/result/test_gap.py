@@ -124,7 +124,7 @@ def test_the_command(recording: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["explain", str(design), "--rank", "0", "--trace", recording]) == 0
     assert "network and waiting" in capsys.readouterr().out
     assert main(["explain", str(design), str(design), "--rank", "0"]) == 1
-    assert "--rank: would do nothing here" in capsys.readouterr().err
+    assert "--rank: has no effect here" in capsys.readouterr().err
     assert main(["explain", str(design)]) == 2
     assert "two designs, or one and --compat or --trace" in capsys.readouterr().err
 

@@ -15,11 +15,10 @@ from astrarium.registry import names
 from astrarium.search import Space
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import AgentOptions, Scale
-from astrarium.search.agents.random_ import Random
-from astrarium.search.best import dominated_area
-from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
+from astrarium.search.agents.sampling import Random
+from astrarium.search.axes import Point
+from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, front_after, problems, sit
 from astrarium.search.goal import goal_of
-from astrarium.search.space import Point
 
 OWN = ("annealing", "genetic", "ant_colony")
 PROBLEMS = {problem.name: problem for problem in problems()}

@@ -11,10 +11,17 @@ from tests.search.designs import small_space
 
 from astrarium.errors import InputError
 from astrarium.search import Space, search
-from astrarium.search.analysis import best_trials, convergence, knob_importances, rechecked, sensitivities
+from astrarium.search.analysis import (
+    best_trials,
+    convergence,
+    fit,
+    importances,
+    knob_importances,
+    rechecked,
+    sensitivities,
+)
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.stored import StoredStudy, load_study
-from astrarium.search.surrogate import fit, importances
+from astrarium.search.studyfile import StoredStudy, load_study
 
 
 def test_the_surrogate_finds_what_matters() -> None:

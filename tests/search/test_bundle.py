@@ -17,9 +17,8 @@ import astrarium as ar
 from astrarium.cli import main
 from astrarium.errors import InputError
 from astrarium.search import Space, search
-from astrarium.search.bundle import read_bundle, write_bundle
-from astrarium.search.rerun import rerun
-from astrarium.search.stored import load_study
+from astrarium.search.bundle import read_bundle, rerun, write_bundle
+from astrarium.search.studyfile import load_study
 
 
 def bundle(path: Path, name: str = "one", **more: object) -> Path:
@@ -98,9 +97,9 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
             read_bundle(made, str(tmp_path / "b"))
     (tmp_path / "c.zip").write_bytes(b"PK nothing" * 100)
     for change in ({"bundle.json": b"[]"}, {"bundle.json": b"{"}, {"bundle.json": b'{"format": "x"}'}):
-        with pytest.raises(InputError, match=r"is no bundle|has the format"):
+        with pytest.raises(InputError, match=r"is not a bundle|has the format"):
             read_bundle(altered(good, tmp_path / "d.zip", change), str(tmp_path))
-    with pytest.raises(InputError, match="is no bundle"):
+    with pytest.raises(InputError, match="is not a bundle"):
         read_bundle(str(tmp_path / "c.zip"), str(tmp_path))
     monkeypatch.setattr(importlib.import_module("astrarium.search.bundle"), "LARGEST", 100)
     with pytest.raises(InputError, match="is larger than 100 bytes"):
@@ -123,7 +122,7 @@ def test_a_bundle_that_does_not_repeat_says_where(tmp_path: Path, capsys: pytest
     assert main(["search", bad]) == 1
     assert "trial 41 is not that of the bundle" in capsys.readouterr().err
     assert main(["search", str(good), "--trials", "5"]) == 1
-    assert "would do nothing here" in capsys.readouterr().err
+    assert "has no effect here" in capsys.readouterr().err
 
 
 def test_fabric_files_travel(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from astrarium.search import search
 from astrarium.search.certificate import write_certificate
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
-from astrarium.search.spacefile import load_space, space_plain
-from astrarium.search.stored import load_study
-from astrarium.search.study import jsonable
+from astrarium.search.searchfile import load_space
+from astrarium.search.space import space_plain
+from astrarium.search.studyfile import jsonable, load_study
 
 
 def check(path: Path, *more: str) -> tuple[int, str]:

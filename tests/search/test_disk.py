@@ -20,8 +20,8 @@ from astrarium.search import search
 from astrarium.search.agents import agent_options
 from astrarium.search.goal import goal_of
 from astrarium.search.store import Store
-from astrarium.search.stored import load_study
-from astrarium.search.study import Plan, Progress, Study, conduct
+from astrarium.search.study import Progress, Study, conduct
+from astrarium.search.studyfile import Plan, load_study
 from astrarium.search.workers import Workers
 
 TRIALS, PAGE = 192, 4096
@@ -178,7 +178,7 @@ def test_trials_whose_description_is_lost_go_to_no_other_study(whole: Path, tmp_
 def test_a_first_page_that_is_damaged_is_no_study(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_bytes(b"\0" * PAGE + whole.read_bytes()[PAGE:])
-    with pytest.raises(InputError, match="is no study"):
+    with pytest.raises(InputError, match="is not a study"):
         study(path)
 
 

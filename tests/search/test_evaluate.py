@@ -14,9 +14,10 @@ from tests.search.test_study import rows
 from astrarium.errors import InputError
 from astrarium.lower.kept import BYTES
 from astrarium.search import Space, evaluate, search
-from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
-from astrarium.search.run import cache_of
+from astrarium.search.study import cache_of
+from astrarium.search.trial import Verdict
 from astrarium.search.workers import Workers
 
 MESHES = Space(small_space().base, {"network.dims[0].shape": ["ring", "mesh"], "collective.chunks": [1, 2, 4, 8]})

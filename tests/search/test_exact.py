@@ -13,11 +13,11 @@ import astrarium as ar
 from astrarium.collective.algorithms import supporting
 from astrarium.errors import InputError
 from astrarium.search import Case, Space, search
-from astrarium.search.evaluate import Evaluator
+from astrarium.search.bounds.branches import branches_of
+from astrarium.search.evaluate import Evaluator, Judge
 from astrarium.search.expression import Node, compiled
-from astrarium.search.floors import heads_of
-from astrarium.search.goal import Goal, Judge, goal_of
-from astrarium.search.stored import load_study
+from astrarium.search.goal import Goal, goal_of
+from astrarium.search.studyfile import load_study
 from astrarium.vocab import CommOp
 
 OPS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter",
@@ -42,9 +42,9 @@ def many(op: str, *, per_npu: bool) -> Space:
 
 
 def only_tree(space: Space, goal: Goal) -> Node:
-    """The floor of a space that is one head."""
-    head, = heads_of(Judge(space, goal), None).open(math.inf)
-    return head.tree
+    """The lower bound of a space that is one branch."""
+    branch, = branches_of(Judge(space, goal), None).open(math.inf)
+    return branch.tree
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -133,7 +133,7 @@ def test_a_floor_of_your_own(optima: dict[str, float]) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"minimize": "exposed_comm"}, "no floor of exposed_comm"), ({"maximize": "makespan"}, "may fall"),
+    ({"minimize": "exposed_comm"}, "exposed_comm has no lower bound"), ({"maximize": "makespan"}, "may fall"),
     ({"minimize": "-1 * makespan"}, "may fall"), ({"minimize": "1 / makespan"}, "may fall"),
     ({"minimize": lambda design, result: 1.0}, "Python function"),
     ({"minimize": ["makespan", "network_cost"]}, "one objective"),

@@ -11,7 +11,7 @@ from tests.search.designs import small_space
 from astrarium.errors import InputError
 from astrarium.search import Case, search
 from astrarium.search.export import columns, rows, to_optuna, write_parquet, write_trajectory
-from astrarium.search.stored import StoredStudy, load_study
+from astrarium.search.studyfile import StoredStudy, load_study
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,6 @@ def test_optuna(stored: StoredStudy, tmp_path: Path) -> None:
 
 def test_what_is_no_study_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database " * 1000)
-    for name, says in [("nothing", "is not a file"), ("text", "is no study")]:
+    for name, says in [("nothing", "is not a file"), ("text", "is not a study")]:
         with pytest.raises(InputError, match=says):
             load_study(tmp_path / name)

@@ -13,8 +13,8 @@ from astrarium.config import replace_all
 from astrarium.errors import InputError
 from astrarium.network.cost import network_bandwidth, network_cost
 from astrarium.search import Space
-from astrarium.search.evaluate import Evaluator
-from astrarium.search.goal import NAMED, Case, Judge, goal_of
+from astrarium.search.evaluate import Evaluator, Judge
+from astrarium.search.goal import NAMED, Case, goal_of
 from astrarium.simulate import simulate
 
 
@@ -80,8 +80,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"minimize": "makspan"}, "did you mean 'makespan'"),
     ({"minimize": "makespan", "maximize": "makespan"}, "twice"),
     ({"minimize": "collective.chunk"}, "did you mean 'collective.chunks'"),
-    ({"minimize": "makespan < 3"}, "no number"),
-    ({"minimize": "'ring'"}, "no number"),
+    ({"minimize": "makespan < 3"}, "not a number"),
+    ({"minimize": "'ring'"}, "not a number"),
     ({"minimize": 3}, "not an objective"),
     ({"minimize": "makespan / (collective.chunks - 4)"}, "divides by zero .for some collective.chunks"),
     ({"minimize": "makespan / 0"}, "divides by zero .always"),

@@ -20,11 +20,10 @@ from astrarium.errors import InputError
 from astrarium.report.study_data import study_report
 from astrarium.search import Space, search
 from astrarium.search.bundle import write_bundle
-from astrarium.search.code import digest_of, text_of_function
 from astrarium.search.goal import Case, goal_of
-from astrarium.search.inputs import differing, files_of, inputs_of
+from astrarium.search.inputs import differing, digest_of, files_of, inputs_of, text_of_function
 from astrarium.search.store import Store
-from astrarium.search.stored import load_study
+from astrarium.search.studyfile import load_study
 from astrarium.search.workers import Workers, _evaluate
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp

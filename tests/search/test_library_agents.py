@@ -14,10 +14,9 @@ from tests.search.designs import four_dims, ready, real_problem, small_space
 from astrarium.errors import InputError, install_line
 from astrarium.search import Space, search
 from astrarium.search.agents import agent_options
-from astrarium.search.agents.libraries import needed
-from astrarium.search.best import dominated_area
+from astrarium.search.agents.base import needed
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
+from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, front_after, problems, sit
 from astrarium.search.goal import goal_of
 
 PROBLEMS = {problem.name: problem for problem in problems()}

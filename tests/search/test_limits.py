@@ -13,12 +13,11 @@ import astrarium as ar
 from astrarium.engine import HAVE_CORE
 from astrarium.errors import InputError
 from astrarium.search import Space, search
-from astrarium.search.bundle import write_bundle
+from astrarium.search.bundle import rerun, write_bundle
 from astrarium.search.certificate import write_certificate
-from astrarium.search.rerun import rerun
 from astrarium.search.searchfile import load_search
-from astrarium.search.stored import load_study
 from astrarium.search.study import Study
+from astrarium.search.studyfile import load_study
 
 LIMIT = "200 ms"      # a few ms and 0.4 s are far from it on a busy machine, too
 SLOW = f"stopped at its limit of {LIMIT} of CPU time"
@@ -123,8 +122,9 @@ def test_a_bundle_runs_again_but_for_what_was_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "says"), [
-    ("10 seconds", "limit: '10 seconds' is no limit; expected a time"), ("0 s", "is no limit"), (10, "is no limit"),
-    (["1 s", "2 s"], "second limit of its kind"), (["10"], "is no limit")])
+    ("10 seconds", "limit: '10 seconds' is not a limit; expected a time"), ("0 s", "is not a limit"),
+    (10, "is not a limit"),
+    (["1 s", "2 s"], "second limit of its kind"), (["10"], "is not a limit")])
 def test_limits_that_are_none(limit: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         search(ring_space(), "makespan", limit=[limit] if isinstance(limit, int) else limit)
@@ -146,5 +146,5 @@ limit: [10 s, 8 GB]
     found = load_search(path).limit
     assert (found.seconds, found.memory) == (10, 8e9)
     path.write_text(path.read_text().replace("10 s", "10 x"))
-    with pytest.raises(InputError, match=r"s.yaml:5: limit: '10 x' is no limit"):
+    with pytest.raises(InputError, match=r"s.yaml:5: limit: '10 x' is not a limit"):
         load_search(path)

@@ -16,7 +16,6 @@ from astrarium.search import Case, Space, search
 from astrarium.search.expression import Const
 from astrarium.search.scope import Scope
 from astrarium.workload.inference.config import CONDITIONS as SERVING
-from astrarium.workload.transformer import CONDITIONS
 
 TP_PP: dict[str, Any] = {"workload.tp": [1, 2, 4, 8, 24], "workload.pp": [1, 2, 4]}
 TP_PP_CP: dict[str, Any] = {"workload.tp": [1, 2, 4, 8], "workload.pp": [1, 2, 4, 8], "workload.cp": [1, 2, 4]}
@@ -108,9 +107,9 @@ def test_rules_that_cut_nothing_are_left_out() -> None:
 
 def test_every_condition_means_something() -> None:
     """Each one is true or false for a model with experts."""
-    for design, conditions in ((moe(), CONDITIONS), (serving("mixtral-8x7b", ep=2), SERVING)):
+    for design, conditions in ((moe(), moe().workload.conditions), (serving("mixtral-8x7b", ep=2), SERVING)):
         for texts in conditions:
-            assert Scope(design, (), {}).node(texts[-1], "x") == Const(True), texts
+            assert Scope(design, {}, {}).node(texts[-1], "x") == Const(True), texts
 
 
 def test_rules_on_what_cases_change_say_nothing() -> None:

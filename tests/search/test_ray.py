@@ -18,7 +18,7 @@ from tests.search.test_study import rows
 
 from astrarium.errors import AstrariumError, InputError, PluginError, StallError, TraceError, install_line
 from astrarium.search import search
-from astrarium.search.ray_pool import RayPool
+from astrarium.search.workers import RayPool
 
 exam = pytest.mark.exam
 

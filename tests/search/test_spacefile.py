@@ -10,7 +10,7 @@ from tests.search.designs import CHOICES, four_dims, network_space
 from astrarium import dump_design
 from astrarium.errors import InputError
 from astrarium.search import Choice, Space, dump_space, load_space
-from astrarium.search.spacefile import space_plain
+from astrarium.search.space import space_plain
 
 TEXT = """
 base: design.yaml

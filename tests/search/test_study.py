@@ -23,7 +23,8 @@ from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Batch, Options
 from astrarium.search.goal import goal_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.study import Plan, conduct
+from astrarium.search.study import conduct
+from astrarium.search.studyfile import Plan
 from astrarium.search.workers import Workers
 
 SCRIPT = Path(__file__).with_name("killed.py")
@@ -138,12 +139,12 @@ def test_other_plans_and_other_files_are_refused(tmp_path: Path) -> None:
         search(Space(space.base, chunks), maximize="makespan", trials=1, study=tmp_path / "order")
     other = tmp_path / "other.yaml"
     other.write_text("base: design.yaml\n" * 100)
-    with pytest.raises(InputError, match="is no study"):
+    with pytest.raises(InputError, match="is not a study"):
         search(small_space(), "makespan", trials=10, study=other)
     data = sqlite3.connect(tmp_path / "data")
     data.execute("CREATE TABLE x (y)")
     data.close()
-    with pytest.raises(InputError, match="but no study"):
+    with pytest.raises(InputError, match="but not a study"):
         search(small_space(), "makespan", trials=10, study=tmp_path / "data")
     with pytest.raises(InputError, match="cannot be written"):
         search(small_space(), "makespan", trials=10, study=tmp_path / "no" / "where")

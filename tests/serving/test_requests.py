@@ -183,12 +183,12 @@ def test_json_lines_have_priorities_prefixes_and_turns(tmp_path: Path) -> None:
     ([{**ONE, "output": 0}], "line 1, output: 0 is out of range"),
     ([{**ONE, "prefix": 5}], "belongs to no group"), ([{**ONE, "group": 5}], "line 1, group: '5' is no text"),
     ([{**ONE, "group": "g", "prefix": 101}], "prefix: 101 is out of range"),
-    ([{**ONE, "hash_block": 8}], "hash_block: means nothing without hashes"),
+    ([{**ONE, "hash_block": 8}], "hash_block: has no effect without hashes"),
     ([{**ONE, "hashes": [1] * 8}], "8 hashes; expected at most 7"), ([{**ONE, "hashes": 5}], "hashes: '5' is no list"),
     ([{**ONE, "think": 5}], "comes before no turn"),
     ([{"prompt": 1, "output": 1}], "line 1, arrival: 'None' is no time"),
     ([{**ONE, "session": "s"}, {"prompt": 105, "output": 1, "session": "s"}], "line 2, prompt: 105 tokens"),
-    ([{**ONE, "session": "s"}, {**ONE, "session": "s"}], "line 2, arrival: means nothing")])
+    ([{**ONE, "session": "s"}, {**ONE, "session": "s"}], "line 2, arrival: has no effect")])
 def test_json_lines_that_are_none_are_refused(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
     path = tmp_path / "requests.jsonl"
     path.write_text(lines(*rows))

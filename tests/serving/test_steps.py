@@ -159,8 +159,8 @@ def test_experts_get_the_tokens_of_all_ranks() -> None:
 
 def test_what_changes_is_simulated() -> None:
     base = design(SMALL)
-    slower = ar.replace(base, "network.changes", [{"at": "1 ms", "npu": 0, "speed": 0.5}])
-    assert both(slower)[1].how.startswith("simulated: network.changes")
+    slower = ar.replace(base, "system.changes", [{"at": "1 ms", "npu": 0, "speed": 0.5}])
+    assert both(slower)[1].how.startswith("simulated: system.changes")
 
 
 def test_steps_whose_clock_follows_from_their_mix_are_simulated() -> None:

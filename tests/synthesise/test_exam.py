@@ -1,9 +1,7 @@
-"""The long part: a thousand traces of the catalog, held-out sizes and numbers of replicas, both models beside each
-other. `fresh` is a second held-out part, with sequences and replicas of its own, that nothing was chosen by."""
+"""The long part: a thousand traces of the catalog, held-out sizes and numbers of replicas.
+`fresh` is a second held-out part, with sequences and replicas of its own, that nothing was chosen by."""
 
 from __future__ import annotations
-
-import time
 
 import numpy as np
 import pytest
@@ -14,8 +12,6 @@ from astrarium.config import replace as changed
 from astrarium.report.synthesis import compare, summary, yardstick
 from astrarium.simulate import simulate
 from astrarium.synthesise import Example, Model, examples_of_generated, learn, sample
-from astrarium.synthesise.network import Runner
-from astrarium.synthesise.sample import Heads
 from astrarium.trace.work import Generated
 from astrarium.workload.corpus import draw_corpus
 from astrarium.workload.generate import generate
@@ -41,23 +37,6 @@ def test_every_held_out_trace_is_simulated_within_ten_percent(learned: tuple[Mod
     assert max(each.durations for each in found) < 0.1
     assert max(abs(each.overlap) for each in found) < 0.05
     assert min(each.nearest for each in found) > 0.3
-
-
-def test_the_network_beside_it(learned: tuple[Model, list[Example]]) -> None:
-    from astrarium.synthesise.train import train
-
-    start = time.process_time()
-    network = train(learned[0], learned[1], steps=1000)
-    spent = time.process_time() - start
-    runner = Runner(network, learned[0])
-    heads = Heads(runner.program, runner.centres)
-    for part in ("held_out", "fresh"):
-        found = [compare(sample(learned[0], c, heads=heads), real, c, learned[1][:20])
-                 for c, real in held_out(40, part)]     # type: ignore[arg-type]
-        print(f"{part}, trained in {spent:.0f} s of one core",
-              {name: (round(row["median"], 4), round(row["worst"], 4)) for name, row in summary(found).items()})
-        assert max(abs(each.makespan) for each in found) < 0.1
-    assert spent < 600
 
 
 def _timed(made: Generated) -> Generated:

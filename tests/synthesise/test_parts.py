@@ -156,7 +156,7 @@ def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
     assert model.tokens[reduced[0]] == model.tokens[reduced[1]]
     assert reproduced(model, found).median < 0.1
     save_model(tmp_path / "m", model)
-    assert load_model(tmp_path / "m").model == model
+    assert load_model(tmp_path / "m") == model
 
 
 def test_gradients_of_every_micro_batch_are_learned() -> None:

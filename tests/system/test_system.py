@@ -1,8 +1,11 @@
-"""Streams and placement."""
+"""Streams, placement, NPUs that are slow or out of service."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from tests.commands import Run
 
 import astrarium as ar
 from astrarium.engine.plan import Lane
@@ -34,3 +37,26 @@ def test_placement() -> None:
 def test_what_is_refused(make: object, message: str) -> None:
     with pytest.raises(ar.InputError, match=message):
         make()  # type: ignore[operator]
+
+
+def test_slow_npus_and_outages(run: Run, tmp_path: Path) -> None:
+    """All wait for the NPU that is slow, or out of service for 1 ms; the path of before is read, with a note."""
+    base = ar.Design(workload=ar.Transformer(ar.Decoder(layers=2, d_model=256, heads=4, ffn=1024, vocab=1000), seq=128,
+                                             global_batch=4, dp=4),
+                     network=ar.Network([ar.Ring(4, bandwidth="50 GB/s", latency="500 ns")]),
+                     compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s", capacity="80 GB"))
+    whole = ar.simulate(base)
+    slow = ar.replace(base, "system.changes", [{"npu": 1, "speed": 0.5}])
+    assert ar.simulate(slow).makespan > whole.makespan
+    out = ar.replace(base, "system.changes", [{"at": "20 us", "npu": 1, "speed": 0},
+                                              {"at": "1020 us", "npu": 1, "speed": 1}])
+    assert round(float(ar.simulate(out).makespan - whole.makespan)) == 1_000_000
+    old = ar.replace(base, "network.changes", [{"npu": 1, "speed": 0.5}])
+    assert ar.simulate(old).makespan == ar.simulate(slow).makespan
+    ar.dump_design(old, tmp_path / "old.yaml")
+    said = run("run", tmp_path / "old.yaml")
+    assert (said.code, "network.changes[0].npu: read as system.changes, npu: 1" in said.err) == (0, True)
+    with pytest.raises(ar.InputError, match=r"system.changes\[0\].npu: there is no NPU 4; expected 0 to 3"):
+        ar.simulate(ar.replace(slow, "system.changes[0].npu", 4))
+    with pytest.raises(ar.InputError, match=r"system\.changes: does not exist under compat: astra_sim"):
+        ar.replace(slow, "compat", "astra_sim")

@@ -18,7 +18,6 @@ from astrarium.units import (
     Quantity,
     Time,
     format_bytes,
-    format_flop_rate,
     format_rate,
     format_time,
     number_in,
@@ -131,7 +130,6 @@ def test_formats_for_people() -> None:
     assert format_bytes(12) == "12 B"
     assert format_rate(450) == "450 GB/s"
     assert format_rate(1200) == "1.2 TB/s"
-    assert format_flop_rate(989_400) == "989.4 TFLOP/s"
 
 
 @pytest.mark.parametrize(("text", "dollars", "written"), [

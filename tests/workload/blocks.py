@@ -6,7 +6,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble import Recipe, Sizes
 from astrarium.workload.mesh import Mesh, mesh_of
 from astrarium.workload.pieces import BlockPieces, Piece, Step, Weight
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import load_schedule
 
 __all__ = ["embedding", "head", "layer", "recipe"]
 
@@ -76,5 +76,5 @@ def recipe(schedule: str = "1f1b", *, layers: int = 8, batches: int = 4, chunks:
     stages = found.size(("pp",))
     parts = _cut(layers, stages * chunks)
     return Recipe(mesh=found, kinds=kinds or (embedding(), layer(found.size(("tp",)) > 1), head()),
-                  parts=tuple(tuple(part) for part in parts), schedule=SCHEDULES[schedule], batches=batches,
+                  parts=tuple(tuple(part) for part in parts), schedule=load_schedule(schedule), batches=batches,
                   chunks=chunks, sizes=Sizes(), **settings)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from astrarium.workload.schedule import BACKWARD, FORWARD, SCHEDULES, WEIGHT, Units
+from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT, Units, load_schedule
 
 __all__ = ["makespan", "peak", "stage_units"]
 
@@ -15,7 +15,7 @@ Cost = Mapping[int, float]
 
 def stage_units(name: str, stages: int, batches: int, chunks: int = 1) -> list[Units]:
     """Units of every stage."""
-    return [SCHEDULES[name].units(stages, stage, batches, chunks) for stage in range(stages)]
+    return [load_schedule(name).units(stages, stage, batches, chunks) for stage in range(stages)]
 
 
 def peak(units: Units, *, until: int = BACKWARD) -> int:
@@ -27,8 +27,8 @@ def peak(units: Units, *, until: int = BACKWARD) -> int:
 def _needs(name: str, stages: int, chunks: int) -> dict[tuple[int, int], tuple[tuple[int, int] | None,
                                                                               tuple[int, int] | None]]:
     """(stage, chunk) -> (where its input is from, where its gradient is from)."""
-    place = SCHEDULES[name].place(stages, chunks)
-    copies = SCHEDULES[name].copies
+    place = load_schedule(name).place(stages, chunks)
+    copies = load_schedule(name).copies
     at = {(int(place[s, c]), c if copies > 1 else 0): (s, c) for s in range(stages) for c in range(place.shape[1])}
     return {(s, c): (at.get((p - 1, k)), at.get((p + 1, k))) for (p, k), (s, c) in at.items()}
 
@@ -36,7 +36,7 @@ def _needs(name: str, stages: int, chunks: int) -> dict[tuple[int, int], tuple[t
 def makespan(name: str, stages: int, batches: int, chunks: int, cost: Cost) -> tuple[float, list[float]]:
     """(time of all, busy time of each stage). AssertionError for a deadlock. Joined units take the time of both."""
     rows = stage_units(name, stages, batches, chunks)
-    needs = _needs(name, stages, chunks if SCHEDULES[name].copies == 1 else 2)
+    needs = _needs(name, stages, chunks if load_schedule(name).copies == 1 else 2)
     done: dict[tuple[int, int, int, int], float] = {}
     at, clock = [0] * stages, [0.0] * stages
     busy = [0.0] * stages

@@ -17,7 +17,7 @@ from astrarium.vocab import CommOp, NodeKind, Placed
 from astrarium.workload.assemble import Recipe, assemble
 from astrarium.workload.mesh import AXES, mesh_of
 from astrarium.workload.pieces import BlockPieces, Piece, Step, Weight
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import KIND, load_schedule
 from astrarium.workload.training import OFFLOADED
 
 from .blocks import embedding, head, layer, recipe
@@ -30,7 +30,7 @@ AWAY = (Placed(states="host", gradients="pool"),
 
 GATHER, SCATTER, REDUCE = CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_REDUCE
 EVERY = st.fixed_dictionaries({
-    "schedule": st.sampled_from(sorted(SCHEDULES)), "zero": st.integers(0, 3), "prefetch": st.integers(0, 3),
+    "schedule": st.sampled_from(KIND.names()), "zero": st.integers(0, 3), "prefetch": st.integers(0, 3),
     "overlap": st.booleans(), "bucket": st.sampled_from([4e3, 3e4, 1e9]), "tied": st.booleans(),
     "placed": st.sampled_from([*OFFLOADED.values(), *AWAY]), "clip": st.booleans(),
     "zero_axes": st.sampled_from([("dp", "cp", "sp"), ("dp",), ("sp",)]), "order": st.permutations(AXES).map("-".join),
@@ -46,7 +46,7 @@ def _made(case: dict[str, object]) -> Recipe:
     found = dict(case)
     name, (tp, sp, dp, cp) = str(found.pop("schedule")), found.pop("sizes")  # type: ignore[misc]
     stages, order = int(found.pop("stages")), str(found.pop("order"))  # type: ignore[call-overload]
-    line, chunks = SCHEDULES[name], 2 if name == "interleaved" else 1
+    line, chunks = load_schedule(name), 2 if name == "interleaved" else 1
     placed = found["placed"]
     assert isinstance(placed, Placed)
     if line.split:
@@ -77,7 +77,7 @@ def test_blocks_repeated_by_columns_are_those_made_one_by_one(schedule: str, zer
                                                               pattern: tuple[int, ...]) -> None:
     """Also where two kinds of layers alternate, and where a bucket is full after some of them."""
     mesh = mesh_of("megatron", tp=2, dp=2, pp=2)
-    everywhere = (OFFLOADED["none"],) if SCHEDULES[schedule].split else (
+    everywhere = (OFFLOADED["none"],) if load_schedule(schedule).split else (
         OFFLOADED["none"], OFFLOADED["activations"], AWAY[1], AWAY[2])
     for bucket, placed, prefetch in product((4e3, 1e5), everywhere, range(3) if zero == 3 else (1,)):
         made = recipe(schedule, layers=2, mesh=mesh, zero=zero, bucket=bucket, placed=placed, prefetch=prefetch)
@@ -229,7 +229,7 @@ def test_messages_between_stages() -> None:
     assert set(sizes.tolist()) == {4096}
 
 
-@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+@pytest.mark.parametrize("schedule", KIND.names())
 def test_each_rank_sends_its_part(schedule: str) -> None:
     """Of an activation that all ranks of tp have each sends a part, rounded up; the others' parts are gathered."""
     made = recipe(schedule, layers=8, batches=8, mesh=mesh_of("megatron", tp=3, pp=4), scattered=("tp",))

@@ -50,7 +50,7 @@ def test_eager_forms_hold_what_pytorch_does(software: dict[str, Any], precision:
 
 @pytest.mark.parametrize(("software", "precision", "message"), [
     ({"autocast": True}, BF16, "precision.weights: bf16, under software.autocast.*expected fp32, or"),
-    ({"autocast": True, "operators": "fused"}, FP32, "software.autocast: means nothing under software")])
+    ({"autocast": True, "operators": "fused"}, FP32, "software.autocast: has no effect under software")])
 def test_autocast_needs_weights_in_fp32(software: dict[str, Any], precision: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         step(software=software, precision=precision)

@@ -119,8 +119,9 @@ def test_jobs_are_generated_one_by_one() -> None:
     (lambda: job(start="1e8 s"), r"Job.start: is more than 2\^63 ps; expected at most 106 days"),
     (lambda: job(placement="rail"), r"Job.placement: 'rail' is not known; .*did you mean 'rail_aligned'"),
     (lambda: job(placement="random"), r"Job.seed: is missing; expected a whole number"),
-    (lambda: job(seed=3), r"Job.seed: would do nothing; expected placement: random"),
-    (lambda: job([1], placement="packed"), r"Job.placement: packed, beside a list of NPUs; expected one of the two"),
+    (lambda: job(seed=3), r"Job.seed: has no effect; expected placement: random"),
+    (lambda: job([1], placement="packed"), r"Job.placement: packed cannot be combined with a list of NPUs; expected "
+                                            "one of the two"),
     (lambda: ar.Job(ar.Jobs([job()])), r"Job.workload.source: jobs inside a job"),
     (lambda: ar.Job(Deciding()), r"Job.workload.source: 'deciding' decides as it runs"),
     (lambda: ar.Job(WORK, 4), r"Job.npus: is 4; expected 8, the ranks of the job's workload"),
@@ -139,7 +140,7 @@ def test_jobs_are_generated_one_by_one() -> None:
     (lambda: design(job(10), ar.Job(WORK)), r"workload.jobs\[1\].workload: 8 ranks, and 6 of 16 NPUs are left"),
     (lambda: design(job([0, 5, 10, 15]), job(4, placement="rail_aligned"), job(8, placement="rail_aligned")),
      r"workload.jobs\[2\].placement: rail_aligned: 8 NPUs are free, but not so that it suits 8 ranks"),
-    (lambda: design(job(), system=ar.System(placement=[0, 1])), r"system.placement: stands beside jobs"),
+    (lambda: design(job(), system=ar.System(placement=[0, 1])), r"system.placement: cannot be combined with jobs"),
     (lambda: design(job(), stack="megatron-lm"), r"stack: does not reach the workloads of jobs"),
     (lambda: design(job(), compat="astra_sim"), r"workload.source: jobs do not exist under compat: astra_sim"),
 ])

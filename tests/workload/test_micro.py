@@ -129,8 +129,8 @@ def test_a_million_equal_ranks_cost_little() -> None:
 
 
 @pytest.mark.parametrize(("fields", "words"), [
-    ({"pattern": "ring", "ops": ["all_reduce"]}, "means nothing under pattern: ring"),
-    ({"pattern": "compute", "payload": "1 MB"}, "means nothing under pattern: compute"),
+    ({"pattern": "ring", "ops": ["all_reduce"]}, "has no effect under pattern: ring"),
+    ({"pattern": "compute", "payload": "1 MB"}, "has no effect under pattern: compute"),
     ({"pattern": "compute", "time": "5 ns"}, "no whole number of microseconds"),
     ({"pattern": "collectives", "ops": []}, "is empty"),
     ({"pattern": "ring", "payload": "0.5 B"}, "no whole number of bytes"),

@@ -18,7 +18,7 @@ from astrarium.workload.assemble import Recipe, assemble
 from astrarium.workload.assemble.recipe import Sizes
 from astrarium.workload.mesh import mesh_of
 from astrarium.workload.pieces import BlockPieces, Piece, Step, Weight
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import load_schedule
 
 US = 10**6      # ps
 LATENCY = 2 * US
@@ -36,7 +36,7 @@ def _block(number: int, forward: int, backward: int, elements: int, saved: int =
 
 def _recipe(blocks: list[BlockPieces], placed: Placed, **more: Any) -> Recipe:
     return Recipe(mesh=mesh_of("megatron"), kinds=tuple(blocks), parts=(tuple(range(len(blocks))),),
-                  schedule=SCHEDULES["1f1b"], batches=1, sizes=Sizes(gradients=2, sent=2), bucket=0.0, clip=False,
+                  schedule=load_schedule("1f1b"), batches=1, sizes=Sizes(gradients=2, sent=2), bucket=0.0, clip=False,
                   placed=placed, **more)
 
 

@@ -130,7 +130,7 @@ def test_blocks_repeated_by_columns(gathers: bool, pattern: tuple[int, ...]) -> 
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"zero": 2}, r"zero: 2, under offload: model.*3"), ({"pp": 2}, r"pp: 2, under offload: model.*1"),
-    ({"offload": "none", "gather": "remote"}, "gather: means nothing but under offload: model"),
+    ({"offload": "none", "gather": "remote"}, "gather: has an effect only under offload: model"),
     ({"gather": "remote", "zero_ranks": 4}, "gather: remote, but some ranks keep the same shards")])
 def test_what_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ar.InputError, match=message):

@@ -8,14 +8,29 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.commands import PlugIn, Run
 
-from astrarium.workload.schedule import BACKWARD, FORWARD, SCHEDULES, WEIGHT
+import astrarium as ar
+from astrarium.errors import InputError, PluginError
+from astrarium.planner.job import job_of
+from astrarium.planner.layout import layouts
+from astrarium.workload.schedule import (
+    BACKWARD,
+    FORWARD,
+    KIND,
+    WEIGHT,
+    PipelineSchedule,
+    Units,
+    load_schedule,
+    units,
+)
+from astrarium.workload.schedule.one_f_one_b import alternating
 
 from .pipeline import makespan, peak, stage_units
 
 COST = {FORWARD: 1.0, BACKWARD: 2.0, WEIGHT: 0.0}
 THIRDS = {FORWARD: 1.0, BACKWARD: 1.0, WEIGHT: 1.0}
-CASES = st.tuples(st.sampled_from(sorted(SCHEDULES)), st.integers(1, 8), st.integers(1, 24), st.integers(1, 4))
+CASES = st.tuples(st.sampled_from(KIND.names()), st.integers(1, 8), st.integers(1, 24), st.integers(1, 4))
 
 
 def _legal(case: tuple[str, int, int, int]) -> tuple[str, int, int, int]:
@@ -32,17 +47,17 @@ def _legal(case: tuple[str, int, int, int]) -> tuple[str, int, int, int]:
 @given(CASES.map(_legal))
 def test_each_unit_once_and_it_ends(case: tuple[str, int, int, int]) -> None:
     name, stages, batches, chunks = case
-    line = SCHEDULES[name]
+    line = load_schedule(name)
     assert not list(line.check(stages, batches, chunks))
     kinds = (FORWARD, BACKWARD, WEIGHT) if line.split else (FORWARD, BACKWARD)
-    for units in stage_units(name, stages, batches, chunks):
-        counted = Counter(zip(units.kind.tolist(), units.batch.tolist(), units.chunk.tolist(), strict=True))
+    for run in stage_units(name, stages, batches, chunks):
+        counted = Counter(zip(run.kind.tolist(), run.batch.tolist(), run.chunk.tolist(), strict=True))
         every = ({(k, m, m // (batches // 2)) for k in kinds for m in range(batches)} if line.copies == 2 else
                  {(k, m, c) for k in kinds for m in range(batches) for c in range(chunks)})
         assert counted == Counter(every)
         for kind in kinds[1:]:   # micro-batches of a chunk come in the order in which they were sent
-            for chunk in range(int(units.chunk.max()) + 1):
-                order = units.batch[(units.kind == kind) & (units.chunk == chunk)]
+            for chunk in range(int(run.chunk.max()) + 1):
+                order = run.batch[(run.kind == kind) & (run.chunk == chunk)]
                 assert (np.diff(order) > 0).all() or name == "gpipe"
     length, busy = makespan(name, stages, batches, chunks, THIRDS)
     assert length >= max(busy)
@@ -94,9 +109,47 @@ def test_dualpipe(stages: int, times: int) -> None:
 
 def test_what_is_refused() -> None:
     def said(name: str, *numbers: int) -> list[str]:
-        return [problem.message for problem in SCHEDULES[name].check(*numbers)]
+        return [problem.message for problem in load_schedule(name).check(*numbers)]
 
     assert "2 parts per stage are for schedule: interleaved" in said("1f1b", 4, 8, 2)
     assert "makes 6 micro-batches, which pp (4) does not divide" in said("interleaved", 4, 6, 2)
     assert said("dualpipe", 3, 6, 1) == ["3 is odd"]
     assert said("dualpipe", 4, 6, 1) == ["makes 6 micro-batches"]
+
+
+def _eager(stages: int, stage: int, batches: int, chunks: int) -> Units:
+    """1F1B with one more forward unit ahead."""
+    del chunks
+    return units(*alternating(stages - stage, batches))
+
+
+EAGER = PipelineSchedule(_eager, conditions=("workload.pp > 1",))
+DECODER = ar.Decoder(layers=8, d_model=256, heads=4, ffn=1024, vocab=1000)
+
+
+def _design(schedule: str) -> ar.Design:
+    work = ar.Transformer(DECODER, seq=128, global_batch=8, micro_batch=1, pp=4, schedule=schedule)
+    return ar.Design(workload=work, network=ar.Network([ar.Ring(4, bandwidth="50 GB/s", latency="5 us")]),
+                     compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s", capacity="80 GB"))
+
+
+def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:
+    """A run, a search and the planner take a new schedule, without closed forms."""
+    plug_in({"schedule.eager": f"{__name__}:EAGER"})
+    assert "eager" in run("list", "schedule").out
+    assert EAGER.in_flight(4, 8, 1)[:, 0].tolist() == [5, 4, 3, 2]
+    usual, mine = ar.simulate(_design("1f1b")), ar.simulate(_design("eager"))
+    assert mine.makespan < usual.makespan      # messages of 5 us are behind units
+    assert mine.peak_memory > usual.peak_memory
+    either = {"workload.schedule": ["1f1b", "eager"]}
+    assert ar.Space(_design("1f1b"), {**either, "workload.pp": [1, 4], "workload.dp": [1, 4]}).count == 3
+    found = ar.search(ar.Space(_design("1f1b"), either), "makespan", agent="grid", trials=2)
+    assert found.values()["workload.schedule"] == "eager"
+    job = job_of(DECODER, seq=128, global_batch=8)
+    planned = set(layouts(job, 4, 4, {"schedule": ["eager"], "pp": [4]}))
+    assert {str(each) for each in planned if each.recompute == "none"} >= {"pp 4 eager, dp 1, mb 1"}
+    with pytest.raises(InputError, match="dualpipe: the planner has no lower bounds of copies"):
+        layouts(job, 4, 4, {"schedule": ["dualpipe"]})
+    plug_in({"schedule.none": f"{__name__}:DECODER"})
+    with pytest.raises(PluginError, match="schedule none: is a Decoder, not a PipelineSchedule"):
+        _design("none")

@@ -16,7 +16,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.generate import generate
 from astrarium.workload.precision import OPTIMIZERS, Precision, sizes_of
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import KIND
 from astrarium.workload.training import even_parts, recipe_of
 
 from .checks import bytes_by, check
@@ -41,19 +41,20 @@ def _gpt(**settings: Any) -> ar.Transformer:
     ({"tp": 3, "tp_sequence": True}, "seq: 1024 tokens are not divided by sp * cp * tp (3)", "1023 or 1026"),
     ({"sp": 8, "sp_attention": "all_to_all"}, "sp: 8 does not divide 12 heads of a tp rank", "6 or 12"),
     ({"order": "tp-dp-pp"}, "order: 'tp-dp-pp' is not an order of the axes", "megatron, stage, or all of"),
-    ({"zero_axes": ["dp"]}, "zero_axes: means nothing under zero: 0", "zero: 1, 2 or 3"),
+    ({"zero_axes": ["dp"]}, "zero_axes: has no effect under zero: 0", "zero: 1, 2 or 3"),
     ({"zero": 1, "zero_axes": ["dp", "dp"]}, "is not a set of axes", "each once"),
-    ({"prefetch": 2}, "prefetch: means nothing but under zero: 3", "zero: 3"),
+    ({"prefetch": 2}, "prefetch: has an effect only under zero: 3", "zero: 3"),
     ({"dp": 8, "zero": 3, "zero_ranks": 3}, "zero_ranks: 3 is not a multiple of ep (1) that divides dp (8)",
      "one of 1, 2, 4, 8"),
-    ({"zero_ranks": 2, "dp": 4}, "zero_ranks: means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp"),
+    ({"zero_ranks": 2, "dp": 4}, "zero_ranks: has no effect if dp is not sharded over", "zero: 1, 2 or 3 over dp"),
     ({"schedule": "interleaved"}, "pp: 1 stage has nothing to interleave", "2 or more"),
     ({"pp": 2, "virtual_stages": 2}, "virtual_stages: 2 parts per stage are for schedule: interleaved", "1"),
     ({"pp": 3, "schedule": "dualpipe", "global_batch": 6, "micro_batch": 1}, "pp: 3 is odd", "such as 4"),
     ({"pp": 2, "stage_layers": [12]}, "stage_layers: 1 numbers", "2: pp * virtual_stages"),
     ({"pp": 2, "stage_layers": [5, 5]}, "stage_layers: 10 layers in all", "12, as the model has"),
     ({"pp": 3, "stage_layers": [6, 0, 6]}, "stage_layers: 0 layers in the middle", "the first and the last part"),
-    ({"pp": 2, "stage_layers": [5, 7], "stage_balance": "cost"}, "stage_balance: cost, beside stage_layers",
+    ({"pp": 2, "stage_layers": [5, 7], "stage_balance": "cost"}, "stage_balance: cost cannot be combined with "
+                                                                 "stage_layers",
      "one of the two"),
     ({"pp": 2, "schedule": "zero_bubble", "recompute": "full"}, "recompute: full, under schedule: zero_bubble",
      "none or selective"),
@@ -89,7 +90,7 @@ def test_more_stages_than_layers() -> None:
     assert parts(pp=4, stage_balance="cost") == [5, 4, 4, 1]
 
 
-@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+@pytest.mark.parametrize("schedule", KIND.names())
 @pytest.mark.parametrize("zero", range(4))
 def test_stages_without_a_layer_run(schedule: str, zero: int) -> None:
     """Folded or not; the gradients of the tied embedding are summed over both ends."""

@@ -75,5 +75,5 @@ void bind_engine(nb::module_& m) {
           nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
     m.def("pace", &pace, nb::arg("phases"), nb::arg("paths"), nb::arg("chunks"), nb::arg("limit"), nb::arg("entry"),
-          "When the last of a collective's chunks ends at one NPU, in ns; see engine/reference/pace.py.");
+          "When the last of a collective's chunks ends at one NPU, in ns; see engine/strides.py.");
 }

@@ -263,23 +263,14 @@ private:
         rules.buffer = number<std::int64_t>(s, "buffer");
         rules.spray = number<bool>(s, "spray"), rules.seed = number<std::int64_t>(s, "seed"), rules.queues = number<bool>(s, "queues");
         rules.threads = number<std::int64_t>(s, "threads");
-        const nb::object roce = s.attr("roce");
-        if (roce.is_none()) return;
-        const auto bytes = [&](const char* name) { return number<std::int64_t>(roce, name); };
-        const auto share = [&](const char* name) { return number<double>(roce, name); };
-        rules.roce = RoceRules{bytes("buffer"),
-                               bytes("kmin"),
-                               bytes("kmax"),
-                               bytes("pmax"),
-                               share("alpha"),
-                               share("gain"),
-                               share("additive"),
-                               bytes("cnp_interval"),
-                               bytes("alpha_timer"),
-                               bytes("rate_timer"),
-                               bytes("byte_counter"),
-                               bytes("recovery"),
-                               number<bool>(roce, "departing")};
+        const nb::object transport = s.attr("transport");
+        if (transport.is_none()) return;
+        rules.transport = nb::cast<std::string>(transport.attr("name"));
+        for (nb::handle field : transport.attr("__struct_fields__")) {
+            double value = 0;
+            if (!nb::try_cast(transport.attr(field), value)) throw nb::type_error("a setting of packets' transport has the wrong type");
+            rules.settings.emplace(nb::cast<std::string>(field), value);
+        }
     }
 
     void graph(nb::handle s, std::int64_t ecmp, nb::handle routes) {

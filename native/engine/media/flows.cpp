@@ -1,5 +1,5 @@
 // fluid: each message draws on all links of its way at once, at max-min fair rates that change as others come and go; its bytes arrive
-// the latency of all links after they left. With the same integers: astrarium.engine.reference.native_flows.
+// the latency of all links after they left. With the same integers: astrarium.oracle.flows.
 #include <algorithm>
 #include <cmath>
 #include <deque>

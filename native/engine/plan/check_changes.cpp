@@ -1,4 +1,4 @@
-// The checks of changes of speed; the same words as astrarium.engine.reference.check_changes.
+// The checks of changes of speed.
 #include "plan/check_plan.hpp"
 #include "plan/graph.hpp"
 #include "plan/rates.hpp"

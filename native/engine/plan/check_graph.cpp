@@ -1,4 +1,4 @@
-// The checks of a graph; the same words as astrarium.engine.reference.check_graph.
+// The checks of a graph.
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -190,23 +192,15 @@ struct MediumKind {
     std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves
 };
 
-// DCQCN and PFC; see astrarium.engine.plan.RoceRules.
-struct RoceRules {
-    std::int64_t buffer = 0, kmin = 0, kmax = 0, pmax = 0;  // bytes; pmax: parts per million
-    double alpha = 1, gain = 0, additive = 0;               // additive: bytes per ns
-    Tick cnp_interval = 0, alpha_timer = 0, rate_timer = 0;
-    std::int64_t byte_counter = 0, recovery = 0;
-    bool departing = false;  // marks go by the queue that a packet leaves, not by the one that it joins
-};
-
 // See astrarium.engine.plan.PacketRules.
 struct PacketRules {
     std::int64_t size = 4096, header = 0, buffer = 0;  // bytes
     bool spray = false;
     std::int64_t seed = 0;
-    std::optional<RoceRules> roce;
-    bool queues = false;       // record each link's queue over time
-    std::int64_t threads = 1;  // change no integer
+    std::string transport = "credits";
+    std::map<std::string, double, std::less<>> settings;  // of the transport
+    bool queues = false;                                  // record each link's queue over time
+    std::int64_t threads = 1;                             // change no integer
 };
 
 struct Network {

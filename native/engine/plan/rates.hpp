@@ -1,5 +1,5 @@
 // Work at a speed that changes: when what begins now will end, as the plan says all changes beforehand. The same integers as
-// astrarium.engine.reference.rates.
+// astrarium.oracle.clock.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
-"""Devices and networks with published figures. Every row names its source; what nobody publishes is left out.
+"""Devices and networks with published figures. Every row names its source; unpublished figures are left out.
 
     device = catalog.device("h100_sxm")
     ar.Roofline(**device.compute), ar.Memory(**device.memory)
 
-In a design the names stand for sections: `compute: h100_sxm` (its best compute model), `network: dgx_h100_nvswitch`
+In a design the names replace sections: `compute: h100_sxm` (its best compute model), `network: dgx_h100_nvswitch`
 (`Config.shorthand`).
 """
 
@@ -28,7 +28,7 @@ __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "l
 
 ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
-collectives have latencies of their own; these are for messages and simulated collectives."""
+collectives have their own latencies; these are for messages and simulated collectives."""
 BASED_ON = "based_on"
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
@@ -39,7 +39,7 @@ intervals have to go for regimes that no row has. And what tables of measurement
 
 class Device(Struct, frozen=True):
     """`compute` and `memory` are keyword arguments of Roofline and Memory; `row`: all columns, as text with units
-    (`clock`, `l2`, `power`, `scale_up`, ...; what nobody publishes is not there)."""
+    (`clock`, `l2`, `power`, `scale_up`, ...; unpublished columns are missing)."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ class Device(Struct, frozen=True):
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """Number formats that have a peak rate of their own."""
+        """Number formats that have their own peak rate."""
         return tuple(self.row.get("peaks", ()))
 
     def peak(self, precision: str) -> FlopRate:
@@ -79,7 +79,7 @@ class Host(Struct, frozen=True):
 class Link(Struct, frozen=True):
     """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
     collectives.toml, where collectives were measured on it); npus and latency, where None, are yours. `switch_ports`:
-    of the switches that it is built from, None where nobody says."""
+    of the switches that it is built from, None if unknown."""
 
     name: str
     title: str
@@ -95,7 +95,7 @@ class Link(Struct, frozen=True):
         if self.latency is not None:
             return self.latency, ""
         latency = ASSUMED_INSIDE if inside else ASSUMED_BETWEEN
-        return latency, f"{latency} latency of a hop of {self.name} (assumed: nobody publishes it)"
+        return latency, f"{latency} latency of a hop of {self.name} (assumed: not published)"
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Link(Struct, frozen=True):
 def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
     """The rows of a kind, name -> columns, in the order of the file. Raises InputError for an unknown kind.
 
-    Rows of files in `overlay` stand behind the catalog's. A file is read once per process; what comes back cannot be
+    Rows of files in `overlay` follow the catalog's. A file is read once per process; what comes back cannot be
     changed.
     """
     return _rows(kind, os.environ.get(VARIABLE, ""))
@@ -135,7 +135,7 @@ def _whole(path: str, row: Mapping[str, Any], rows: Mapping[str, Mapping[str, An
         return row
     if base not in rows or BASED_ON in rows[base]:
         whole = [name for name, each in rows.items() if BASED_ON not in each]
-        raise InputError(f"{path}.{BASED_ON}", f"{str(base)[:60]!r} is no row that stands by itself",
+        raise InputError(f"{path}.{BASED_ON}", f"{str(base)[:60]!r} is not the name of a row",
                          expected="one of " + ", ".join(whole), did_you_mean=nearest(str(base), whole))
     return {**rows[base], **{key: {**rows[base].get(key, {}), **value} if isinstance(value, Mapping) else value
                              for key, value in row.items()}}
@@ -150,8 +150,9 @@ def _frozen(value: Any) -> Any:
 
 @contextmanager
 def overlay(*files: str | os.PathLike[str]) -> Iterator[None]:
-    """Within it, the rows of these files stand beside the catalog's, for worker processes too. Raises InputError for a
-    file that cannot be read, a kind, column or value that the catalog does not have, and a name that is taken."""
+    """Add the rows of these files to the catalog for the length of the block, in worker processes too. Raises
+    InputError for a file that cannot be read, a kind, column or value that the catalog does not have, and a name that
+    is taken."""
     before = os.environ.get(VARIABLE)
     paths = [os.path.abspath(os.fspath(file)) for file in files]
     if bad := next((path for path in paths if os.pathsep in path), None):

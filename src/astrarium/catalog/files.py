@@ -44,7 +44,7 @@ def rows_of(kind: str, files: str, ours: Mapping[str, Any]) -> dict[str, Any]:
         for name, row in _read(path).get(kind, {}).items():
             if name in ours or name in found:
                 whose = "the catalog has a row of this name" if name in ours else "another file has a row of this name"
-                raise InputError(f"{_shown(path)}: {kind}.{name}", whose, expected="a name of its own")
+                raise InputError(f"{_shown(path)}: {kind}.{name}", whose, expected="another name")
             check_row(kind, f"{_shown(path)}: {kind}.{name}", row)
             found[name] = {**row, KERNELS: path} if KERNELS in row else row     # a compute model reads them
     return found

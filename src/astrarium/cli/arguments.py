@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _unknown(self, word: str) -> str:
-        """A sentence about an unknown argument, with the flag that it probably stands for."""
+        """A sentence about an unknown argument, with the flag that was probably meant."""
         flags = [flag for action in self._actions for flag in action.option_strings]
         guess = nearest(word.partition("=")[0], flags) if word.startswith("-") else None
         return f"unknown argument {word}" + (f"; did you mean {guess}?" if guess else "")
@@ -75,10 +75,10 @@ def note(text: str) -> None:
     print(f"astrarium: note: {text}", file=sys.stderr)
 
 
-def idle(flag: str, given: object, beside: str) -> None:
-    """InputError for a flag that would do nothing; `beside` says what it belongs to."""
+def idle(flag: str, given: object, needed: str) -> None:
+    """Raise InputError if a flag without effect is given. `needed`: what would give it an effect."""
     if given:
-        raise InputError(flag, "would do nothing here", expected=beside)
+        raise InputError(flag, "has no effect here", expected=needed)
 
 
 def place(flag: str, path: str | None) -> None:
@@ -129,7 +129,7 @@ def rank(text: str) -> int:
 def fold(parser: Parser, default: str | None) -> None:
     """`--fold auto|off`."""
     parser.add_argument("--fold", choices=("auto", "off"), default=default,
-                        help="auto: simulate equal ranks once where that is exact; off: every rank, every message")
+                        help="auto: simulate equal ranks once if that is exact; off: every rank, every message")
 
 
 def json_flag(parser: Parser) -> None:
@@ -141,7 +141,7 @@ def timeline(parser: Parser) -> None:
     """`--timeline FILE` and `--timeline-ranks`."""
     parser.add_argument("--timeline", metavar="FILE", help="write a trace for ui.perfetto.dev (.json or .json.gz)")
     parser.add_argument("--timeline-ranks", metavar="0-7,12", type=ranks,
-                        help="ranks in the timeline (all, or one of each class when equal ranks were simulated once)")
+                        help="ranks in the timeline (default: all, or one of each class in a folded run)")
 
 
 def ranks(text: str) -> tuple[int, ...]:

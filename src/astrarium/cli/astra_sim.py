@@ -25,25 +25,24 @@ def arguments(parser: Parser) -> None:
     fold(parser, "auto")
     json_flag(parser)
     timeline(parser)
-    parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
 
 
 def run(options: argparse.Namespace) -> int:
     """Read, lower, execute, print."""
-    from astrarium.engine import HAVE_CORE
+    from astrarium.engine import HAVE_CORE, core_only
     from astrarium.lower.astra_files import lower_inputs, read_workload
     from astrarium.lower.astra_sim import wrapped_message
     from astrarium.lower.explain import execute_workload
 
-    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
+    if not HAVE_CORE:
+        raise core_only("astra-sim")
+    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline as well")
     place("--timeline", options.timeline)
     clock = [time.process_time()]
     inputs = astra_inputs(options)
     for text in (*(f"{word} (ignored, as ASTRA-sim does)" for word in options.unknown), *astra_notes(options, inputs)):
         note(text)
-    if not HAVE_CORE and not options.pure:
-        note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
-    workload = read_workload(inputs, pure=options.pure)
+    workload = read_workload(inputs)
     clock.append(time.process_time())
     plan = lower_inputs(inputs, workload)
     if (size := wrapped_message(plan)) is not None:
@@ -51,8 +50,7 @@ def run(options: argparse.Namespace) -> int:
              "has 32 bits for it")
     clock.append(time.process_time())
     record = bool(options.timeline) or not options.json or inputs.memory_trace is not None
-    outcome = execute_workload(plan, workload.traces, workload.groups, record=record, fold=options.fold == "auto",
-                               pure=options.pure)
+    outcome = execute_workload(plan, workload.traces, workload.groups, record=record, fold=options.fold == "auto")
     clock.append(time.process_time())
     if options.timeline:
         from astrarium.report.timeline import Recorded, write_timeline

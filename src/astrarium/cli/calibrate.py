@@ -23,11 +23,11 @@ def arguments(parser: Parser) -> None:
     """Timings, the device that they correct, and where to write."""
     parser.add_argument("file", nargs="*", metavar="FILE", help="timings (CSV with a header, or JSON; columns: "
                         "docs/guides/calibrate.md), or recordings: a Chakra trace (PREFIX or files .et), files of "
-                        "Kineto, execution traces of the same runs beside them")
+                        "Kineto, with execution traces of the same runs next to them")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write the device (standard output)")
     parser.add_argument("--base", metavar="DEVICE", help="a device with measured kernels that the timings correct")
-    parser.add_argument("--rows", metavar="FILE.csv", help="also write the timings that were found in recordings; of "
-                        "--measure the file of rows, which a second run goes on with (OUT.rows.csv)")
+    parser.add_argument("--rows", metavar="FILE.csv", help="also write the timings that were found in recordings; with "
+                        "--measure the file of rows, which a second run continues (OUT.rows.csv)")
     parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
     parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
     parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
@@ -43,7 +43,7 @@ def arguments(parser: Parser) -> None:
                              "device to -o; with it: the distinct kernels of the design's workload, and write their "
                              "timings to -o")
     parser.add_argument("--limit", metavar="SECONDS", type=float,
-                        help="of --measure without DESIGN: how long it measures at most; default 600")
+                        help="with --measure and no DESIGN: limit of the time; default 600")
     json_flag(parser)
 
 
@@ -62,11 +62,11 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure")
     if options.serving is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host"):
-            idle(f"--{name}", getattr(options, name), "no --serving beside it")
+            idle(f"--{name}", getattr(options, name), "no --serving")
         return _engine(options)
     if options.fabric is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units"):
-            idle(f"--{name}", getattr(options, name), "no --fabric beside it")
+            idle(f"--{name}", getattr(options, name), "no --fabric")
         return _fabric(options)
     idle("--link", options.link, "with --fabric")
     idle("--host", options.host, "with --fabric")
@@ -116,7 +116,7 @@ def _recorded(options: argparse.Namespace, base: str | Machine
         for row in sentences(found):
             note(row)
         raise InputError(runs[0].where, "holds no kernel whose shape and time are both known",
-                         expected="a recording with record_shapes=True, or its execution trace beside it")
+                         expected="a recording with record_shapes=True, or its execution trace next to it")
     if options.rows is not None:
         _write(options.rows, written_csv(found.timings, (len(ns) for ns in found.times.values())))
     return tables, found.timings, list(sentences(found)), {"recorded": plain(found)}
@@ -216,7 +216,7 @@ def _measure(options: argparse.Namespace) -> int:
     idle("FILE", options.file, "one of FILE and --measure")
     device, others = ("base", "rows", "peak", "bandwidth", "units"), ("fabric", "link", "host", "serving", "json")
     for name in others:
-        idle(f"--{name}", getattr(options, name), "no --measure beside it")
+        idle(f"--{name}", getattr(options, name), "no --measure")
     for name in ("limit", *device) if options.measure else ():
         idle(f"--{name}", getattr(options, name), "--measure without DESIGN")
     if not options.measure:
@@ -242,7 +242,7 @@ def _write(path: str | None, text: str) -> None:
     if path is None:
         sys.stdout.write(text)
         return
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     with write_whole(path) as file:
         file.write(text.encode())

@@ -36,7 +36,7 @@ def run_kit(options: argparse.Namespace, given: str | Machine | None) -> int:
     from astrarium.compute.kit.run import idle_watts, run_case
     from astrarium.compute.kit.session import measure, rows_of
     from astrarium.compute.timings import read_timings
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     torch = torch_here("calibrate --measure")
     found = probed(torch)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import re
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from astrarium.cli.paths import file_form
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,49 +15,34 @@ if TYPE_CHECKING:
 
 __all__ = ["plain", "recordings", "sentences"]
 
-HEAD = 1 << 16
 REASONS = 12        # that are printed; --json has all
 TABLES = (".csv", ".json", ".txt", ".gz")
 
 
 def recordings(paths: Sequence[str]) -> tuple[list[str], list[Launches]]:
-    """(files of timings, what ran on the GPU of each recording). A recording is a Chakra trace, or a Kineto file, alone
+    """(files of timings, what ran on the GPU of each recording). A recording is a trace, or a Kineto file, alone
     or with the execution trace of the same run: the first of these belongs to the first Kineto file, and so on."""
     from astrarium.profile.launches import launches_of_trace
     from astrarium.profile.link.launches import launches
     from astrarium.trace.read import find_traces
 
-    kinds: dict[str, list[str]] = {"timings": [], "chakra": [], "host": [], "device": []}
+    kinds: dict[str, list[str]] = {"timings": [], "traces": [], "host": [], "kineto": []}
     for path in paths:
         kinds[_kind(path)].append(path)
-    hosts, devices = kinds["host"], kinds["device"]
+    hosts, devices = kinds["host"], kinds["kineto"]
     if hosts and len(hosts) != len(devices):
         raise InputError("calibrate", f"there are {len(hosts)} execution traces and {len(devices)} Kineto files",
                          expected="as many, in the same order; or what `astrarium trace link` made of them")
-    found = [launches_of_trace(file) for path in kinds["chakra"] for file in find_traces(path)]
+    found = [launches_of_trace(file) for path in kinds["traces"] for file in find_traces(path)]
     found += [launches(hosts[number] if hosts else None, device) for number, device in enumerate(devices)]
     return kinds["timings"], found
 
 
 def _kind(path: str) -> str:
-    if path.endswith((".et", ".et.gz")) or (not os.path.isfile(path) and not path.endswith(TABLES)):
-        return "chakra"
-    head = _head(path)
-    if re.match(rb"\s*\{", head):
-        return "host" if re.search(rb'"schema"\s*:', head) else "device"
-    return "device" if re.match(rb'\s*\[\s*\{[^}]*"ph"\s*:', head) else "timings"
-
-
-def _head(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(HEAD)
-        if not data.startswith(b"\x1f\x8b"):
-            return data
-        with gzip.open(path) as packed:
-            return packed.read(HEAD)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not os.path.isfile(path):
+        return "timings" if path.endswith(TABLES) else "traces"
+    name = file_form(path)
+    return name if name in ("host", "kineto") else "traces" if name else "timings"
 
 
 def sentences(found: Recorded) -> Iterator[str]:
@@ -80,7 +63,7 @@ def sentences(found: Recorded) -> Iterator[str]:
 
 
 def plain(found: Recorded) -> dict[str, Any]:
-    """The same as JSON."""
+    """What was used of the recordings, as plain data for --json."""
     operations, ns = _total(found)
     return {"operations": operations, "ns": ns, "used_operations": found.used.operations, "used_ns": found.used.ns,
             "rows": len(found.times),

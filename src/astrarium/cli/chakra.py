@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from astrarium.cli.arguments import Parser, note, rank, whole
+from astrarium.cli.arguments import Parser, rank, whole
 from astrarium.errors import AstrariumError, InputError
 
 __all__ = ["COMMANDS", "converter", "generator", "jsonizer", "run_command", "timeline_visualizer", "trace_link",
@@ -40,25 +40,12 @@ def _convert_text(options: argparse.Namespace) -> None:
 
 
 def _convert_pytorch(options: argparse.Namespace) -> None:
-    data = _read(options.input)
-    from astrarium.profile.feeder_json import feeder_trace, is_feeder_json
+    from astrarium.trace.read import convert_file
 
-    if is_feeder_json(data):
-        data = feeder_trace(data, options.input)
-    elif data.lstrip()[:1] == b"{" or data[:2] == b"\x1f\x8b":
-        from astrarium.profile.link import link
-
-        linked = link(options.input, None)
-        for line in linked.report.lines():
-            print(line, file=sys.stderr)
-        if not linked.report.gpu_operations:
-            note("a host trace alone: no kernels")
-        data = linked.data
-    else:
-        from astrarium.trace import traces_of_bytes
-
-        traces_of_bytes([data])     # refuses what is no trace
-    _write(options.output, data)
+    found = convert_file(options.input)
+    for line in found.notes:
+        print(line, file=sys.stderr)
+    _write(options.output, found.data)
     if options.simulate:
         from astrarium.cli.dispatch import dispatch
 
@@ -111,8 +98,8 @@ def _jsonizer(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 
 def _jsonize(options: argparse.Namespace) -> None:
+    from astrarium.config.whole import write_whole
     from astrarium.report.chakra_json import chakra_json
-    from astrarium.report.files import write_whole
     from astrarium.trace import read_traces
     from astrarium.trace.write import node_messages
 
@@ -137,7 +124,7 @@ def _timeline(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 
 def _draw_timeline(options: argparse.Namespace) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.report.timeline_csv import timeline_events
 
     lines = _read(options.input_filename).decode("utf-8", "replace").splitlines()
@@ -183,7 +170,7 @@ def _read(path: str) -> bytes:
 
 
 def _write(path: str, data: bytes) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     with write_whole(path) as stream:
         stream.write(data)

@@ -25,10 +25,11 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH",
                         help="a design file (.yaml), traces (the prefix of prefix.RANK.et, or prefix.*.et), an MSCCL++ "
                         "plan (.json) or an MSCCL program (.xml), which is proved")
-    parser.add_argument("--groups", metavar="FILE", help="JSON of communicator groups (left out: the traces' own)")
+    parser.add_argument("--groups", metavar="FILE", help="JSON file of communicator groups (default: those of the "
+                                                         "traces)")
     parser.add_argument("--dependencies", choices=("data+ctrl", "data"),
-                        help="which dependencies a node waits for (data+ctrl); a design file says it itself")
-    parser.add_argument("--limit", metavar="N", type=whole, default=1000, help="findings of one code (1000)")
+                        help="dependencies that a node waits for (data+ctrl); for a design, those of the design")
+    parser.add_argument("--limit", metavar="N", type=whole, default=1000, help="most findings of one code (1000)")
     json_flag(parser)
 
 

@@ -16,7 +16,8 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """`--to` says what to make."""
     parser.add_argument("--to", required=True, choices=tuple(_TARGETS),
-                        help="design: from ASTRA-sim's files (its flags below); jsonl: from a .et file; et: from jsonl")
+                        help="design: from ASTRA-sim's files (its flags below); jsonl: from a trace; et: from one "
+                             "of another form (`astrarium list reader`)")
     parser.add_argument("path", nargs="?", metavar="FILE", help="the trace to convert (jsonl, et)")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write (standard output)")
     parser.add_argument("--gzip", action="store_true", help="compress the trace (et)")
@@ -64,7 +65,7 @@ def _file(options: argparse.Namespace) -> str:
 
 
 def _jsonl(options: argparse.Namespace) -> int:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.report.trace_json import lines_of
     from astrarium.trace import read_traces
     from astrarium.trace.write import node_messages
@@ -79,18 +80,16 @@ def _jsonl(options: argparse.Namespace) -> int:
 
 
 def _et(options: argparse.Namespace) -> int:
-    from astrarium.report.trace_json import trace_of
-    from astrarium.trace import write_trace
+    from astrarium.trace.read import convert_file
+    from astrarium.trace.write import write_file
 
     path = _file(options)
     if options.out is None:
         raise InputError("--out", "is missing", expected="the name of the trace to write, such as w.0.et")
-    try:
-        with open(path, encoding="utf-8") as file:
-            metadata, nodes = trace_of(file, path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    write_trace(options.out, metadata, nodes, compress=options.gzip)
+    found = convert_file(path)
+    for line in found.notes:
+        note(line)
+    write_file(options.out, found.data, compress=options.gzip)
     return 0
 
 

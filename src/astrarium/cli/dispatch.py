@@ -16,19 +16,19 @@ __all__ = ["VERBS", "dispatch"]
 
 VERBS = {
     "run": ("run", "Simulate a design file: makespan, exposed communication, memory, critical path."),
-    "serve": ("serve", "Answer a stream of requests on a design: TTFT, TPOT, throughput, goodput."),
-    "check": ("check", "Find everything that is wrong with traces and design files before they run."),
-    "show": ("show", "Print a trace, a design with its network, or what its workload does, for people."),
-    "trace": ("trace", "Traces as a product: write workloads, link profiler traces, convert, count what is in one."),
-    "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
-    "plan": ("plan", "The fastest layouts of training a model on so many devices that fit, and why others lost."),
-    "search": ("search", "Look for the best designs of a space: agents, objectives, resumable studies."),
-    "report": ("report", "What searches have found, and why: best designs, importances, convergence; HTML, CSV."),
-    "validate": ("validate", "Measured rows beside predictions: errors per source, device and stack."),
-    "calibrate": ("calibrate", "Your own timings of kernels to a device that designs can name."),
-    "explain": ("explain", "Why two designs' makespans differ, split exactly by knob."),
-    "list": ("list_", "What there is to choose from: topologies, algorithms, devices, operations, back ends."),
-    "astra-sim": ("astra_sim", "ASTRA-sim's own command line, with its answers."),
+    "serve": ("serve", "Serve a stream of requests on a design: TTFT, TPOT, throughput, goodput."),
+    "check": ("check", "Find errors in traces and design files before they run."),
+    "show": ("show", "Print a trace, a design with its network, or its workload."),
+    "trace": ("trace", "Write, link, convert, transform and analyse traces."),
+    "convert": ("convert", "Convert ASTRA-sim's inputs to a design file, and traces to JSON lines and back."),
+    "plan": ("plan", "Find the fastest layouts for training a model on a number of devices."),
+    "search": ("search", "Search a space for the best designs: agents, objectives, resumable studies."),
+    "report": ("report", "Report the results of searches: best designs, importances, convergence; HTML, CSV."),
+    "validate": ("validate", "Compare predictions with measured rows: errors per source, device and stack."),
+    "calibrate": ("calibrate", "Make a device for designs from your timings of kernels."),
+    "explain": ("explain", "Split the difference of two designs' makespans by knob, exactly."),
+    "list": ("list_", "List the choices: topologies, algorithms, devices, operations, back ends."),
+    "astra-sim": ("astra_sim", "Run ASTRA-sim's command line, with its answers."),
 }
 """Verb -> (module in this package, one sentence)."""
 
@@ -52,7 +52,7 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
     asked: list[int] = []  # signals that asked this run to end
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s)
+        if argv is None:      # our own process: no threads for linear algebra, which is not used (0.05 s)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
             _own_process(asked)
         code = _guarded(lambda: _written(_run(arguments)), asked)
@@ -97,7 +97,7 @@ def _run(arguments: list[str]) -> int:
     if arguments[0] not in CATALOGED:
         return verb.run(parser.parse(arguments[1:]))
     parser.add_argument("--catalog", metavar="FILE.toml", action="append", default=[],
-                        help="rows of your own beside the catalog's: devices, networks, hosts, models, stacks")
+                        help="a file of rows to add to the catalog: devices, networks, hosts, models, stacks")
     options = parser.parse(arguments[1:])
     from astrarium.catalog import overlay
 
@@ -110,7 +110,8 @@ def _top(arguments: list[str]) -> int:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {verb:<{width}}  {sentence}" for verb, (_, sentence) in VERBS.items())
     parser = Parser(prog="astrarium", usage="astrarium [-h] [--version] VERB ...", raw=True,
-                    description="Models distributed AI systems: what a trace costs on a system that you describe.",
+                    description="Simulates distributed AI systems: the time, memory and cost of a workload on a "
+                                "system.",
                     epilog=f"verbs:\n{verbs}\n\n`astrarium VERB --help` says more.")
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument("verb", nargs="?", metavar="VERB", help="one of those below")
@@ -166,7 +167,7 @@ def _bug() -> int:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads stdout any more: what Python still holds for it goes nowhere, without a message at exit."""
+    """Discard what Python still holds for stdout, whose reader has left, without a message at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):      # stdout is not a file (a test's buffer): nothing to save

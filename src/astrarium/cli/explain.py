@@ -19,15 +19,15 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("first", metavar="A.yaml", help="the design to start from")
     parser.add_argument("second", metavar="B.yaml", nargs="?", help="the design to arrive at")
     parser.add_argument("--compat", action="store_true", dest="reread",
-                        help="instead of B: A under the other rule book (ASTRA-sim's; our own for compat: astra_sim)")
+                        help="instead of B: A in the other mode of `compat` (astra_sim or none)")
     parser.add_argument("--trace", metavar="PATTERN",
                         help="instead of B: linked traces of the recorded run that A describes (w.*.et)")
-    parser.add_argument("--rank", type=rank_number, metavar="R", help="with --trace: this rank alone was recorded")
+    parser.add_argument("--rank", type=rank_number, metavar="R", help="with --trace: only this rank was recorded")
     parser.add_argument("--steps", type=whole, default=1, metavar="N",
                         help="with --trace: steps in the recording (1)")
     parser.add_argument("--orders", type=whole, metavar="N",
-                        help="orders of changes to draw where more than 8 knobs differ (64)")
-    parser.add_argument("--seed", type=int, help="of that drawing (0)")
+                        help="orders of changes to draw if more than 8 knobs differ (64)")
+    parser.add_argument("--seed", type=int, help="seed of that draw (0)")
     json_flag(parser)
 
 

@@ -38,6 +38,9 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, Model):
         yield from ((path, text) for text in value.notes)
     elif isinstance(value, Config):
+        if isinstance(value, Network):
+            yield from ((f"{path}.changes[{place}].npu", f"read as system.changes, npu: {change.npu}; write it there")
+                        for place, change in enumerate(value.changes) if change.npu is not None)
         if isinstance(value, Network) and value.fabric is not None:
             yield from ((path, text) for text in assumed(value))
         if isinstance(value, Design):

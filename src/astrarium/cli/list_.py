@@ -25,7 +25,7 @@ OPERATIONS = {
     "reduce": "The root ends with the sum of all payloads.",
     "gather": "The root ends with every rank's payload.",
     "scatter": "The root's payload, cut up: rank i ends with piece i.",
-    "barrier": "Nobody goes on before everybody has come.",
+    "barrier": "Ranks continue when all have arrived.",
 }
 
 
@@ -41,7 +41,8 @@ class Row(Struct, frozen=True):
 
 def arguments(parser: Parser) -> None:
     """`[KIND] [--json]`."""
-    parser.add_argument("kind", nargs="?", metavar="KIND", help="only this kind, such as algorithm, shape or device")
+    parser.add_argument("kind", nargs="?", metavar="KIND", help="list only this kind, such as algorithm, shape or "
+                                                                "device")
     json_flag(parser)
 
 

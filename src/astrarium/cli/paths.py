@@ -12,7 +12,7 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from astrarium.design import Design
 
-__all__ = ["is_design", "is_fabric", "is_overlap", "is_program", "read_as", "read_design"]
+__all__ = ["file_form", "is_design", "is_fabric", "is_overlap", "is_program", "read_as", "read_design"]
 
 Found = TypeVar("Found")
 NONE: Mapping[str, object] = MappingProxyType({})
@@ -29,8 +29,17 @@ def is_design(path: str) -> bool:
 def is_fabric(path: str) -> bool:
     """Whether `path` names a fabric: InfraGraph (YAML or JSON), a host's XML, a topology file of ns-3."""
     ending = os.path.splitext(path)[1].lower()
-    return (ending in (".json", ".xml", ".txt") and os.path.isfile(path)) or (
-        is_design(path) and _kind(path) == "fabric")
+    if ending in (".json", ".xml", ".txt"):
+        return os.path.isfile(path) and not file_form(path)
+    return is_design(path) and _kind(path) == "fabric"
+
+
+def file_form(path: str) -> str:
+    """The form of traces that a file has (`astrarium list reader`); empty for another file, and where there is none."""
+    from astrarium.trace.read import head_of
+    from astrarium.trace.readers import reader_name
+
+    return reader_name(head_of(path)) if os.path.isfile(path) else ""
 
 
 def is_overlap(path: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,31 +29,31 @@ def arguments(parser: Parser) -> None:
     """Model, devices, and what of the layout is given."""
     parser.set_defaults(usage=parser)
     parser.add_argument("model", metavar="MODEL", nargs="?",
-                        help="a model of the catalog, or a Hugging Face config.json; left out: that of --from")
+                        help="a model of the catalog, or a Hugging Face config.json; default: that of --from")
     parser.add_argument("--device", metavar="D[,D...]", required=True,
-                        help="devices of the catalog (astrarium list device), or files of such (calibrate --measure); "
+                        help="devices of the catalog (astrarium list device), or device files (calibrate --measure); "
                              "several are compared")
     parser.add_argument("--gpus", metavar="N", type=whole,
-                        help="how many of them; default: as many as --from says, or as --budget and --power allow")
+                        help="number of devices; default: that of --from, or the numbers within --budget and --power")
     parser.add_argument("--objective", choices=("time", "cost", "energy", "carbon"), default="time",
-                        help="what layouts are ranked by: the time of a step (default), or money, energy or CO2 of "
+                        help="rank layouts by the time of a step (default), or by money, energy or CO2 of "
                              "10^12 tokens")
-    parser.add_argument("--budget", metavar="$", help="money for all that is bought, such as '$6M'")
-    parser.add_argument("--power", metavar="W", help="power of the site at most, such as 1MW")
+    parser.add_argument("--budget", metavar="$", help="limit of all purchases, such as '$6M'")
+    parser.add_argument("--power", metavar="W", help="limit of the site's power, such as 1MW")
     parser.add_argument("--cost", metavar="NAME|FIELD=VALUE", action="append", default=[],
-                        help="where it is bought: a row of prices (astrarium list cost), or a field of the design's "
+                        help="prices: a row (astrarium list cost), or a field of the design's "
                              "cost section, such as pue=1.1; also compute.power and compute.idle_power; may be "
                              "repeated; default: the catalog's for the device")
     parser.add_argument("--from", metavar="FILE", dest="today",
-                        help="launch arguments of a job that runs today, to predict and to improve: Megatron-LM .sh, "
+                        help="launch arguments of a job that runs today, to predict and improve it: Megatron-LM .sh, "
                              "NeMo .yaml, DeepSpeed .json, torchtitan .toml")
     parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
-                        help="keys of the file of --from that do not count, by name or pattern; may be repeated")
+                        help="keys of the file of --from to ignore, by name or pattern; may be repeated")
     parser.add_argument("--launch", metavar="megatron|nemo", choices=("megatron", "nemo"),
-                        help="print the launch arguments of a line besides")
-    parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens of a sample; default: the model's")
+                        help="also print the launch arguments of a layout")
+    parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens per sample; default: the model's")
     parser.add_argument("--global-batch", metavar="SAMPLES", type=whole,
-                        help="samples of a step; default: as many as make 4 Mi tokens")
+                        help="samples per step; default: 4 Mi tokens per step")
     parser.add_argument("--precision", choices=tuple(PRECISIONS), help="number formats; default: the workload's, or "
                                                                        "the stack's (bf16)")
     parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[], dest="settings",
@@ -62,41 +63,41 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
                                                        "innermost first, joined by commas; default: the usual ones")
     parser.add_argument("--compute", metavar="M",
-                        help="the compute model (astrarium list compute); default: measured where the device has "
+                        help="the compute model (astrarium list compute); default: measured if the device has "
                              "measured kernels, else analytic, else roofline")
     parser.add_argument("--collectives", metavar="M",
-                        help="where times of collectives come from: measured (default where the network has rows) or "
+                        help="source of the times of collectives: measured (default if the network has rows) or "
                              "simulated")
     parser.add_argument("--stack", metavar="S",
-                        help="a software stack of the catalog: what the job leaves open; default: a current one that "
-                             "runs the job, the best validated on the device, with --from that of its framework; none: "
-                             "none")
-    parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
+                        help="a software stack of the catalog, for what the job leaves open; default: a current one "
+                             "that runs the job, the best validated on the device, with --from that of its framework; "
+                             "none: none")
+    parser.add_argument("--top", metavar="K", type=whole, default=5, help="number of layouts to list; default 5")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
                         help="CPU time that the simulation of one layout may take; default 10")
     parser.add_argument("--exact", action="store_true",
-                        help="simulate until no layout can be better than the last line; default: where simulations "
+                        help="simulate until no layout can be better than the last line; default: if simulations "
                              "are large, until none can be better than the first")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="layouts simulated at a time")
-    parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a line as a design, for astrarium run")
+    parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a layout as a design, for astrarium run")
     parser.add_argument("--line", metavar="K", type=whole,
-                        help="the line that -o and --launch write; default 1")
-    parser.add_argument("--html", metavar="FILE", help="write one page: layouts, where time goes, pipeline, memory")
+                        help="the line of the layout for -o and --launch; default 1")
+    page_flags(parser, "layouts, where time goes, pipeline, memory")
     json_flag(parser)
 
 
 def _space(parser: Parser) -> None:
     """Which layouts are looked at."""
     parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
-                        help="a part of the layout that may only have these values: tp, cp, pp, dp, ep, zero, "
-                             "micro_batch, recompute, virtual_stages, tp_sequence; lifts a rule that forbids one of "
-                             "them; may be repeated")
+                        help="allow only these values of a part of the layout: tp, cp, pp, dp, ep, zero, "
+                             "micro_batch, recompute, virtual_stages, tp_sequence, schedule (default: 1f1b and "
+                             "interleaved); lifts a rule that forbids one of them; may be repeated")
     parser.add_argument("--lift", metavar="RULE[,RULE...]", action="append", default=[],
-                        help="rules that leave out layouts and are lifted: host, cp, micro_batch, zero, stages (the "
-                             "answer says what they are)")
+                        help="rules to lift, which leave out layouts: host, cp, micro_batch, zero, stages (the "
+                             "answer explains them)")
     parser.add_argument("--reserve", metavar="SHARE|BYTES",
                         help="memory that stays free on every NPU: '5 %%' of what a layout needs, '2 GB', or 0; "
-                             "default: what allocators took beside it, by the stack")
+                             "default: what allocators took, by the stack")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -111,8 +112,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     place("-o", options.output)
-    place("--html", options.html)
-    idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch beside it")
+    page = page_for("plan", options)
+    idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
     options.line = options.line or 1
     from astrarium.planner import plan, plan_from
 
@@ -128,7 +129,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
         "cost": _cost(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None
     if options.ignore and options.today is None:
-        options.usage.error("--ignore means nothing without --from FILE")
+        options.usage.error("--ignore has no effect without --from FILE")
     if options.today is None and (options.model is None or not counted):
         options.usage.error("expected MODEL and --gpus (or --budget, --power), or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \
@@ -136,12 +137,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     if options.line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
     _print(found, options)
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.plan_html import plan_page
-
-        with write_whole(options.html) as stream:
-            stream.write(plan_page(found).encode())
+    write_page(page, options, found)
     if options.output:
         from astrarium.design import dump_design
 

@@ -19,7 +19,7 @@ THOUSANDS = ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
 
 
 class Line:
-    """A line of progress, drawn by a thread of its own, however long a step takes: on a terminal it overwrites itself;
+    """A line of progress, drawn by a separate thread, however long a step takes: on a terminal it overwrites itself;
     elsewhere there is none, or with `everywhere` lines follow each other, ever more rarely."""
 
     def __init__(self, stream: Any, text: Callable[[], str | None], *, everywhere: bool = False):
@@ -42,7 +42,7 @@ class Line:
         self._clear()
 
     def note(self, text: str) -> None:
-        """A remark to stderr, on a line of its own."""
+        """A remark to stderr, on a separate line."""
         with self._lock:
             self._clear()
             note(text)

@@ -26,7 +26,7 @@ PROFILED = "profiled"    # `kind` of a trace whose dependencies hold the order o
 
 
 def replay_design(pattern: str, rank: int | None = None, changes: Mapping[str, object] = NONE) -> Design:
-    """Traces replayed with what they recorded, communication too: no network is used (a switch stands in for one).
+    """Traces replayed with what they recorded, communication too: no network is used (a switch replaces it).
 
     Where `changes` (path -> value) say how communication is timed (`network`, `collective`, `compute.model`), it is
     simulated, on a network of which they say all but the shape: one switch, with an NPU for every trace.
@@ -58,10 +58,10 @@ def replay_design(pattern: str, rank: int | None = None, changes: Mapping[str, o
         for path in changes:
             if path != FITTED and any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in IDLE):
                 raise InputError(f"--set {path}", "does nothing where every node takes its recorded time",
-                                 expected="a design beside --trace, or --set of a network or of compute.model too")
+                                 expected="a design in addition to --trace, or --set of a network or of compute.model")
         network = {"dims": [switch | {"bandwidth": "1 GB/s", "latency": "0 ns"}]}
         return replace_all(decode(Design, plain | {"network": network}), changes)
-    network = {"dims": [switch]} if rank is None else {}      # of one rank nobody knows how many others there are
+    network = {"dims": [switch]} if rank is None else {}      # one rank's trace does not say how many others there are
     return decode(Design, put(plain | {"network": network}, changes))
 
 
@@ -79,8 +79,9 @@ def _refuse_untimed(columns: Columns, source: str, simulated: bool) -> None:
     comm = columns.comm_node
     untimed = int((columns.duration[comm] == 0).sum())
     if not columns.duration.any():
-        raise InputError(source, "records no durations at all", expected="a profiled trace, or a design beside --trace")
+        raise InputError(source, "records no durations at all", expected="a profiled trace, or a design in addition to "
+                                                                         "--trace")
     if untimed and untimed == comm.size and not simulated:
         raise InputError(source, f"none of its {untimed:,} collectives and messages has a recorded duration",
-                         expected="a design beside --trace, with the network that times them, or --set of "
+                         expected="a design in addition to --trace, with the network that times them, or --set of "
                                   "network.dims[0].bandwidth and .latency")

@@ -10,11 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.report.study_data import StudyReport
-    from astrarium.search.stored import StoredStudy
+    from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["arguments", "run"]
 
@@ -22,13 +23,13 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """Studies of one space, and what to write."""
     parser.add_argument("studies", metavar="STUDY", nargs="+", help="study files of one space and goal")
-    parser.add_argument("--html", metavar="FILE", help="one page that needs nothing else")
+    page_flags(parser, "best designs, why, Pareto front, convergence")
     parser.add_argument("--csv", metavar="FILE", help="every trial as a row (- : standard output)")
     parser.add_argument("--parquet", metavar="FILE", help="the same as Parquet, with a data-set card (extra: parquet)")
     parser.add_argument("--trajectory", metavar="FILE", help="ArchGym-like lines of JSON, one a trial")
     parser.add_argument("--optuna", metavar="STORAGE", help="into an Optuna storage such as sqlite:///optuna.db")
     parser.add_argument("--certificate", metavar="FILE",
-                        help="all that was simulated, for tools/check_optimum.py to say what it proves")
+                        help="write all that was simulated, for tools/check_optimum.py to verify")
     parser.add_argument("--bundle", metavar="FILE.zip",
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")
@@ -40,9 +41,10 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, look, print, write."""
-    from astrarium.search.stored import load_study
+    from astrarium.search.studyfile import load_study
 
-    for flag in ("html", "parquet", "trajectory", "certificate", "bundle"):
+    page = page_for("report", options)
+    for flag in ("parquet", "trajectory", "certificate", "bundle"):
         place(f"--{flag}", getattr(options, flag))
     place("-o", options.output)
     idle("-o" if options.output else "--design", bool(options.output) != (options.design is not None),
@@ -60,12 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.html and not printed:
         return 0
     report = _report(studies, options)
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.study_html import study_page
-
-        with write_whole(options.html) as stream:
-            stream.write(study_page(report).encode())
+    write_page(page, options, report)
     if printed:
         _print(report, options)
     return 0
@@ -118,7 +115,7 @@ def _design(study: StoredStudy, number: int, path: str) -> None:
 
 
 def _csv(studies: list[StoredStudy], path: str) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.search.export import columns, rows
 
     names = list(columns(studies[0]))

@@ -12,10 +12,12 @@ from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, 
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
+from astrarium.cli.pages import page_flags, page_for, write_page
 
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
     from astrarium.design import Design
+    from astrarium.report.page import Page
     from astrarium.result import Result
 
 __all__ = ["arguments", "run"]
@@ -26,26 +28,27 @@ MANY = 1 << 12      # NPUs for which the pure-Python engine takes about a minute
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product beside "
+    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file, or a matrix product next to "
                         "a collective (`gemm`, `op`, `gpu`, ...)")
     parser.add_argument("--trace", metavar="PATTERN",
-                        help="run these traces (w.*.et): in place of the design's workload, or replayed without one")
+                        help="run these traces (w.*.et) instead of the design's workload; without a design, replay "
+                             "them")
     parser.add_argument("--rank", metavar="R", type=rank_number,
-                        help="run this rank's trace only: alone, or with a design on each of its NPUs (equal ranks)")
+                        help="run only this rank's trace: alone, or on each NPU of the design (equal ranks)")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help='change a field, such as "network.dims[1].bandwidth=100 GB/s"; may be repeated')
     fold(parser, None)
     json_flag(parser)
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
-    parser.add_argument("--html", metavar="FILE",
-                        help="write one page: figures, where the time goes, pipeline, memory")
-    parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
+    page_flags(parser, "figures, where the time goes, pipeline, memory")
+    parser.add_argument("--nodes", action="store_true", help="add the times of every node to --json and --parquet")
     parser.add_argument("--figure", metavar="NAME", action="append", default=[],
-                        help="print this figure too (`astrarium list figure`), or say what it needs; may be repeated")
+                        help="also print this figure (`astrarium list figure`), or the inputs that it lacks; may be "
+                             "repeated")
     parser.add_argument("-v", "--verbose", action="store_true",
-                        help="say what was simulated, and which attempts ended before it and why")
-    parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
+                        help="print what was simulated, and earlier attempts with the reason of their end")
+    parser.add_argument("--pure", action="store_true", help="run the pure-Python engine: equal integers, but slow")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,10 +62,10 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.engine import HAVE_CORE
     from astrarium.workload.config import Trace
 
-    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
-    idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
+    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline as well")
+    idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet as well")
     place("--timeline", options.timeline)
-    place("--html", options.html)
+    page = page_for("run", options)
     design = _design(options)
     say_imports(design)
     if not HAVE_CORE and not options.pure:
@@ -99,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         from astrarium.result import write_parquet
 
         write_parquet(result, options.parquet, nodes=options.nodes, more=more)
-    _print(design, result, options, more, within)
+    _print(design, result, options, more, within, page)
     return 0
 
 
@@ -180,7 +183,7 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
 
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
-           within: Interval | None) -> None:
+           within: Interval | None, page: Page | None) -> None:
     from astrarium.report.figures import figure_table
     from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
@@ -188,12 +191,10 @@ def _print(design: Design, result: Result, options: argparse.Namespace, more: di
 
     title = options.design or options.trace
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.run_html import run_page
+    if page is not None:
+        from astrarium.report.page import ShownRun
 
-        with write_whole(options.html) as stream:
-            stream.write(run_page(design, result, title, *tables).encode())
+        write_page(page, options, ShownRun(design, result, title, tables))
     if not options.json:
         print_tables(summary_tables(result, title, *tables), sys.stdout)
         return

@@ -29,25 +29,26 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
     parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
                         help="makespan, runtime_x_cost, any expression over figures and design paths; may be repeated")
-    parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="the same, more is better")
+    parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="as --minimize, but more is "
+                                                                                        "better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
                         help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
-    parser.add_argument("--agent", metavar="A", help="who searches (astrarium list agent); default annealing, for "
+    parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent); default annealing, for "
                                                      "several objectives nsga2")
     parser.add_argument("--option", metavar="key=value", action="append", default=[],
                         help="a hyper-parameter of the agent; may be repeated")
-    parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in the end; default {TRIALS}")
+    parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in total; default {TRIALS}")
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
     parser.add_argument("--limit", metavar="L", action="append", default=[],
-                        help='what one design may take: "10 s" of CPU time, "8 GB" of memory; may be repeated')
-    parser.add_argument("--cache", metavar="SIZE", help="what a process holds of workloads, traces and collectives for "
-                                                        f"later designs; default {CACHE}")
+                        help='limit of one design: "10 s" of CPU time, "8 GB" of memory; may be repeated')
+    parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
+                                                        f"collectives for later designs; default {CACHE}")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
     parser.add_argument("--processes", action="store_true", help="evaluate in processes instead of threads")
     parser.add_argument("--ray", metavar="ADDRESS",
                         help="evaluate on a Ray cluster: local, auto, host:port or ray://host:port (extra: ray)")
-    parser.add_argument("--study", metavar="FILE", help="where trials are kept; default SPACE.AGENT-SEED.study")
-    parser.add_argument("--no-study", action="store_true", help="keep no trials")
+    parser.add_argument("--study", metavar="FILE", help="file of the trials; default SPACE.AGENT-SEED.study")
+    parser.add_argument("--no-study", action="store_true", help="store no trials")
     parser.add_argument("--best", metavar="FILE", help="write the best design as a design file")
     parser.add_argument("--count", action="store_true", help="only count the space")
     json_flag(parser)
@@ -58,18 +59,18 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cli.paths import read_as
     from astrarium.search.searchfile import load_search
 
-    idle("--study", options.study and options.no_study, "no --no-study beside it")
-    idle("--processes", options.processes and options.jobs == 1, "-j 2 or more beside it")
+    idle("--study", options.study and options.no_study, "no --no-study")
+    idle("--processes", options.processes and options.jobs == 1, "-j 2 or more as well")
     idle("-j" if options.jobs > 1 else "--processes", options.ray and (options.jobs > 1 or options.processes),
-         "no --ray beside it: the cluster says how many")
+         "no --ray: the cluster says how many")
     place("--best", options.best)
     if options.space.endswith(".zip"):
         return _again(options)
     file = read_as("space", load_search, options.space)
     say_imports(file.space.base)
     if options.count:
-        _nothing_but(options, ("best", "processes", "ray"), "no --count beside it: nothing is evaluated")
-        idle("-j", options.jobs > 1, "no --count beside it: nothing is evaluated")
+        _nothing_but(options, ("best", "processes", "ray"), "no --count: nothing is evaluated")
+        idle("-j", options.jobs > 1, "no --count: nothing is evaluated")
         return _count(file, options)
     study, path = _searched(file, options)
     for text in study.notes:
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
-    from astrarium.search.rerun import rerun
+    from astrarium.search.bundle import rerun
 
     _nothing_but(options, ("count",), "a bundle as it is, or a space")
     told = _Trials("objective")
@@ -121,7 +122,7 @@ def _count(file: SearchFile, options: argparse.Namespace) -> int:
 def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str | None]:
     """What was found, and the file that keeps it."""
     from astrarium.search.goal import goal_of
-    from astrarium.search.run import default_agent, search
+    from astrarium.search.study import default_agent, search
 
     asked = options.minimize or options.maximize
     minimize = options.minimize if asked else file.minimize

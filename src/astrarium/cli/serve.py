@@ -21,7 +21,7 @@ def arguments(parser: Parser) -> None:
     """The serving file and changes to it."""
     parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the file or of its design, such as requests.rate=4 or workload.tp=2; "
+                        help="change a field of the file or its design, such as requests.rate=4 or workload.tp=2; "
                              "may be repeated")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
     json_flag(parser)
@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     """Serve and print."""
     from astrarium.cli.paths import read_as
     from astrarium.config import assignments
+    from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
-    from astrarium.report.files import write_whole
     from astrarium.report.serving import serving_notes, serving_plain, serving_tables, written_requests
     from astrarium.serving import load_serving, serve, serve_slower
 

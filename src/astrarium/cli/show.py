@@ -26,9 +26,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("path", metavar="PATH", help="a design file or a fabric (.yaml, .json, .xml, .txt), one trace "
                         "(.et), or the prefix of prefix.RANK.et")
     parser.add_argument("--nodes", action="store_true", help="list the nodes of one rank of a trace")
-    parser.add_argument("--rank", metavar="R", type=rank, help="whose nodes (0)")
+    parser.add_argument("--rank", metavar="R", type=rank, help="the rank of --nodes (0)")
     parser.add_argument("--workload", action="store_true",
-                        help="the generated workload of a design: operators, FLOPs, bytes, communication, memory")
+                        help="print the generated workload of a design: operators, FLOPs, bytes, communication, memory")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the design or the fabric first")
     parser.add_argument("-o", "--out", metavar="FILE.svg", help="draw the network of a design, or the fabric")
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     idle("--set", options.set, "a design or a fabric")
     idle("--out", options.out, "a design or a fabric; `astrarium trace graph` draws traces")
     idle("--workload", options.workload, "a design file")
-    idle("--rank", options.rank is not None and not options.nodes, "--nodes beside it")
+    idle("--rank", options.rank is not None and not options.nodes, "--nodes as well")
     if options.nodes:
         return _nodes(options)
     from astrarium.report.show_trace import class_rows, class_table
@@ -93,7 +93,7 @@ def _design(options: argparse.Namespace) -> int:
     design = read_design(options.path, assignments(options.set))
     say_imports(design)
     if options.workload:
-        idle("--out", options.out, "no --workload beside it")
+        idle("--out", options.out, "no --workload")
         return _workload(design, options)
     fabric = None if design.network.fabric is None else shown_fabric(design.network.fabric)
     if options.out:
@@ -133,7 +133,7 @@ def _picture_name(path: str | None) -> None:
 
 
 def _draw(shown: ShownFabric, path: str) -> None:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.report.show_fabric import fabric_picture
 
     picture = fabric_picture(shown).encode()

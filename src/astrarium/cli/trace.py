@@ -1,4 +1,4 @@
-"""`astrarium trace VERB …`: traces as a product of their own. One file per sub-verb, named in one table."""
+"""`astrarium trace VERB …`: traces as a separate product. One file per sub-verb, named in one table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ SUB_VERBS = {
     "link": ("trace_link", "Join a host and a device trace of PyTorch's profilers to PREFIX.RANK.et."),
     "write": ("trace_write", "Write what the workload of a design makes as PREFIX.RANK.et and a file of its groups."),
     "convert": ("trace_convert", "A text workload of ASTRA-sim 1.0 (DATA, HYBRID_TRANSFORMER, ...) as PREFIX.RANK.et."),
-    "stage": ("trace_stage", "STAGE's main.py with its own flags: the traces that it writes, to compare."),
     "transform": ("trace_transform", "Cut, merge, rename, strip, scale, coalesce, retarget: files in, files out."),
     "collective": ("trace_collective", "A collective algorithm as traces (custom collectives) or as an MSCCL program."),
     "anonymise": ("trace_anonymise", "Names go, durations and sizes move within a budget: a trace to share."),

@@ -29,7 +29,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Anonymise and write."""
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.trace.anonymise import anonymise
     from astrarium.trace.transform import load_job, write_job
 

@@ -106,7 +106,7 @@ def _kernel(op: CommOp, options: argparse.Namespace) -> tuple[list[str], tuple[s
 
 
 def _written(path: str, data: bytes) -> list[str]:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
 
     place("--out", path)
     with write_whole(path) as stream:

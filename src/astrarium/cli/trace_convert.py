@@ -1,19 +1,23 @@
-"""`astrarium trace convert FILE.txt -o PREFIX --npus N`: a text workload of ASTRA-sim 1.0 as Chakra files."""
+"""`astrarium trace convert FILE -o PREFIX`: a trace of another form, or a text workload of ASTRA-sim 1.0 (`--npus N`),
+as Chakra files."""
 
 from __future__ import annotations
 
 import argparse
 
-from astrarium.cli.arguments import Parser, note, whole
+from astrarium.cli.arguments import Parser, idle, note, whole
+from astrarium.cli.paths import file_form
 from astrarium.cli.trace_write import files_flags, how, progress, report
+from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
-    """The text workload, the ranks, and how to write."""
-    parser.add_argument("file", metavar="FILE.txt", help="the text workload: a keyword such as DATA, then its layers")
-    parser.add_argument("--npus", metavar="N", type=whole, required=True, help="ranks")
+    """The file, the ranks of a text workload, and how to write."""
+    parser.add_argument("file", metavar="FILE", help="a text workload: a keyword such as DATA, then its layers; or one "
+                        "rank's trace of another form (`astrarium list reader`), which becomes PREFIX.0.et")
+    parser.add_argument("--npus", metavar="N", type=whole, help="ranks of the text workload")
     parser.add_argument("--passes", metavar="P", type=whole, default=1, help="iterations (1)")
     parser.add_argument("--inner", metavar="K", type=whole,
                         help="neighbours that form a group under HYBRID_* (what the file says): dim 0 of the network")
@@ -37,6 +41,10 @@ def _scale(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Convert and write."""
+    if file_form(options.file) not in ("text", ""):
+        return _one_rank(options)
+    if options.npus is None:
+        raise InputError("--npus", "is missing", expected="the ranks of the text workload")
     from astrarium.profile.text_generate import generate_text
     from astrarium.profile.text_workload import read_text
     from astrarium.trace.export import write_generated
@@ -47,4 +55,22 @@ def run(options: argparse.Namespace) -> int:
         note("a trace counts whole microseconds: every time was rounded to the nearest, at least 1")
     report(options, write_generated(made, options.out, jobs=options.jobs, link=how(options), compress=options.gzip,
                                     progress=progress()))
+    return 0
+
+
+def _one_rank(options: argparse.Namespace) -> int:
+    """A trace of another form as PREFIX.0.et."""
+    from astrarium.trace.read import convert_file
+    from astrarium.trace.write import write_file
+
+    usual = {"npus": None, "passes": 1, "inner": None, "unit": "us", "compute_scale": 1.0, "comm_scale": 1.0,
+             "jobs": None, "link": None, "json": False}
+    for name, value in usual.items():
+        idle(f"--{name.replace('_', '-')}", getattr(options, name) != value,
+             f"a text workload of ASTRA-sim 1.0, and {options.file} is {file_form(options.file)}")
+    found = convert_file(options.file)
+    for line in found.notes:
+        note(line)
+    write_file(f"{options.out}.0.et", found.data, compress=options.gzip)
+    note(f"wrote {options.out}.0.et")
     return 0

@@ -7,6 +7,7 @@ import json
 import sys
 
 from astrarium.cli.arguments import Parser, json_flag, note, place, rank
+from astrarium.cli.paths import file_form
 from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cli.trace_clock import slower
     from astrarium.profile.link import link, write_linked
 
-    host, device = _one("host", options.host, options.host_only), _one("device", options.device, options.device_only)
+    host, device = _sides(options)
     place("--out", f"{options.out}.{options.rank or 0}.et")
     linked = link(host, device, rank=options.rank, quiet=options.unrecorded, clock=slower)
     path = write_linked(options.out, linked)
@@ -43,6 +44,15 @@ def run(options: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     note(f"wrote {path}")
     return 0
+
+
+def _sides(options: argparse.Namespace) -> tuple[str | None, str | None]:
+    """(host trace, device trace); two names, or one, in any order: their content tells which is which."""
+    first, second = options.host, options.device
+    if first not in (None, "-") and file_form(first) == "kineto" and (
+            second in (None, "-") or file_form(second) == "host"):
+        first, second = second, first
+    return _one("host", first, options.host_only), _one("device", second, options.device_only)
 
 
 def _one(word: str, first: str | None, second: str | None) -> str | None:

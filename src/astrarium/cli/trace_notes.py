@@ -1,4 +1,4 @@
-"""What a run of profiled traces rests on: when its ranks began, or whose trace stands for all."""
+"""What a run of profiled traces rests on: when its ranks began, or whose trace represents all."""
 
 from __future__ import annotations
 

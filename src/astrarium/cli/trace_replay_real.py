@@ -37,7 +37,7 @@ def replay_real(options: argparse.Namespace, traces: Traces, start: Callable[[in
     device = device_for(traces)
     alone = not {"RANK", "WORLD_SIZE"} <= set(os.environ)
     if options.dry_run:
-        idle("--out", options.out, "no --dry-run beside it")
+        idle("--out", options.out, "no --dry-run")
         found = [findings(plan_of(traces, rank, device), device) for rank in range(traces.ranks)]
         _say_findings(options, found, device)
         return 1 if any(each.missing for each in found) and not options.skip else 0

@@ -7,6 +7,7 @@ import json
 import sys
 
 from astrarium.cli.arguments import Parser, json_flag, note
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.paths import is_design
 from astrarium.errors import InputError
 
@@ -16,7 +17,7 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """The file."""
     parser.add_argument("file", metavar="FILE", help="one trace (.et, plain or gzip)")
-    parser.add_argument("--html", metavar="PAGE", help="write the same as one page that needs nothing else")
+    page_flags(parser, "the same tables, and bars")
     json_flag(parser)
 
 
@@ -26,22 +27,20 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.trace import groups_of, read_traces
     from astrarium.trace.counts import statistics
 
+    page = page_for("trace", options)
     if is_design(options.file):
         raise InputError(options.file, "is YAML, and no trace",
                          expected=f"a trace (.et), or for a design file astrarium show {options.file}")
     traces = read_traces([options.file])
     counted = statistics(traces.classes[0])
     times = times_of(traces.classes[0], traces.texts, groups_of(traces))
+    from astrarium.report.page import ShownTrace
     from astrarium.report.tables import print_tables
     from astrarium.report.trace_statistics import statistics_tables
 
     tables = [*statistics_tables(counted, options.file), *time_tables(times)]
     if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.trace_page import trace_page
-
-        with write_whole(options.html) as stream:
-            stream.write(trace_page(options.file, tables, times).encode())
+        write_page(page, options, ShownTrace(options.file, tables, times))
         note(f"wrote {options.html}")
     if options.json:
         print(json.dumps({**counted.plain(), "times": times.plain()}, indent=1))

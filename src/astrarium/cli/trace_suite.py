@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _make(options: argparse.Namespace) -> int:
-    from astrarium.report.files import write_whole
+    from astrarium.config.whole import write_whole
     from astrarium.trace.export import write_generated
     from astrarium.workload.generate import generate
     from astrarium.workload.suite import card_of, suite_entry

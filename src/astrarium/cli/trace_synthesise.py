@@ -15,7 +15,6 @@ from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.synthesise import Example, Model
-    from astrarium.synthesise.sample import Heads
     from astrarium.trace.work import Generated
 
 __all__ = ["arguments", "run"]
@@ -32,9 +31,7 @@ def arguments(parser: Parser) -> None:
     learn.add_argument("traces", metavar="PREFIX", nargs="*", help="traces PREFIX.RANK.et with PREFIX.groups.json and "
                        "PREFIX.conditions.json; or a folder of such; none: --catalog")
     _corpus_flags(learn, 1000, "learn")
-    learn.add_argument("--torch", action="store_true", help="train a recurrent network beside it (PyTorch)")
-    learn.add_argument("--steps", type=whole, default=1500, metavar="N", help="steps of that training (1500)")
-    learn.add_argument("--seed", type=int, default=0, help="of what is drawn, and of the training (0)")
+    learn.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
     learn.add_argument("-o", "--out", metavar="MODEL", required=True, help="the file of the model")
     json_flag(learn)
     draw = _verb(verbs, "sample", "Traces for conditions that no example need have had.")
@@ -69,7 +66,6 @@ def _corpus_flags(parser: Parser, count: int, part: str) -> None:
 
 
 def _model_flags(parser: Parser) -> None:
-    parser.add_argument("--baseline", action="store_true", help="without the network, where the model has one")
     parser.add_argument("--extrapolate", action="store_true", help="conditions outside what was learnt are meant")
 
 
@@ -84,18 +80,13 @@ def _learn(options: argparse.Namespace) -> int:
 
     place("-o", options.out)
     if options.traces and options.catalog:
-        raise InputError("--catalog", "beside traces", expected="one of the two")
+        raise InputError("--catalog", "cannot be combined with traces", expected="one of the two")
     examples = _given(options.traces) if options.traces else _drawn(options)
     def finite(error: float) -> float | None:
         return error if isfinite(error) else None
 
-    model, network = learn(examples), None
-    if options.torch:
-        from astrarium.synthesise.train import train
-
-        told = note if sys.stderr.isatty() else None
-        network = train(model, examples, seed=options.seed, steps=options.steps, told=told)
-    save_model(options.out, model, network)
+    model = learn(examples)
+    save_model(options.out, model)
     again = reproduced(model, examples)
     if again.median > DOUBTFUL:
         where = ", ".join(f"{name} {value:g}" for name, value in again.conditions.items())
@@ -104,11 +95,9 @@ def _learn(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"model": options.out, "examples": model.examples, "tokens": len(model.tokens),
                           "conditions": span, "reproduction": {"median": finite(again.median),
-                                                               "worst": finite(again.error)},
-                          "training_s": None if network is None else network.seconds}, indent=1))
+                                                               "worst": finite(again.error)}}, indent=1))
         return 0
-    print(f"{options.out}: {model.examples:,} examples (ranks' traces), {len(model.tokens)} kinds of nodes"
-          + (f", network trained in {network.seconds:g} s" if network is not None else ""))
+    print(f"{options.out}: {model.examples:,} examples (ranks' traces), {len(model.tokens)} kinds of nodes")
     print(f"{again.tried} of them drawn again: totals by kind of node within {again.median:.2%} (median), "
           f"{again.error:.2%} (worst)")
     print("conditions: " + ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in span.items()))
@@ -143,15 +132,14 @@ def _given(paths: list[str]) -> list[Example]:
 
 # ------------------------------------------------------------ sample
 def _sample(options: argparse.Namespace) -> int:
-    from astrarium.report.files import write_whole
-    from astrarium.synthesise import sample
+    from astrarium.config.whole import write_whole
+    from astrarium.synthesise import load_model, sample
     from astrarium.synthesise.sample import within
     from astrarium.trace.export import write_generated
 
-    model, heads = _loaded(options)
+    model = load_model(options.model)
     conditions = _conditions(options, model)
-    made = sample(model, conditions, seed=options.seed, jitter=options.jitter, extrapolate=options.extrapolate,
-                  heads=heads)
+    made = sample(model, conditions, seed=options.seed, jitter=options.jitter, extrapolate=options.extrapolate)
     for each in within(model, conditions):
         note(f"extrapolated: {each}")
     written = write_generated(made, options.out, jobs=options.jobs, link=how(options), compress=options.gzip,
@@ -160,18 +148,6 @@ def _sample(options: argparse.Namespace) -> int:
         stream.write((json.dumps(conditions, indent=1) + "\n").encode())
     report(options, written)
     return 0
-
-
-def _loaded(options: argparse.Namespace) -> tuple[Model, Heads | None]:
-    from astrarium.synthesise import load_model
-    from astrarium.synthesise.network import Runner
-    from astrarium.synthesise.sample import Heads
-
-    stored = load_model(options.model)
-    if stored.network is None or options.baseline:
-        return stored.model, None
-    runner = Runner(stored.network, stored.model)
-    return stored.model, Heads(runner.program, runner.centres)
 
 
 def _conditions(options: argparse.Namespace, model: Model) -> dict[str, float]:
@@ -210,22 +186,17 @@ def _compare(options: argparse.Namespace) -> int:
 
     from astrarium.report.synthesis import COLUMNS, compare, summary
     from astrarium.report.tables import Table, print_tables
-    from astrarium.synthesise import examples_of_generated, sample
+    from astrarium.synthesise import examples_of_generated, load_model, sample
 
-    model, network = _loaded(options)
+    model = load_model(options.model)
     pairs = list(_corpus(options))
     options.part, options.count = "learn", 20
     known = [example for c, made in _corpus(options) for example in examples_of_generated(made, c)]
-    found = {}
-    for name, heads in (("baseline", None), *((("network", network),) if network else ())):
-        found[name] = [compare(sample(model, c, seed=options.seed, heads=heads, extrapolate=options.extrapolate), real,
-                               c, known) for c, real in pairs]
+    found = [compare(sample(model, c, seed=options.seed, extrapolate=options.extrapolate), real, c, known)
+             for c, real in pairs]
     if options.json:
-        print(json.dumps({name: {"summary": summary(each), "cases": [asdict(one) for one in each]}
-                          for name, each in found.items()}, indent=1))
+        print(json.dumps({"summary": summary(found), "cases": [asdict(each) for each in found]}, indent=1))
         return 0
-    rows = [(name, kind, *(f"{each[column][kind]:.2%}" for column in COLUMNS))
-            for name, each in ((name, summary(each)) for name, each in found.items()) for kind in ("median", "worst")]
-    print_tables([Table(f"{len(pairs)} held-out traces", "<<" + ">" * len(COLUMNS), rows, ("model", "", *COLUMNS))],
-                 sys.stdout)
+    rows = [(kind, *(f"{summary(found)[column][kind]:.2%}" for column in COLUMNS)) for kind in ("median", "worst")]
+    print_tables([Table(f"{len(pairs)} held-out traces", "<" + ">" * len(COLUMNS), rows, ("", *COLUMNS))], sys.stdout)
     return 0

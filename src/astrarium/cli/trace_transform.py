@@ -22,7 +22,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--step", action="append", default=[], metavar="NAME:KEY=VALUE,...",
                         help=f"may be repeated, done in order. {steps}".replace("%", "%%"))
     parser.add_argument("--merge", choices=("ranks", "time"), default="ranks",
-                        help="several IN: side by side on ranks of their own (default), or one after the other")
+                        help="several IN: at the same time on separate ranks (default), or one after the other")
     parser.add_argument("--groups", metavar="FILE", action="append", default=[],
                         help="groups of each IN in turn (IN.groups.json where that is there)")
     parser.add_argument("--gzip", action="store_true", help="compress the traces")

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note
+from astrarium.cli.pages import page_flags, page_for, write_page
 
 if TYPE_CHECKING:
     from astrarium.validate.rows import Row
@@ -29,7 +30,7 @@ def arguments(parser: Parser) -> None:
                         "ttft_ms and so on): compare them with this serving file, whose requests are those of the log; "
                         "the files of `serve --csv` are such logs")
     json_flag(parser)
-    parser.add_argument("--html", metavar="FILE", help="write one page: measured against predicted, and the tables")
+    page_flags(parser, "measured against predicted, and the tables")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.validate.verdict import verdict
 
     stack = options.stack and known_stack(options.stack)
-    place("--html", options.html)
+    page = page_for("validate", options)
     apart("--html", options.html, options.files)
     if options.serving is not None:
         idle("--html", options.html, "without --serving")
@@ -49,12 +50,7 @@ def run(options: argparse.Namespace) -> int:
         return _logs(options)
     rows = with_stack([row for file in options.files for row in read_rows(file)], stack)
     made = verdict(rows, _progress(rows))
-    if options.html:
-        from astrarium.report.files import write_whole
-        from astrarium.report.validation_html import validation_page
-
-        with write_whole(options.html) as stream:
-            stream.write(validation_page(made).encode())
+    write_page(page, options, made)
     if options.json:
         print(json.dumps(validation_plain(made), indent=1))
         return 0

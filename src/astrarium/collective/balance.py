@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.collective import bounds, themis
+from astrarium.collective import themis
+from astrarium.collective.algorithms import steps
 from astrarium.collective.groups import SubDim
 from astrarium.collective.settings import Settings
 from astrarium.collective.turns import Visit, turns
@@ -39,8 +40,8 @@ def _visit(phase: Phase, settings: Settings) -> Visit:
     if schedule is None:
         raise InternalError("a phase of a native collective has no schedule")
     sent = int(np.diff(schedule.send_block_ptr[schedule.send_ptr]).max(initial=0)) * phase.block_size
-    steps = bounds.steps(schedule.algorithm, CommOp(phase.op), phase.n)
-    ns = settings.endpoint_delay + steps * (link.latency + settings.endpoint_delay) + sent / link.bandwidth
+    chain = steps(schedule.algorithm, CommOp(phase.op), phase.n)
+    ns = settings.endpoint_delay + chain * (link.latency + settings.endpoint_delay) + sent / link.bandwidth
     return Visit(phase.dim, phase.size, round(ns * 1000))
 
 
@@ -60,6 +61,6 @@ def _costs(op: CommOp, parts: Sequence[SubDim], settings: Settings, path: str) -
                              expected="a link for every dim")
         link = settings.links[part.dim]
         single = CommOp.ALL_GATHER if op == CommOp.ALL_GATHER else CommOp.REDUCE_SCATTER
-        chain = bounds.steps(settings.algorithm(single, part, path).partition(":")[0], single, part.n)
+        chain = steps(settings.algorithm(single, part, path).partition(":")[0], single, part.n)
         costs.append(themis.DimCost(chain * link.latency, link.bandwidth))
     return costs

@@ -1,10 +1,11 @@
 """`collective.choice: auto`: the algorithms, the composition and the chunks of one collective, by the estimate.
 
-Candidates are the algorithms of `CANDIDATES` in each dim, every composition, and 1, 2, 4 ... 64 chunks (at last also
-three quarters of the fewest that are good enough); what the design names is the only candidate of its kind. Those
-within `SLACK` of the least estimate are good enough. Of them, the ones with the fewest messages of an NPU are taken,
-and of these the first within `SAME` of their least. So the choice is a function of operation, bytes, the group's
-shape and the design: equal ranks choose alike, on every machine, with either engine.
+Candidates are, in each dim, the algorithms that say so (`Algorithm.candidate`: those of plug-ins, too), every
+composition, and 1, 2, 4 ... 64 chunks (at last also three quarters of the fewest that are good enough); what the design
+names is the only candidate of its kind. Those within `SLACK` of the least estimate are good enough. Of them, the ones
+with the fewest messages of an NPU are taken, and of these the first within `SAME` of their least. So the choice is a
+function of operation, bytes, the group's shape and the design: equal ranks choose alike, on every machine, with either
+engine.
 """
 
 from __future__ import annotations
@@ -12,41 +13,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
-from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from astrarium.collective.algorithms import algorithm_of, candidates, has_op
+from astrarium.collective.algorithms.algorithm import Case, Reach
 from astrarium.collective.compose import Composition
-from astrarium.collective.estimate import Reach
+from astrarium.collective.config import default_algorithm, parse_algorithm
+from astrarium.collective.estimate import Estimate, Names
 from astrarium.collective.groups import SubDim
-from astrarium.collective.pacing import Names, Pacing
 from astrarium.collective.settings import Free, Settings
 from astrarium.engine.plan import Shape
 from astrarium.vocab import CommOp
 
-__all__ = ["CANDIDATES", "CHOSEN", "CHUNKS", "SLACK", "choose"]
+__all__ = ["CHOSEN", "CHUNKS", "SLACK", "choose"]
 
 CHOSEN = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 SLACK = 0.013
 SAME = 0.001
 MESSAGES = 1 << 12  # of one NPU (both directions of a ring as one), beyond which there are no further chunks
-NAMED = 1 << 10     # chunks that a design names are estimated as so many at most: more change little
+NAMED = 1 << 10     # more chunks are estimated as this many: they change little
 LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
 KEPT = 32           # of these, the lists with the least guesses are estimated
 FEW = 4             # (so many with one chunk, or the named number, in one order of the dims):
 PROBES = (4, 16)    # with so many chunks,
-MANY = 64       # members of the only dim, a switch, beyond which `direct` has rivals
 CLOSEST = 6         # then, for the best pairs of composition and list
 CLOSE = 0.5         # that are not so much slower, with others
-TREE, HALVING, BRUCK = "double_binary_tree", "halving_doubling", "bruck"
-
-CANDIDATES: Mapping[Shape, tuple[str, ...]] = MappingProxyType({
-    Shape.SWITCH: ("direct", HALVING, BRUCK, "ring_two_way"), Shape.FULLY_CONNECTED: ("direct",),
-    Shape.RING: ("ring_two_way", "direct", TREE),
-    Shape.RING_ONE_WAY: ("ring", "direct"), Shape.HYPERCUBE: (HALVING, "direct"),
-    Shape.MESH: (HALVING, "ring", "direct", TREE)})
 
 
 class _Candidate(NamedTuple):
@@ -68,73 +62,73 @@ def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
     free = settings.free
     if free is None:
         return settings
-    pacing = Pacing(op, size, parts, settings, free, reaches)
-    counts, compositions = _counts(pacing, settings, free), _compositions(pacing, settings, free)
-    lists = _lists(pacing, settings, free, Composition.THEMIS in compositions)
+    estimate = Estimate(op, size, parts, settings, free, reaches)
+    counts, compositions = _counts(estimate, settings, free), _compositions(estimate, settings, free)
+    lists = _lists(estimate, settings, free, Composition.THEMIS in compositions)
     open_ = len(counts) * len(compositions) > 1
     if len(lists) > KEPT:
-        lists = _guessed(pacing, lists, PROBES[-1] if open_ else counts[0])[:KEPT]
-    plain = _in_order(pacing, lists, free) if compositions[0] != Composition.THEMIS else lists
-    few = _guessed(pacing, plain, counts[0])[:FEW] if compositions[0] != Composition.THEMIS else plain
+        lists = _guessed(estimate, lists, PROBES[-1] if open_ else counts[0])[:KEPT]
+    plain = _in_order(estimate, lists, free) if compositions[0] != Composition.THEMIS else lists
+    few = _guessed(estimate, plain, counts[0])[:FEW] if compositions[0] != Composition.THEMIS else plain
     if not open_ and len(few) == 1:
         return _settings(_Candidate(counts[0], 0.0, compositions[0], few[0]), parts, settings, free)
-    found = _tried(pacing, product(compositions[:1], few), counts[0])
+    found = _tried(estimate, product(compositions[:1], few), counts[0])
     quick = min(each.time for each in found)
     if open_:
-        bounds = {names: pacing.bound(names) for names in lists}
+        bounds = {names: estimate.bound(names) for names in lists}
         if quick > min(bounds.values()) * (1 + SLACK):
             pairs = [(composition, names) for composition in compositions
                      for names in (plain if composition == compositions[0] else lists) if bounds[names] < quick]
-            found += _chunked(pacing, pairs, counts)
+            found += _chunked(estimate, pairs, counts)
     most = min(each.time for each in found) * (1 + SLACK)
     near = [each for each in found if each.time <= most]
-    sent = [each.chunks * pacing.messages(each.names) for each in near]
+    sent = [each.chunks * estimate.messages(each.names) for each in near]
     close = [each for each, messages in zip(near, sent) if messages == min(sent)]
     most = min(each.time for each in close) * (1 + SAME)
     return _settings(next(each for each in close if each.time <= most), parts, settings, free)
 
 
-def _guessed(pacing: Pacing, lists: Sequence[Names], chunks: int) -> list[Names]:
+def _guessed(estimate: Estimate, lists: Sequence[Names], chunks: int) -> list[Names]:
     """The quickest by a guess first."""
-    return sorted(lists, key=lambda names: pacing.guess(names, chunks)) if len(lists) > 1 else list(lists)
+    return sorted(lists, key=lambda names: estimate.guess(names, chunks)) if len(lists) > 1 else list(lists)
 
 
-def _tried(pacing: Pacing, pairs: Iterable[Pair], count: int) -> list[_Candidate]:
-    return [_Candidate(count, pacing.time(composition, names, count), composition, names)
+def _tried(estimate: Estimate, pairs: Iterable[Pair], count: int) -> list[_Candidate]:
+    return [_Candidate(count, estimate.time(composition, names, count), composition, names)
             for composition, names in pairs]
 
 
-def _in_order(pacing: Pacing, lists: Sequence[Names], free: Free) -> list[Names]:
+def _in_order(estimate: Estimate, lists: Sequence[Names], free: Free) -> list[Names]:
     """Those for chunks that all go through the dims in one order: a ring on a switch only changes that of Themis."""
-    switches = [free.dims[part.dim].shape == Shape.SWITCH for part in pacing.parts]
+    switches = [free.dims[part.dim].shape == Shape.SWITCH for part in estimate.parts]
     return [names for names in lists if not free.algorithms or not any(
         switch and name == "ring_two_way" for switch, name in zip(switches, names.own))]
 
 
-def _chunked(pacing: Pacing, pairs: Sequence[Pair], counts: Sequence[int]) -> list[_Candidate]:
+def _chunked(estimate: Estimate, pairs: Sequence[Pair], counts: Sequence[int]) -> list[_Candidate]:
     """With several chunks. Of one dim these gain nothing unless all are under way."""
-    if len(pacing.parts) == 1 and pairs[0][0] != pairs[-1][0]:
+    if len(estimate.parts) == 1 and pairs[0][0] != pairs[-1][0]:
         pairs = [pair for pair in pairs if pair[0] == Composition.THEMIS]
-    most = {names: _most(pacing, names, counts) for _, names in pairs}
+    most = {names: _most(estimate, names, counts) for _, names in pairs}
     found = list[_Candidate]()
     for count in PROBES:
-        found += [each for pair in pairs for each in _tried(pacing, [pair], min(count, most[pair[1]]))]
+        found += [each for pair in pairs for each in _tried(estimate, [pair], min(count, most[pair[1]]))]
     times = [min(each.time for each in found[place::len(pairs)]) for place in range(len(pairs))]
     ranked = sorted(range(len(pairs)), key=times.__getitem__)[:CLOSEST]
     close = [pairs[place] for place in sorted(ranked) if times[place] <= min(times) * (1 + CLOSE)]
     for count in counts:
         if count not in PROBES:
-            found += _tried(pacing, [pair for pair in close if count <= most[pair[1]]], count)
+            found += _tried(estimate, [pair for pair in close if count <= most[pair[1]]], count)
     enough = min(each.time for each in found) * (1 + SLACK)
     fewer = 3 * min(each.chunks for each in found if each.time <= enough) // 4
     if fewer < 2 or len(counts) == 1:
         return found
-    return found + _tried(pacing, [pair for pair in close if fewer <= most[pair[1]]], fewer)
+    return found + _tried(estimate, [pair for pair in close if fewer <= most[pair[1]]], fewer)
 
 
-def _most(pacing: Pacing, names: Names, counts: Sequence[int]) -> int:
+def _most(estimate: Estimate, names: Names, counts: Sequence[int]) -> int:
     """The most chunks with which an NPU does not send too many messages."""
-    most = MESSAGES // (2 * pacing.rounds(names))
+    most = MESSAGES // (2 * estimate.rounds(names))
     return max([count for count in counts if count <= most], default=counts[0])
 
 
@@ -160,45 +154,44 @@ def _active(composition: Composition, free: Free) -> int:
     return 0 if composition == Composition.THEMIS else 1
 
 
-def _compositions(pacing: Pacing, settings: Settings, free: Free) -> tuple[Composition, ...]:
+def _compositions(estimate: Estimate, settings: Settings, free: Free) -> tuple[Composition, ...]:
     """An all_reduce in one dim after the other is never faster than in parts; of other operations and in one dim
     `blueconnect` is `baseline`. Themis has all chunks under way, so it needs a design that says nothing else."""
     if not free.composition:
         return (settings.composition,)
-    parted = pacing.op == CommOp.ALL_REDUCE and len(pacing.parts) > 1
+    parted = estimate.op == CommOp.ALL_REDUCE and len(estimate.parts) > 1
     plain = Composition.BLUECONNECT if parted else Composition.BASELINE
     return (plain,) if free.active else (plain, Composition.THEMIS)
 
 
-def _counts(pacing: Pacing, settings: Settings, free: Free) -> tuple[int, ...]:
+def _counts(estimate: Estimate, settings: Settings, free: Free) -> tuple[int, ...]:
     if not free.chunks:
         return (min(settings.chunks, NAMED),)
-    most = max(1, pacing.size // pacing.granule)
+    most = max(1, estimate.size // estimate.granule)
     return tuple([count for count in CHUNKS if count <= most])
 
 
-def _lists(pacing: Pacing, settings: Settings, free: Free, themis: bool) -> list[Names]:
+def _lists(estimate: Estimate, settings: Settings, free: Free, themis: bool) -> list[Names]:
     """Lists of algorithms, one per dim of the group. Unless the order of the dims depends on them (`themis`), without
     those that another one of the dim beats in latencies and bytes."""
-    op, parts = pacing.op, pacing.parts
+    op, parts = estimate.op, estimate.parts
     if not free.algorithms:
         return [Names(*[tuple([settings.algorithm(each, part, "collective").partition(":")[0] for part in parts])
                         for each in (op, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)])]
-    options = [_options(free.dims[part.dim].shape, op, part.n, len(parts)) + _in_switch(free, op, part)
-               for part in parts]
+    options = [_options(Case(free.dims[part.dim].shape, op, part.n, estimate.reaches[part.dim], len(parts)))
+               + _in_switch(free, op, part) for part in parts]
     if not themis:
-        options = [pacing.unbeaten(place, each) for place, each in enumerate(options)]
+        options = [estimate.unbeaten(place, each) for place, each in enumerate(options)]
     if prod(map(len, options)) > LISTS:
-        options = [(min(each, key=lambda name: pacing.alone(place, name)),) for place, each in enumerate(options)]
-    return [Names(names, _steps(names, parts, free.plain[0]), _steps(names, parts, free.plain[1]))
-            for names in product(*options)]
+        options = [(min(each, key=lambda name: estimate.alone(place, name)),) for place, each in enumerate(options)]
+    return [Names(names, _steps(names, parts, CommOp.REDUCE_SCATTER, free.plain[0]),
+                  _steps(names, parts, CommOp.ALL_GATHER, free.plain[1])) for names in product(*options)]
 
 
-def _steps(names: tuple[str, ...], parts: Sequence[SubDim], plain: Sequence[str]) -> tuple[str, ...]:
-    """Algorithms of the reduce_scatters, or all_gathers, of an all_reduce: a tree has neither."""
-    if TREE not in names:
-        return names
-    return tuple([plain[part.dim].partition(":")[0] if name == TREE else name for part, name in zip(parts, names)])
+def _steps(names: tuple[str, ...], parts: Sequence[SubDim], op: CommOp, plain: Sequence[str]) -> tuple[str, ...]:
+    """Algorithms of the reduce_scatters, or all_gathers, of an all_reduce: those that have none take the design's."""
+    return tuple([name if has_op(name, op) else parse_algorithm(plain[part.dim])[0]
+                  for part, name in zip(parts, names)])
 
 
 def _in_switch(free: Free, op: CommOp, part: SubDim) -> tuple[str, ...]:
@@ -207,14 +200,8 @@ def _in_switch(free: Free, op: CommOp, part: SubDim) -> tuple[str, ...]:
     return (name,) if name and op != CommOp.ALL_TO_ALL and part.n > 2 else ()
 
 
-def _options(shape: Shape, op: CommOp, n: int, dims: int) -> tuple[str, ...]:
-    """Candidates in a dim. Of two members every algorithm is the same; in the only dim others than `direct` are never
-    better on a switch, but halving and Bruck send fewer messages, which counts where members are many. Among several
-    dims they change the order in which Themis takes these, too."""
-    if n == 2 or (shape == Shape.MESH and op == CommOp.ALL_TO_ALL):
-        return ("direct",)
-    if shape == Shape.SWITCH and (op == CommOp.ALL_TO_ALL or (dims == 1 and n <= MANY)):
-        return ("direct",)
-    without = {HALVING} if n & (n - 1) else {BRUCK}
-    without |= {BRUCK} if op == CommOp.ALL_REDUCE else {TREE}
-    return tuple([name for name in CANDIDATES[shape] if name not in without])
+def _options(case: Case) -> tuple[str, ...]:
+    """Candidates in a dim; of equally good ones the first is taken, which is what a design without a choice has."""
+    found = [name for name in candidates() if has_op(name, case.op) and algorithm_of(name).candidate(case)]
+    plain = default_algorithm(case.shape.name.lower().removesuffix("_one_way"), case.op.name.lower())
+    return tuple(sorted(found, key=lambda name: name != plain))

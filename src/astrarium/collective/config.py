@@ -101,7 +101,7 @@ def _timed(collective: Collective) -> Iterator[Problem]:
         return
     for name in (*OPERATIONS, "composition", "chunks", "active_chunks"):
         if getattr(collective, name):
-            yield Problem(name, f"means nothing with model {collective.model}, which sends no messages",
+            yield Problem(name, f"has no effect with model {collective.model}, which sends no messages",
                           "model: simulated, or nothing here")
 
 
@@ -128,7 +128,7 @@ class Collective(Config, frozen=True, kw_only=True):
                                  choices=_Libraries())] = NCCL
     exchange: Annotated[Exchange | None, Knob("Whose kernels the measured all_to_alls are: NCCL's (all_to_all), or "
                                               "those that exchange tokens of experts, DeepEP's or TensorRT-LLM's in a "
-                                              "rack (nvlink_*), of which one takes half of a dispatch and a combine. "
+                                              "rack (nvlink_*); one of those takes half of a dispatch and a combine. "
                                               "Left out: those of the workload's `exchange`.")] = None
     kernels: Annotated[KernelTimes | None, Knob("Operations that run as GPU kernels inside the innermost dim (groups "
                                                 "there, and phases there of groups over several dims), simulated cache "
@@ -161,12 +161,12 @@ def active_chunks_of(collective: Collective) -> int:
 
 
 def composition_of(collective: Collective) -> str:
-    """The composition where nobody chooses one."""
+    """The default composition."""
     return collective.composition or "baseline"
 
 
 def chunks_of(collective: Collective) -> int:
-    """The chunks where nobody chooses them."""
+    """The default number of chunks."""
     return collective.chunks or 1
 
 

@@ -44,7 +44,7 @@ def custom_program(positions: Sequence[Sequence[CustomNode]], *, path: str = "cu
     """The engine's form of one program per position; equal programs are held once.
 
     Raises TraceError (`sources` name the positions' files) for a repeated id, an unknown parent, a bad peer, and for a
-    program that waits for itself or for a message that nobody sends.
+    program that waits for itself or for a message without a sender.
     """
     names = [sources[p] if sources else f"{path}, position {p}" for p in range(len(positions))]
     ordered = [sorted(nodes, key=lambda node: node.id) for nodes in positions]

@@ -45,7 +45,7 @@ class Rows(Struct, frozen=True):
     fabric: str
     counts: tuple[int, ...]
     instead: str = ""
-    """What they stand for; empty: just what was asked for."""
+    """The request that they answer; empty: the one that was made."""
     most: float = inf
     """Bytes up to which they hold; above, the rows behind them."""
 

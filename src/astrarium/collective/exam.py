@@ -21,11 +21,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from astrarium.collective import exam_order, exam_shape
+from astrarium.collective.algorithms import Bound
 from astrarium.collective.messages import Expanded, expand, message_blocks
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["Proof", "examine"]
+__all__ = ["Proof", "check_bound", "examine"]
 
 Held = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -64,6 +65,18 @@ def examine(schedule: Schedule, *, path: str = "collective", in_place: bool = Tr
     sent, received = (np.bincount(ends, weights=sizes, minlength=schedule.n)[:schedule.n].astype(np.int64)
                       for ends in (table.src, table.dst))
     return Proof(sent, received, count, exam_order.longest_chain(table, order), in_place)
+
+
+def check_bound(schedule: Schedule, proof: Proof, limit: Bound, *, path: str = "collective") -> None:
+    """InputError when a proved schedule sends, receives or waits more than `limit` allows."""
+    for what, has, may in (("sends", int(proof.sent.max(initial=0)), limit.sent),
+                           ("receives", int(proof.received.max(initial=0)), limit.received),
+                           ("has a chain of", proof.steps, limit.steps)):
+        if has > may:
+            unit = "messages" if what.startswith("has") else f"blocks of {schedule.blocks}"
+            raise InputError(f"{path}.{schedule.algorithm}",
+                             f"{schedule.op.name.lower()} on {schedule.n} participants {what} {has} {unit}",
+                             expected=f"at most {may}")
 
 
 class _Exam:

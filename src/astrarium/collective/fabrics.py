@@ -3,7 +3,7 @@
 A fabric is either the links inside one host (`kind = "host"`: lines per operation and number of ranks) or the network
 between hosts (`kind = "hosts"`: lines of an all_reduce of two hosts, and perhaps lines of operations of so many hosts
 and ranks in each, "2x8"). A line is [latency in ns, share]: bus bandwidth is share x link, of lines of several hosts
-share x link x ranks per host. A fabric without lines names the fabrics that stand for it (`like`); its link rate is its
+share x link x ranks per host. A fabric without lines names the fabrics that replace it (`like`); its link rate is its
 own.
 """
 
@@ -49,7 +49,7 @@ class Fabric(Struct, frozen=True):
 
     @property
     def measured(self) -> tuple[Fabric, ...]:
-        """The fabrics with lines: this one, or those that stand for it."""
+        """The fabrics with lines: this one, or those that replace it."""
         return self.like or (self,)
 
     @property

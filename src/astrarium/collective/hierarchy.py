@@ -1,7 +1,7 @@
 """Rooted operations over several dims, as one schedule whose every message stays within one dim.
 
 broadcast and scatter go from the outermost dim inwards, so that the slow outer links carry the payload once; reduce and
-gather come back. Only lines of NPUs that a holder of data (or the root's path) stands on take part.
+gather come back. Only lines of NPUs with a holder of data (or on the root's path) take part.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _offsets(parts: Sequence[SubDim]) -> I64:
 
 def _lines(schedule: Schedule, part: SubDim, bases: I64, received: I64, inner: I64 | None, blocks: int) -> _Table:
     """The sends and receives of every line of a dim, one from each position of `bases`; they come after the `received`
-    ones of earlier dims, which grow. `inner`: the positions whose blocks a member of the line stands for."""
+    ones of earlier dims, which grow. `inner`: the positions whose blocks a member of the line represents."""
     table = expand(schedule)
     carried = [_blocks(message_blocks(schedule, src, entry), schedule, blocks, part, inner)
                for src, entry in zip(table.src.tolist(), table.entry.tolist(), strict=True)]
@@ -93,7 +93,7 @@ def _lines(schedule: Schedule, part: SubDim, bases: I64, received: I64, inner: I
 
 
 def _blocks(block: I64, schedule: Schedule, blocks: int, part: SubDim, inner: I64 | None) -> I64:
-    """The group's blocks that stand for the line's: the subtree's owners, or an equal cut of the whole payload."""
+    """The group's blocks that represent the line's: the subtree's owners, or an equal cut of the whole payload."""
     if inner is not None:
         return (block[:, None] * part.stride + inner).ravel()
     each = blocks // schedule.blocks

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astrarium.collective.algorithms import ALGORITHMS, Options
+from astrarium.collective.algorithms import Options, algorithm_of
 from astrarium.collective.algorithms.in_switch import tree
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Able, Settings
 from astrarium.engine.plan import InSwitch
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.registry import Kind
 from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["along_tree", "is_one", "largest", "rounds", "said_of", "switches", "with_rounds"]
@@ -20,8 +21,8 @@ SLACK = 1.01        # fewer rounds are good enough where they take so much longe
 
 def is_one(entry: str) -> bool:
     """Whether an entry of an algorithm is one of those in switches."""
-    line = ALGORITHMS.get(entry.partition(":")[0])
-    return line is not None and line.in_switch
+    name = entry.partition(":")[0]
+    return name in Kind("algorithm") and algorithm_of(name).in_switch
 
 
 def said_of(part: SubDim, settings: Settings) -> Able | None:

@@ -70,7 +70,7 @@ def between(first: T, second: T, weight: float) -> T:
 
 
 def mean(values: list[T]) -> T:
-    """Geometric mean: of several fabrics that stand for one."""
+    """Geometric mean of several fabrics that replace one."""
     found = values[0]
     for number, value in enumerate(values[1:], 1):
         found = between(found, value, 1 / (number + 1))

@@ -17,7 +17,7 @@ from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["ScheduleCache", "block_size", "chunk_steps", "plan_collective", "schedule_cache"]
+__all__ = ["ScheduleCache", "block_size", "plan_collective", "schedule_cache"]
 
 ScheduleCache = Cache[Schedule]
 SCHEDULES = 1 << 12
@@ -81,12 +81,6 @@ def _how(op: CommOp, parts: Sequence[SubDim], settings: Settings, rows: Sequence
     chunks = sum(count for count, _ in rows)
     return composition + " + ".join(names if len(set(names)) > 1 else names[:1]) + (
         f", {chunks} chunks" if chunks > 1 else "")
-
-
-def chunk_steps(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
-                path: str = "collective") -> list[tuple[int, tuple[Step, ...]]]:
-    """(how many equal chunks, their steps), in chunk order, of an operation that has no root."""
-    return _steps(op, _pieces(op, size, parts, settings, path), parts, settings, path)
 
 
 def _pieces(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, path: str) -> list[tuple[int, int]]:

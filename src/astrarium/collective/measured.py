@@ -55,7 +55,7 @@ _OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, Comm
 
 
 class Layout(Struct, frozen=True):
-    """A group: so many ranks in each of so many hosts."""
+    """A group: ranks per host, and hosts."""
 
     per_host: int
     hosts: int = 1

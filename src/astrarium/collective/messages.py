@@ -106,7 +106,7 @@ def assemble(op: CommOp, algorithm: str, n: int, blocks: int, messages: Messages
 
 
 def reverse(messages: Messages, *, reduce: bool) -> Messages:
-    """The same messages run backwards: reduce_scatter becomes all_gather, scatter becomes gather, broadcast reduce.
+    """Reverse the messages in time: reduce_scatter becomes all_gather, scatter gather, broadcast reduce.
 
     Right for tables in which every message starts after all the receives of earlier times (after = time - 1).
     """

@@ -11,28 +11,14 @@ from __future__ import annotations
 
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.custom import CustomNode, custom_program
-from astrarium.collective.msccl_xml import Algo, Block, Gpu, Step
+from astrarium.collective.msccl_xml import RECEIVES, SENDS, Algo, Block, Gpu, Step, check_blocks, msccl_op
 from astrarium.engine.plan import CustomProgram, Kind
-from astrarium.errors import InputError, nearest
-from astrarium.vocab import CommOp
+from astrarium.errors import InputError
 
-__all__ = ["COLLS", "RECEIVES", "SENDS", "msccl_op", "msccl_program"]
+__all__ = ["msccl_program"]
 
-COLLS = {"allreduce": CommOp.ALL_REDUCE, "allgather": CommOp.ALL_GATHER, "alltoall": CommOp.ALL_TO_ALL,
-         "reduce_scatter": CommOp.REDUCE_SCATTER, "reducescatter": CommOp.REDUCE_SCATTER, "broadcast": CommOp.BROADCAST,
-         "reduce": CommOp.REDUCE, "gather": CommOp.GATHER, "scatter": CommOp.SCATTER}
-SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
-RECEIVES = frozenset({"r", "rrc", "rcs", "rrs", "rrcs"})
 _REDUCES = frozenset({"rrc", "rrs", "rrcs", "re"})
 _PASSES = {"cpy": 2} | dict.fromkeys(_REDUCES, 3)
-
-
-def msccl_op(algo: Algo, *, path: str = "msccl") -> CommOp:
-    """The operation of an algorithm; InputError when its `coll` is none that is known."""
-    if algo.coll not in COLLS:
-        raise InputError(path, f"coll={algo.coll!r}", expected="one of " + ", ".join(COLLS),
-                         did_you_mean=nearest(algo.coll, COLLS))
-    return COLLS[algo.coll]
 
 
 def msccl_program(algo: Algo, size: int, *, local_bandwidth: float = 0.0, path: str = "msccl") -> CustomProgram:
@@ -67,26 +53,6 @@ def _gpu_nodes(gpu: Gpu, chunk: int, rate: float, path: str) -> list[CustomNode]
                 before.append(last[step.depends])
             _step_nodes(nodes, block, step, place, tuple(sorted(set(before))), chunk, rate)
     return nodes
-
-
-def check_blocks(gpu: Gpu, path: str) -> None:
-    """Peers where steps need them, distinct thread block ids, one sender and one receiver per channel and peer."""
-    seen: set[tuple[str, int, int]] = set()
-    ids: set[int] = set()
-    for block in gpu.blocks:
-        if block.id in ids:
-            raise InputError(f"{path}:{block.line}", f"GPU {gpu.id} has two thread blocks {block.id}")
-        ids.add(block.id)
-        for word, peer, kinds in (("send", block.send, SENDS), ("recv", block.recv, RECEIVES)):
-            users = [step for step in block.steps if step.type in kinds]
-            if users and peer < 0:
-                raise InputError(f"{path}:{users[0].line}",
-                                 f"a step {users[0].type!r} in a thread block without {word}")
-            if users and (word, peer, block.channel) in seen:
-                raise InputError(f"{path}:{block.line}", f"two thread blocks of GPU {gpu.id} {word} with GPU {peer} on "
-                                 f"channel {block.channel}, so their messages could not be told apart")
-            if users:
-                seen.add((word, peer, block.channel))
 
 
 def _kinds(step: Step) -> list[Kind]:

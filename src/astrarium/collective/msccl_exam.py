@@ -10,8 +10,7 @@ from collections import Counter, defaultdict, deque
 
 from msgspec import Struct
 
-from astrarium.collective.msccl import RECEIVES, SENDS, check_blocks, msccl_op
-from astrarium.collective.msccl_xml import Algo, Gpu, Step
+from astrarium.collective.msccl_xml import RECEIVES, SENDS, Algo, Gpu, Step, check_blocks, msccl_op
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
@@ -68,7 +67,7 @@ def examine_msccl(algo: Algo, *, path: str = "msccl") -> None:
     n = len(algo.gpus)
     if algo.chunks * n * n > MOST_VALUES:
         raise UnsupportedError(path, f"nchunksperloop={algo.chunks} on {n} GPUs", expected="at most "
-                               f"{MOST_VALUES // n // n} chunks, of which the proof holds who has them")
+                               f"{MOST_VALUES // n // n} chunks: the proof records which GPU holds each")
     if op != CommOp.ALL_REDUCE and algo.chunks % n:
         raise InputError(path, f"nchunksperloop={algo.chunks} for {n} GPUs", expected="a multiple of the GPUs")
     for gpu in algo.gpus:

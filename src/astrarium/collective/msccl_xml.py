@@ -11,9 +11,16 @@ from xml.parsers import expat
 from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
+from astrarium.vocab import CommOp
 
-__all__ = ["STEP_TYPES", "Algo", "Block", "Gpu", "Step", "parse_msccl"]
+__all__ = ["COLLS", "RECEIVES", "SENDS", "STEP_TYPES", "Algo", "Block", "Gpu", "Step", "check_blocks", "msccl_op",
+           "parse_msccl"]
 
+COLLS = {"allreduce": CommOp.ALL_REDUCE, "allgather": CommOp.ALL_GATHER, "alltoall": CommOp.ALL_TO_ALL,
+         "reduce_scatter": CommOp.REDUCE_SCATTER, "reducescatter": CommOp.REDUCE_SCATTER, "broadcast": CommOp.BROADCAST,
+         "reduce": CommOp.REDUCE, "gather": CommOp.GATHER, "scatter": CommOp.SCATTER}
+SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES = frozenset({"r", "rrc", "rcs", "rrs", "rrcs"})
 STEP_TYPES = ("s", "r", "rrc", "rcs", "rrs", "rrcs", "cpy", "re", "nop")
 MAX_BYTES = 256 << 20
 MAX_STEPS = 4_000_000
@@ -71,6 +78,34 @@ def parse_msccl(text: bytes, *, path: str = "msccl") -> Algo:
     except expat.ExpatError as error:
         raise InputError(path, f"not well-formed XML: {error}") from error
     return reader.result()
+
+
+def msccl_op(algo: Algo, *, path: str = "msccl") -> CommOp:
+    """The operation of an algorithm; InputError when its `coll` is none that is known."""
+    if algo.coll not in COLLS:
+        raise InputError(path, f"coll={algo.coll!r}", expected="one of " + ", ".join(COLLS),
+                         did_you_mean=nearest(algo.coll, COLLS))
+    return COLLS[algo.coll]
+
+
+def check_blocks(gpu: Gpu, path: str) -> None:
+    """Peers where steps need them, distinct thread block ids, one sender and one receiver per channel and peer."""
+    seen: set[tuple[str, int, int]] = set()
+    ids: set[int] = set()
+    for block in gpu.blocks:
+        if block.id in ids:
+            raise InputError(f"{path}:{block.line}", f"GPU {gpu.id} has two thread blocks {block.id}")
+        ids.add(block.id)
+        for word, peer, kinds in (("send", block.send, SENDS), ("recv", block.recv, RECEIVES)):
+            users = [step for step in block.steps if step.type in kinds]
+            if users and peer < 0:
+                raise InputError(f"{path}:{users[0].line}",
+                                 f"a step {users[0].type!r} in a thread block without {word}")
+            if users and (word, peer, block.channel) in seen:
+                raise InputError(f"{path}:{block.line}", f"two thread blocks of GPU {gpu.id} {word} with GPU {peer} on "
+                                 f"channel {block.channel}, so their messages could not be told apart")
+            if users:
+                seen.add((word, peer, block.channel))
 
 
 class _Reader:

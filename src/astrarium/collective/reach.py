@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.collective.estimate import Reach
+from astrarium.collective.algorithms.algorithm import Reach
 from astrarium.engine.plan import Dim, Shape
 
-__all__ = ["reach"]
+__all__ = ["reach", "reach_of_dim"]
 
 I64 = npt.NDArray[np.int64]
 LOOKED_AT = 512     # members whose distances are all looked at; of more, as if they were the whole dim
@@ -18,13 +18,16 @@ HOPLESS = (Shape.SWITCH, Shape.FULLY_CONNECTED)
 def reach(dim: Dim, places: I64) -> Reach:
     """Of members at `places` of a dim, in the order of their group."""
     n = len(places)
-    if dim.shape in HOPLESS or n < 2:
-        return Reach(1, 1, float(n - 1))
     whole = n == dim.npus and bool((places == np.arange(n)).all())
-    return _whole(dim.shape, n) if whole or n > LOOKED_AT else _some(dim, places)
+    if dim.shape in HOPLESS or n < 2 or whole or n > LOOKED_AT:
+        return reach_of_dim(dim.shape, n)
+    return _some(dim, places)
 
 
-def _whole(shape: Shape, n: int) -> Reach:
+def reach_of_dim(shape: Shape, n: int) -> Reach:
+    """Of all members of a dim of `n`, in order."""
+    if shape in HOPLESS or n < 2:
+        return Reach(1, 1, float(n - 1))
     far = {Shape.RING: n // 2, Shape.RING_ONE_WAY: n - 1, Shape.MESH: n - 1, Shape.HYPERCUBE: n.bit_length() - 1}[shape]
     return Reach(1, far, far * (far + 1) / 2)
 

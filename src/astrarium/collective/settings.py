@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
 from astrarium.collective.algorithms import Options
 from astrarium.collective.compose import Composition
-from astrarium.collective.estimate import Around
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.engine.plan import Dim
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
 
-__all__ = ["Able", "Free", "Link", "Settings"]
+__all__ = ["Able", "Around", "Free", "Link", "Settings"]
+
+
+class Around(NamedTuple):
+    """What a message costs beside the network: ns at an endpoint, bytes/ns of reductions (0: free)."""
+
+    endpoint_delay: float
+    reduce_rate: float
 
 
 class Link(Struct, frozen=True):
@@ -44,7 +51,7 @@ class Able(Struct, frozen=True):
 
 class Free(Struct, frozen=True):
     """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
-    beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
+    beside it, `plain`: per dim, the default algorithms of reduce_scatter and of all_gather, and `active`:
     chunks in flight per phase where the design says how many. `in_switch`: per dim, the algorithm that its switches
     may run, or ""; none: nowhere."""
 
@@ -88,7 +95,7 @@ class Settings(Struct, frozen=True, dict=True):
         return (self.algorithms, self.scatters, self.gathers, self._rest)
 
     def on(self, shape: Sequence[SubDim]) -> Hashable:
-        """The same, as far as it matters to a group of `shape`: of algorithms, those of its dims."""
+        """The part of `key` that matters to a group of `shape`: only the algorithms of its dims."""
         dims = [part.dim for part in shape]
         return (*[names if len(names) < 2 else tuple([names[dim:dim + 1] for dim in dims])
                   for names in (self.algorithms, self.scatters, self.gathers)], self._rest)
@@ -99,7 +106,7 @@ class Settings(Struct, frozen=True, dict=True):
                 tuple([astuple(link) for link in self.links]), self.endpoint_delay, self.free, self.in_switch)
 
     def chosen(self) -> Settings:
-        """The same, with nothing left to choose."""
+        """These settings without open choices (`free` is None)."""
         return self if self.free is None else replace(self, free=None)
 
     def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:

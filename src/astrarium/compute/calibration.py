@@ -17,7 +17,7 @@ from astrarium.compute.kernels.asked import SIXTEEN, STREAMS, in_torch, normalis
 from astrarium.compute.kernels.choice import TORCH
 from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import I16
-from astrarium.compute.kernels.model import Part
+from astrarium.compute.kernels.model import FamilyModel
 from astrarium.compute.kernels.power import Chip
 from astrarium.compute.kernels.predict import no_rates
 from astrarium.compute.kernels.rowwise import FEW
@@ -31,7 +31,7 @@ __all__ = ["Calibration", "calibrated", "refusal", "unseen_errors"]
 FOLDS = 5
 """Parts into which rows are cut to judge a calibration; a class with fewer rows is not judged."""
 LIKE = "h100_sxm"
-"""The device whose rows of PyTorch's kernels stand under those of a device without."""
+"""The device whose rows of PyTorch's kernels replace those of a device without."""
 STREAM, STREAMED = "stream/", "streams"
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -100,7 +100,7 @@ def _plain(base: str | Machine, rows: Iterable[str] = ()) -> DeviceModel:
                    rowwise={op: each for op, each in like.rowwise.items() if op in ops} | dict(plain.rowwise))
 
 
-def _variant(part: Part, backend: str) -> str:
+def _variant(part: FamilyModel, backend: str) -> str:
     return next((name for name in part.variants if backend and name.endswith(f"/{backend}")), part.default)
 
 

@@ -73,7 +73,7 @@ def measured(kernels: Sequence[Kernel]) -> tuple[list[Timing], list[str], str]:
 
 
 def cut(kernel: Kernel, room: int) -> Kernel:
-    """A stream with at most so many bytes a launch; other kernels as they are."""
+    """Split a stream into launches of at most this many bytes; other kernels stay as they are."""
     if kernel.kind not in STREAMS or kernel.bytes <= room * max(1, kernel.launches):
         return kernel
     return kernel._replace(bytes=room * max(1, kernel.launches))
@@ -97,7 +97,7 @@ def _call(torch: Any, kernel: Kernel, device: str) -> tuple[Callable[[], object]
         left, right = tensor(batch, rows, k), tensor(batch, n, k).transpose(1, 2)
         return lambda: torch.matmul(left, right), kernel._replace(launches=1, flops=2.0 * batch * rows * n * k)
     if kernel.kind != "attention":
-        raise NotImplementedError("no PyTorch operator stands for it")
+        raise NotImplementedError("no PyTorch operator computes it")
     batch, heads, kv, queries, keys, long, value = kernel.shape
     q, k_, v = tensor(batch, heads, queries, long), tensor(batch, kv, keys, long), tensor(batch, kv, keys, value)
     if kv != heads:

@@ -73,7 +73,7 @@ class Measured(Predicted, frozen=True, kw_only=True):
         return self.fitted().machine.peak("bf16")
 
     def peak_at(self, precision: str) -> float:
-        """The same in another number format. Raises InputError where the sheet has none."""
+        """Peak of the device's data sheet in `precision`, flop/ns. Raises InputError if the sheet has none."""
         return self.fitted().machine.peak(precision)
 
     def timed_by(self, nodes: ComputeNodes) -> tuple[DeviceModel, Predict]:

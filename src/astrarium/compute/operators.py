@@ -1,4 +1,4 @@
-"""PyTorch's operators, with the tensors of a call, to kernels; and why a call stands for none.
+"""PyTorch's operators, with the tensors of a call, to kernels; and why a call has none.
 
 Positions of arguments: PyTorch's aten/src/ATen/native/native_functions.yaml. A name that ends in `_` writes to its
 first argument.

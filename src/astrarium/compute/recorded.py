@@ -23,7 +23,7 @@ BESIDE = 0.05       # of a kernel's time that another may run beside it
 
 
 class Share(Struct):
-    """So many GPU operations, which took so long."""
+    """A number of GPU operations, and their time."""
 
     operations: int = 0
     ns: int = 0

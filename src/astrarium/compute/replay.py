@@ -59,7 +59,7 @@ def replayed(nodes: ComputeNodes, missing: float | None, chosen: I64 | None = No
 
 
 def replay_astra_sim(micros: npt.ArrayLike, missing: float | None = None) -> tuple[I64, npt.NDArray[np.bool_]]:
-    """The same as ASTRA-sim: a node without a duration takes 1 ns; `missing` is not looked at."""
+    """Recorded durations by ASTRA-sim's rule, ps [nodes]: a node without one takes 1 ns. `missing` is ignored."""
     del missing
     duration = _ps(micros)
     return np.where(duration == 0, np.int64(1000), duration), np.zeros(duration.shape, np.bool_)

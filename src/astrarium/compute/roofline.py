@@ -64,7 +64,7 @@ def _refuse(nodes: ComputeNodes, unknown: npt.NDArray[np.bool_]) -> None:
 
 
 def roofline_astra_sim(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float) -> I64:
-    """The same as ASTRA-sim computes it: in flop/s and seconds, in this order, then truncated to whole ns; in ps.
+    """Roofline durations by ASTRA-sim's arithmetic, ps [nodes]: flop/s and seconds in its order, truncated to whole ns.
 
     It has no duration for a node without bytes (it skips it) or without flops (0 / 0): both take 0 here.
     """

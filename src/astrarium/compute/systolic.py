@@ -69,7 +69,7 @@ def _known(compute: Systolic) -> Iterable[Problem]:
     if compute.buffer is None and (sheet is None or sheet.buffer is None):
         for name in BUFFERS:
             if getattr(compute, name) is None:
-                yield Problem(name, "is missing", "its size, or `buffer`, of which it has a third")
+                yield Problem(name, "is missing", "its size, or `buffer`; a third of it is used")
 
 
 class Systolic(Compute, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Systolic(Compute, frozen=True, kw_only=True):
     dataflow: Annotated[Dataflow | None, Knob("Which operand stays in the array; left out: the device's, else "
                                               "weight_stationary.")] = None
     tiles: Annotated[Literal["apart", "overlapped"] | None, Knob(
-        "apart: each tile fills and drains by itself (SCALE-Sim); overlapped: it follows the one before at once, its "
+        "apart: each tile fills and drains alone (SCALE-Sim); overlapped: it follows the one before at once, its "
         "weights have been shifted in meanwhile; left out: the device's, else apart.")] = None
     buffer: Annotated[OptionalBytes, Knob("On-chip memory of the NPU for operands, a third for each without a size of "
                                           "its own; left out: the device's.", gt=0)] = default(None)

@@ -58,7 +58,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
     key that picks one in a file); a concrete one sets `tag`. `untagged`: the tag of data without the key. `rules`
     yield the problems that need more than one field.
-    Where a class has a `shorthand`, text may stand in its place, or a mapping with `like`. Of every group in `either`
+    Where a class has a `shorthand`, text may replace it, or a mapping with `like`. Of every group in `either`
     at most one field is set: a change of one unsets the others. `preset` adds to plain data what names in them
     imply; `implies`: the fields that hold these names.
     """

@@ -77,13 +77,13 @@ def _describe(option: Any, knob: Knob) -> str:
 
 
 def _shorthand(option: Any) -> Shorthand | None:
-    """How text stands for the class `option`; None where it cannot."""
+    """How text replaces the class `option`; None if it cannot."""
     found: Shorthand | None = getattr(option, "shorthand", None)
     return found
 
 
 def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
-    """`value` as `hint`, or itself after adding to `problems`; `path` is where it stands."""
+    """`value` as `hint`, or itself after adding to `problems`; `path` is its path."""
     if type(value) is hint and not isinstance(value, msgspec.Struct):       # nothing else can suit it
         return _convert(value, hint, knob, path, problems)
     options = members(hint)

@@ -16,6 +16,7 @@ from astrarium.config.coerce import members
 from astrarium.config.named import LIKE, is_named, spelled_out
 from astrarium.config.paths import put, replace_all
 from astrarium.config.spec import Problem, specs
+from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
 
@@ -27,7 +28,7 @@ NONE: Mapping[str, object] = MappingProxyType({})
 
 
 def loads(cls: type[C], text: str, name: str = "") -> C:
-    """YAML text as a `cls`; `name` (a file name) stands in messages. File fields stay as written."""
+    """YAML text as a `cls`; `name` (a file name) is used in messages. File fields stay as written."""
     return _decoded(cls, text, name, lambda file: file, NONE)
 
 
@@ -73,7 +74,7 @@ def _beside(folder: str) -> Callable[[str], str]:
 
 
 def dumps(config: Config, *, defaults: bool = False) -> str:
-    """`config` as YAML with units; reads back equal. `defaults` also prints the fields that nobody set."""
+    """`config` as YAML with units; reads back equal. `defaults` also prints fields that have their default."""
     return to_yaml(to_plain(config, defaults=defaults))
 
 
@@ -82,19 +83,12 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
     name = os.fspath(path)
     folder = os.path.dirname(name) or "."
     text = to_yaml(plain_beside(config, folder, defaults=defaults))
-    temporary = f"{name}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, name)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(name, f"cannot be written ({error.strerror or error})") from None
+    with write_whole(name) as stream:
+        stream.write(text.encode())
 
 
 def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str], every: bool = False) -> Any:
-    """`plain` with `change` applied to every relative path that stands for a config class, or that checks read; with
+    """`plain` with `change` applied to every relative path that replaces a config class, or that checks read; with
     `every`, to all paths that checks read, and to no other."""
     if isinstance(plain, str):
         is_file = not every and cls.shorthand is not None and cls.shorthand.is_file(plain) and not os.path.isabs(plain)
@@ -118,7 +112,7 @@ def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str], eve
 
 
 def _inside(option: Any, plain: Any, change: Callable[[str], str], every: bool) -> Any:
-    """The same in the place of an `option`: of a config class, or of a list of one."""
+    """Apply `_shorthands` to a field whose type is `option`: a config class or a list of one."""
     if typing.get_origin(option) is Sequence and isinstance(plain, list):
         return [_inside(typing.get_args(option)[0], each, change, every) for each in plain]
     is_config = isinstance(option, type) and issubclass(option, Config)

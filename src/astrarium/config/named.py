@@ -27,9 +27,9 @@ def merged(plain: Plain, beside: Plain) -> dict[str, Any]:
 
 
 class Shorthand(Struct, frozen=True):
-    """How text stands for a config class: the name of something known, or a file."""
+    """How text replaces a config class: the name of something known, or a file."""
 
-    plain: Callable[[str], Plain]       # the plain data that the text stands for; raises InputError
+    plain: Callable[[str], Plain]       # the plain data that the text names; raises InputError
     takes: str      # what may be written, in words
     is_file: Callable[[str], bool] = lambda text: False     # whether the text is a path (relative to the design file)
     merge: Callable[[Plain, Plain], Plain] = merged     # (the named one's data, the keys beside `like`) -> both
@@ -48,7 +48,7 @@ def name_in(given: Any) -> Any:
 
 
 def spelled_out(cls: type[Any], given: Any, path: str, problems: list[Problem]) -> Plain | None:
-    """The plain data that `given` (`is_named`) stands for; None after a problem."""
+    """The plain data that `given` (`is_named`) names; None after a problem."""
     name, shorthand = name_in(given), cls.shorthand
     where = path if isinstance(given, str) else join(path, LIKE)
     if not isinstance(name, str):
@@ -78,7 +78,7 @@ def excluded(cls: type[Any], new: Mapping[Any, Any]) -> set[str]:
 if TYPE_CHECKING:
 
     class Named(Generic[T]):
-        """A field that takes a T or the text that stands for one, and reads as a T."""
+        """A field that takes a T or text that names one, and reads as a T."""
 
         def __get__(self, obj: object, owner: object = None) -> T: ...
         def __set__(self, obj: object, value: str | T) -> None: ...

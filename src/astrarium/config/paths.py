@@ -37,7 +37,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
 
 
 def _step(owner: Any, step: Step, seen: str) -> Any:
-    """The value at `step` of `owner`, which stands at path `seen`."""
+    """The value at `step` of `owner`, whose path is `seen`."""
     where = join(seen, f"[{step}]" if isinstance(step, int) else step)
     if isinstance(step, int):
         if not isinstance(owner, tuple):
@@ -127,7 +127,7 @@ def _implied(config: C, names: Mapping[str, object]) -> C:
 
 def put(plain: Any, changes: Mapping[str, object]) -> Any:
     """Plain data with `changes` (path -> value) written into it, a whole before its parts: what is not there is made,
-    and a name that stands for a mapping becomes `like` in it. Raises InputError for an entry of a list that is not
+    and a name that replaces a mapping becomes `like` in it. Raises InputError for an entry of a list that is not
     there."""
     for path, value in sorted(changes.items(), key=lambda change: len(parse_path(change[0]))):
         plain = _put(plain, parse_path(path), value, "")
@@ -152,7 +152,7 @@ def _put(plain: Any, steps: tuple[Step, ...], value: object, seen: str) -> Any:
 
 
 def _part(plain: Any, step: Step) -> Any:
-    """What stands at `step` of plain data; None where nothing does."""
+    """The entry at `step` of plain data; None if there is none."""
     if isinstance(step, int):
         return plain[step] if isinstance(plain, list) and step < len(plain) else None
     return plain.get(step) if isinstance(plain, dict) else None

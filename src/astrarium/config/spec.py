@@ -46,7 +46,7 @@ class Problem(Struct, frozen=True):
     did_you_mean: str | None = None
 
     def under(self, parent: str) -> Problem:
-        """The same, seen from the owner of `parent`."""
+        """This problem with a path that starts at the owner of `parent`."""
         return Problem(join(parent, self.path), self.message, self.expected, self.did_you_mean)
 
 

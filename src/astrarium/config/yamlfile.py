@@ -29,7 +29,7 @@ _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "fals
 
 
 class Document(Struct):
-    """What a file holds: plain data, and the line (from 1) on which each dotted path stands."""
+    """What a file holds: plain data, and the line (from 1) of each dotted path."""
 
     data: Any = None
     lines: dict[str, int] = field(default_factory=dict)

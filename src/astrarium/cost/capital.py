@@ -16,7 +16,7 @@ __all__ = ["CAPITAL_COST", "EMBODIED_CARBON", "Line", "bill", "capital_cost", "d
 
 
 class Line(Struct, frozen=True):
-    """So many pieces of a part of the catalog, at so many US dollars each."""
+    """A number of pieces of a part of the catalog, and the price of each in US dollars."""
 
     what: str
     part: str

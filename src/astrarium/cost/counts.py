@@ -118,8 +118,8 @@ def _rates(copies: _Copies) -> F64:
     rates = copies.built.wires.bandwidth[copies.link]
     if not np.isfinite(rates).all():
         free = copies.built.laid.expanded.links[int(copies.link[~np.isfinite(rates)][0])].path
-        raise InputError(f"network.fabric.links.{free}", "joins devices and is free, so nobody knows how many cables "
-                         "it is", expected="its bandwidth, where cables are counted")
+        raise InputError(f"network.fabric.links.{free}", "joins devices and is free, so the number of its cables is "
+                         "unknown", expected="its bandwidth")
     return rates
 
 

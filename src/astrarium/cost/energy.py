@@ -57,7 +57,8 @@ def energy(design: Design, result: Result) -> Energy:
 
 
 def refuse_uncounted(figure: str, design: Design, plan: Plan) -> None:
-    """Raise UnsupportedError where bytes cost energy and collectives of a given time move some that nobody counts."""
+    """Raise UnsupportedError where bytes cost energy and collectives of a given time move bytes that are not
+    counted."""
     given = any(each.lasts or any(phase.lasts for chunk in each.chunks for phase in chunk.phases)
                 for each in plan.collectives)
     if given and any(float(dim.energy or 0) for dim in design.network.flat):

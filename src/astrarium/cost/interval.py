@@ -84,7 +84,7 @@ def device_of(design: Design) -> str:
 
 
 def is_wide(design: Design) -> bool:
-    """Whether a training design reduces gradients over so many hosts that its rows may have an interval of their own:
+    """Whether a training design reduces gradients over enough hosts to have a separate interval:
     `WIDE` of the network's innermost dim, or more."""
     work, host = cast("Transformer", design.workload), design.network.flat[0].npus
     return work.tp * work.cp * work.dp >= WIDE * host

@@ -22,7 +22,7 @@ def _memory(result: Result) -> float:
 def _tiers(result: Result) -> float:
     """The largest share of its part of a tier that any rank fills."""
     if not result.tiers:
-        raise InputError("tier_use", "means nothing without tiers", expected="memory.tiers")
+        raise InputError("tier_use", "has no effect without tiers", expected="memory.tiers")
     shares = [float(np.nanmax(tier.peak)) / tier.capacity for tier in result.memory.tiers
               if not np.isnan(tier.peak).all()]
     if not shares:

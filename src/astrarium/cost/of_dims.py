@@ -2,7 +2,7 @@
 
 Dims inside a host (`cost.inside`) belong to its price. The others join hosts, block by block:
 
-- `switch`: a block of n NPUs is a fat tree of its own with full bisection (a rail, where each NPU of a host is in
+- `switch`: a block of n NPUs is a separate fat tree with full bisection (a rail, where each NPU of a host is in
   another block). With switches of k ports it has the fewest tiers L with 2 (k/2)^L >= n (one tier: n <= k); every tier
   but the highest has ceil(2 n / k) switches, the highest ceil(n / k). n links join NPUs to switches, (L - 1) n join
   switches. Of blocks with n <= k, floor(k / n) share a switch. A link that needs several ports has as many planes.

@@ -66,7 +66,7 @@ def missing_site(design: Design) -> Iterator[str]:
 def check_site(design: Design, figure: str = "power_peak") -> None:
     """Raises InputError that names all that the power of the site needs."""
     if design.cost.rental is not None:
-        raise InputError(figure, "is not known of rented NPUs", expected="cost.host, of which the power is known")
+        raise InputError(figure, "is not known of rented NPUs", expected="a cost.host whose power is known")
     refuse_without(figure, list(missing_site(design)), "what the NPUs draw, and parts, site and host of the catalog")
     bill(design)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from astrarium.catalog.market import check_device, part
 from astrarium.design import Design, npu_types
-from astrarium.lower.native import placement_of
+from astrarium.lower.jobs import all_npus
 
 __all__ = ["rent_per_hour"]
 
@@ -15,7 +15,7 @@ def rent_per_hour(design: Design) -> float | None:
     """US dollars of an hour of all NPUs with a rank, where they are rented (`compute.hourly_price`, `cost.rental`).
     Raises InputError for a rent of another device than `compute.device`."""
     kinds, types = npu_types(design)
-    counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
+    counts = np.bincount(kinds[all_npus(design)], minlength=len(types))
     if design.cost.rental is not None:
         for compute, _ in types:
             check_device("cost.rental", design.cost.rental, getattr(compute, "device", None))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:       # other workloads start without them
 
 __all__ = ["FEW", "SETTINGS", "SPLITS", "Support", "format_of", "kind_of", "support_of", "united"]
 
-FEW = 3             # rows with a value, below which nobody knows how they scatter
+FEW = 3             # rows with a value, below which their scatter is unknown
 SETTINGS = ("model", "precision", "zero", "recompute", "split")
 SPLITS = ("tp", "cp", "pp")
 NUMBERS: Mapping[str, str] = {"hosts": "hosts", "tokens": "tokens per step and NPU"}

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from astrarium.engine._native import HAVE_CORE, Measurements
+from astrarium.engine._native import HAVE_CORE, Measurements, core_only
+from astrarium.engine._oracle import oracle
 from astrarium.engine.limit import Limit
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Order, Plan
 from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import UnsupportedError
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
-    from astrarium.engine.reference.pace import Stride
     from astrarium.engine.source import run_source
+    from astrarium.engine.strides import Stride
 
-__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute", "execute_in_order", "pace", "run_source"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "run_source":
-        raise AttributeError(f"module 'astrarium.engine' has no attribute {name!r}")
-    from astrarium.engine.source import run_source as found  # runs that decide as they go need it, and no others
-
-    globals()[name] = found
-    return found
+__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "core_only", "execute", "execute_in_order",
+           "execute_jobs", "pace", "run_source"]
+__getattr__ = lazy(__name__)      # runs that decide as they go need run_source, and no others
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
@@ -38,7 +35,8 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     """Run `plan` to its end.
 
     `record` keeps every node's start and end and the traffic of links. `fold` lets equal ranks run once where that is
-    provably exact. `pure` runs the pure-Python engine, which also runs (unfolded) where there is no compiled core.
+    provably exact. `pure` runs the pure-Python engine (`astrarium.oracle`: every rank, and not ASTRA-sim's
+    rules), which also runs if there is no compiled core.
     `plugins` take part in the run (engine.plugins); then nothing is folded. `kept` spares folded runs what others
     measured. `hurried`: a StallError of a folded run comes at once, without sentences. `note` is told, before it
     begins, why and for how long every rank will be simulated where folding gives up.
@@ -49,47 +47,57 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
         return _with_plugins(plan, plugins, record, pure)
     if plan.network.backend == Backend.FOREIGN:
         raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
+    return _alone(plan, record=record, fold=fold, pure=pure, kept=kept, hurried=hurried, note=note)
+
+
+def _alone(plan: Plan, *, record: bool, fold: bool, pure: bool, kept: Measurements | None, hurried: bool,
+           note: Callable[[str], None] | None) -> Outcome:
+    """`execute` without plug-ins."""
     if HAVE_CORE and not pure:
         from astrarium.engine._native import run
 
         return run(plan, record=record, fold=fold, kept=kept, hurried=hurried, note=note)
-    from astrarium.engine.reference import execute as reference
-
-    return reference(plan, record=record)
+    return oracle().execute(plan, record=record)
 
 
-def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False, plugins: Plugins | None = None,
-                     kept: Measurements | None = None, note: Callable[[str], None] | None = None,
-                     jobs: Sequence[int] = ()) -> tuple[Plan, Outcome]:
+def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False, kept: Measurements | None = None,
+                     note: Callable[[str], None] | None = None) -> tuple[Plan, Outcome]:
     """(what ran, its Outcome): `execute`, and where ranks wait for each other, again in program order (see
-    `program_order`). A plug-in sees one run. `jobs`: the first rank of each of several jobs, and how many ranks all
-    have; with `fold`, sets of them that share nothing are runs of their own, without it all are one run (`apart`)."""
-    run = partial(execute, record=record, fold=fold, pure=pure, plugins=plugins, kept=kept, note=note)
-    if plugins is not None and plugins.in_run:
-        return plan, run(plan)
-    if jobs and fold:
-        from astrarium.engine.apart import execute_apart
+    `program_order`)."""
+    run = partial(_alone, record=record, fold=fold, pure=pure, kept=kept, note=note)
+    ranks, outcome = run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
+    return _ordered(plan, ranks), outcome
 
-        run = partial(run, kept=Measurements() if kept is None else kept)
-        ranks, outcome = execute_apart(plan, jobs, lambda each, hurried: run(each, hurried=hurried))
-    else:
-        ranks, outcome = run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
+
+def execute_jobs(plan: Plan, first: Sequence[int], *, record: bool, pure: bool = False,
+                 kept: Measurements | None = None, note: Callable[[str], None] | None = None) -> tuple[Plan, Outcome]:
+    """`execute_in_order`, folded, of several jobs: sets of them that share nothing are separate runs (`apart`).
+    `first`: the first rank of each job, and how many ranks all have."""
+    from astrarium.engine.apart import execute_apart
+
+    run = partial(_alone, record=record, fold=True, pure=pure, note=note,
+                  kept=Measurements() if kept is None else kept)
+    ranks, outcome = execute_apart(plan, first, lambda each, hurried: run(each, hurried=hurried))
+    return _ordered(plan, ranks), outcome
+
+
+def _ordered(plan: Plan, ranks: npt.NDArray[np.int64]) -> Plan:
+    """The plan as it ran: these ranks in program order."""
     ordered = in_program_order(plan, ranks) if ranks.size else plan
-    assert ordered is not None      # as it ran
-    return ordered, outcome
+    assert ordered is not None
+    return ordered
 
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
          entry: float) -> float:
-    """When the last of a collective's chunks ends, in ns: see `engine.reference.pace`, which runs where there is no
-    core."""
+    """When the last of a collective's chunks ends, in ns: see `engine.strides.pace`, which runs if there is no core."""
     if HAVE_CORE:
         from astrarium.engine._native import pace as compiled
 
         return compiled(phases, paths, chunks, limit, entry)
-    from astrarium.engine.reference.pace import pace as reference
+    from astrarium.engine.strides import pace as readable
 
-    return reference(phases, paths, chunks, limit, entry)
+    return readable(phases, paths, chunks, limit, entry)
 
 
 def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Outcome:
@@ -108,6 +116,4 @@ def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Out
         from astrarium.engine._native import run_with
 
         return run_with(plan, team, record=record)
-    from astrarium.engine.reference import execute as reference
-
-    return reference(plan, record=record, team=team)
+    return oracle().execute(plan, record=record, team=team)

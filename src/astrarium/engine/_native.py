@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins.feeder import Feeder
     from astrarium.engine.plugins.given import Team
     from astrarium.engine.plugins.work import Work
-    from astrarium.engine.reference.pace import Stride
+    from astrarium.engine.strides import Stride
 
 
 def _compiled() -> Any:
@@ -33,7 +33,14 @@ EVENT_S = (50e-9, 200e-9)       # of a run of every rank; measured with benchmar
 WORTH_A_WORD = 2e7              # events, about a second
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
-__all__ = ["HAVE_CORE", "Measurements", "core_limit", "limit_thread", "pace", "run", "run_fed", "run_with"]
+__all__ = ["HAVE_CORE", "Measurements", "core_limit", "core_only", "limit_thread", "pace", "run", "run_fed", "run_with"]
+
+
+def core_only(path: str) -> UnsupportedError:
+    """The refusal of ASTRA-sim's rules where the pure-Python engine would run; `path`: what asks for them."""
+    return UnsupportedError(path, "ASTRA-sim's rules run in the compiled core only, not in the pure-Python engine",
+                            expected="an installation with the compiled core (`pip install` where there is a C++20 "
+                            "compiler), or compat: none")
 
 
 def core_limit() -> Any:
@@ -83,7 +90,7 @@ def _given_up(note: Callable[[str], None], why: str, events: float, memory: floa
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
          entry: float) -> float:
-    """When the last of a collective's chunks ends, in ns: see `engine.reference.pace`."""
+    """When the last of a collective's chunks ends, in ns: see `engine.strides.pace`."""
     time: float = _core.pace(phases, paths, chunks, limit, entry)
     return time
 

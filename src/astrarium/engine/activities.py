@@ -53,7 +53,7 @@ class Activities(Generic[Resource]):
         self.set_parts(resource, units)
 
     def set_parts(self, resource: Resource, parts: int) -> None:
-        """The same in parts per ps (UNIT is a unit of work). 0: what draws on it stands still."""
+        """Set the capacity of `resource` in parts per ps (UNIT parts are a unit of work). 0: its activities stop."""
         self._capacity[resource] = parts
         self._stale = True
 

@@ -3,7 +3,7 @@
 Which links a job's messages may take follows from its plan: a phase of a collective sends along its dim between the
 members of a group, a phase over a whole group (dim -1) and a message between nodes from NPU to NPU, dim after dim. Jobs
 whose links have none in common, and that use no memory and no adder of a switch together, cannot meet: a joined run
-gives each the integers that it has alone (`engine.jobs`). A memory at switches has links of its own at each of them.
+gives each the integers that it has alone (`engine.jobs`). A memory at switches has its own links at each of them.
 Where that does not follow from the plan, jobs stay together.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.engine.connected import connected
 from astrarium.engine.jobs import of_collectives, part_of
 from astrarium.engine.outcome import Outcome, link_counts
 from astrarium.engine.plan import Backend, Dim, Kind, Order, Plan, RemoteKind, Shape
@@ -77,8 +78,7 @@ def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
     known = network.backend in (Backend.PORTS, "contention") and network.graph is None
     if not known or plan.changes is not None or plan.policy.order != Order.CANONICAL:
         return [list(jobs)]
-    together = list(jobs)       # [jobs] the first job of its set
-    owner: dict[int, int] = {}
+    pairs = [np.zeros((0, 2), np.int64)]    # a job, and the number of a link or of what else jobs may share
     for job in jobs:
         ranks = np.arange(first[job], first[job + 1])
         shared = _where_others_pass(plan, ranks).tolist()
@@ -87,10 +87,11 @@ def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
         if _in_switches(plan, ranks):
             shared.append(-2)
         shared += _of_memories(plan, ranks)
-        for other in {owner.setdefault(link, job) for link in shared}:
-            old, new = sorted((together[other], together[job]), reverse=True)
-            together = [new if each == old else each for each in together]
-    return [[job for job in jobs if together[job] == leader] for leader in sorted(set(together))]
+        pairs.append(np.stack([np.full(len(shared), job), np.array(shared, np.int64)], axis=1))
+    user, number = np.concatenate(pairs).T
+    links, link = np.unique(number, return_inverse=True)
+    leader = connected(len(jobs) + links.size, user, len(jobs) + link)[:len(jobs)]
+    return [np.flatnonzero(leader == each).tolist() for each in np.unique(leader)]
 
 
 def _remote(plan: Plan, ranks: I64) -> bool:

@@ -2,7 +2,7 @@
 
 Inside the engine a dim whose switches have k links to memories has k more places, the last ones (`Dim.ends`), so that
 routes, ports and traffic need to know of nothing but the links' own bandwidths; ranks that differ in the link that
-they use have programs of their own. Callers see the NPUs' numbers, and the memories' ports as the numbers from
+they use have their own programs. Callers see the NPUs' numbers, and the memories' ports as the numbers from
 `Plan.npus` on.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.engine.media import medium_kind
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Dim, Kind, Order, Plan, Program, Shape
 from astrarium.errors import InternalError, UnsupportedError
@@ -44,10 +45,8 @@ def widened(plan: Plan) -> Plan:
     order of their dims.
     """
     if plan.network.graph is not None or plan.changes is not None or plan.policy.order != Order.CANONICAL:
-        raise UnsupportedError("memory", "memories at switches of a graph, or beside speeds that change",
+        raise UnsupportedError("memory", "memories at switches of a graph, or together with speeds that change",
                                expected="a network of dims whose speeds stay")
-    from astrarium.engine.reference.native_media import medium_kind  # runs without such memories start without it
-
     if not medium_kind(plan.network.backend).takes_memories:
         raise UnsupportedError("network.backend", f"{plan.network.backend} has no memories at switches",
                                expected="closed_form, contention or fluid")

@@ -1,6 +1,6 @@
 """The order in which ASTRA-sim meets node ids that it keeps in a hash set: that of libstdc++'s `std::unordered_set`.
 
-The set is a list in which the ids of a bucket (id modulo buckets) stand together. A new id becomes the first of its
+The set is a list in which the ids of a bucket (id modulo buckets) are adjacent. A new id becomes the first of its
 bucket, or of the whole list where its bucket is empty. When the buckets are as many as the ids, the list goes, in its
 order, into an empty set of more buckets. `native/engine/astra/hash_order.hpp` is the same for the compiled core.
 """

@@ -64,7 +64,7 @@ class JoinedJobs(Struct, frozen=True, eq=False):
         return job, rank - self.first[job]
 
     def of_row(self, outcome: Outcome, row: int) -> list[tuple[int, int]]:
-        """(job, rank in it) of all ranks that a row of an Outcome stands for."""
+        """(job, rank in it) of all ranks that a row of an Outcome represents."""
         return [self.job_of(rank) for rank in np.flatnonzero(outcome.row == row).tolist()]
 
     def alone(self, job: int) -> Plan:
@@ -78,7 +78,7 @@ class JoinedJobs(Struct, frozen=True, eq=False):
 
 
 def join_jobs(jobs: Sequence[JobPlan]) -> JoinedJobs:
-    """One Plan of several jobs; equal programs, collectives and schedules stand in it once.
+    """One Plan of several jobs; equal programs, collectives and schedules are stored once.
 
     Raises InputError for plans of different machines, and for placements that overlap, name NPUs that do not exist, or
     do not suit their plan; UnsupportedError under ASTRA-sim's rule book.

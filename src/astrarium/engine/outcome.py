@@ -55,8 +55,8 @@ class Outcome(Struct, frozen=True, eq=False):
     `start` and `end` [sum of nodes over rows] hold every node's issue and completion, row after row (`node_ptr`
     [rows + 1]), in the order of the row's Program; both are empty unless the run recorded nodes. `link_*` [links] is
     the traffic: the link or port (dim, from NPU, to NPU; -1 where a switch or a port has no peer), bytes, busy ps.
-    Of a network with a graph, rows stand in the order of `link_number`, the links' rows in the graph (else empty);
-    their ends are its nodes, and their dim is 0, the only one of `use_busy`. A row stands for `link_count` equal links;
+    Of a network with a graph, rows are in the order of `link_number`, the links' rows in the graph (else empty);
+    their ends are its nodes, and their dim is 0, the only one of `use_busy`. A row represents `link_count` equal links;
     where that is empty, for one, or in a folded run for one per rank of the row of its NPU's rank.
     `use_busy` [dims * 256] is, dim after dim, how long the links and ports that leave NPUs (link_from >= 0) were busy,
     added up, in each of 256 bins of `use_width` ps (the power of two from 1,024 on that makes them reach to the
@@ -103,7 +103,7 @@ def outcome_of(columns: Mapping[str, Any]) -> Outcome:
 
 
 def link_counts(outcome: Outcome, npu_of: I32) -> I64:
-    """[links] how many equal links each of an outcome stands for; `npu_of` as in its Plan."""
+    """[links] how many equal links each of an outcome represents; `npu_of` as in its Plan."""
     if outcome.link_count.size:
         return outcome.link_count
     npu = np.where(outcome.link_from >= 0, outcome.link_from, outcome.link_to)

@@ -1,18 +1,20 @@
 """What the engine executes: arrays only, no objects per node, no names, no units but ps and bytes.
 
-`lower` makes a Plan; `engine.execute` runs it (compiled core) and `engine.reference` runs it in pure Python with the
+`lower` makes a Plan; `engine.execute` runs it (compiled core) and `astrarium.oracle` runs it in pure Python with the
 same integers. Times are integer picoseconds, sizes bytes, bandwidths bytes per ns (float64), rates bytes per second.
 """
 
 from __future__ import annotations
 
 import enum
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.errors import UnsupportedError
 from astrarium.vocab import Schedule
 
 __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk",
@@ -63,7 +65,7 @@ class Shape(enum.IntEnum):
 
 
 class Backend:
-    """Names of back ends that have a part of their own in the engine; any other is a medium of the registry."""
+    """Names of back ends that have their own part in the engine; any other is a medium of the registry."""
 
     UNSHARED = "unshared"      # ASTRA-sim congestion-unaware: a message never meets another (compat only)
     LINKS = "links"            # ASTRA-sim congestion-aware: 1-dim, whole messages stored and forwarded, FIFO links
@@ -173,7 +175,7 @@ class CollectivePlan(Struct, frozen=True):
     has one array per list, of visits `chunk * phases + phase` in order; every visit stands in one list, all chunks have
     equally many phases. Empty: a list per phase number, with the chunks in order. Lists that some run one after the
     other has obeyed cannot make ranks wait for each other. `how`: composition, algorithms and chunks in words, for the
-    result. `lasts` above 0 (ps; without chunks): nobody sends, all end so long after the last one has come.
+    result. `lasts` above 0 (ps; without chunks): no messages; all members end this long after the last one has arrived.
     """
 
     op: int
@@ -229,7 +231,7 @@ class Graph(Struct, frozen=True, eq=False):
 
 
 class GivenRoutes(Struct, frozen=True, eq=False):
-    """Ways that are given, link by link: arrays [rows]. The rows of a pair of NPUs stand together, in the order of its
+    """Ways that are given, link by link: arrays [rows]. The rows of a pair of NPUs are adjacent, in the order of its
     way, which begins at `source`, ends at `destination` and comes to no node twice. Other pairs take cheapest ways."""
 
     source: I32         # NPU
@@ -237,13 +239,26 @@ class GivenRoutes(Struct, frozen=True, eq=False):
     link: I32           # of the graph
 
 
-class RoceRules(Struct, frozen=True):
+class TransportRules(Struct, frozen=True):
+    """What a transport of packets is told: fields are numbers, which the compiled engine's transport `name` gets."""
+
+    name: ClassVar[str] = ""
+
+    def open(self, net: Any) -> Any:
+        """The transport in plain Python (`Transport` of the pure-Python engine's packets). A plug-in's own."""
+        del net
+        raise UnsupportedError("network.packets.transport", f"{self.name} is not in the pure-Python engine",
+                               expected="the compiled one")
+
+
+class RoceRules(TransportRules, frozen=True):
     """PFC, ECN and DCQCN. The defaults are those of the testbed of Zhu et al., Congestion Control for Large-Scale RDMA
     Deployments, SIGCOMM 2015 (the buffer: a Trident II): 40 Gb/s links.
 
     Marks: of a queue of up to `kmin` bytes none, up to `kmax` a share up to `pmax`, above it all.
     """
 
+    name: ClassVar[str] = "roce"
     buffer: int = 12_000_000        # bytes of a node, shared by its links
     alpha: float = 1.0              # a link is paused where it has more than this share of what is free
     kmin: int = 5_000               # bytes
@@ -264,10 +279,10 @@ class PacketRules(Struct, frozen=True):
 
     size: int = 4096                # payload bytes of a packet; the last one of a message has what is left
     header: int = 0                 # bytes that each packet has beside them
-    buffer: int = 0                 # bytes at a link's end where the graph has 0; 0: any number. Without `roce`
+    buffer: int = 0                 # bytes at a link's end where the graph has 0; 0: any number. Of credits
     spray: bool = False             # packets take equal links in turn, beyond the message's first link
     seed: int = 0                   # of the hash that chooses marks
-    roce: RoceRules | None = None   # None: credits
+    transport: TransportRules | None = None     # None: credits
     queues: bool = False            # a run that records keeps each link's queue over time
     threads: int = 1                # of the compiled engine; they change no integer
 
@@ -300,14 +315,14 @@ class Changes(Struct, frozen=True, eq=False):
     """What goes at another speed from some time on, until its next change. Arrays [changes], in any order; of two
     changes of one thing at one time the later row counts.
 
-    An NPU that stands still keeps its lanes; a link that does keeps its message. Collectives' reductions, remote
+    A stopped NPU keeps its lanes; a stopped link keeps its message. Collectives' reductions, remote
     memory and latencies do not change.
     """
 
     time: I64       # ps, 0 or more
     what: U8        # Changing
     number: I32     # of the NPU; of the link: its row in the graph, without one in that of the dims (network.graph)
-    factor: I64     # parts per million of full speed (what the plan says): 0, stands still, to FULL_SPEED
+    factor: I64     # parts per million of full speed (what the plan says): 0 (stopped) to FULL_SPEED
 
 
 class RemoteKind(enum.IntEnum):

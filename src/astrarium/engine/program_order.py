@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.engine.connected import connected
 from astrarium.engine.jobs import of_collectives
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Order, Plan, Program
@@ -68,28 +69,18 @@ def _ranks_of(error: StallError | TraceError) -> list[int]:
 def _parties(plan: Plan) -> I64:
     """[ranks] the lowest rank of its party: ranks that have a group or a message in common are of one."""
     count = plan.npu_of.size
-    lowest, meets = np.arange(count), of_collectives(plan)
+    every, meets = np.arange(count), of_collectives(plan)
     peers = plan.slot_a[~meets].astype(np.int64)
-    messages = (np.repeat(lowest, np.diff(plan.slot_ptr))[~meets] * count + peers)[(peers >= 0) & (peers < count)]
+    messages = (np.repeat(every, np.diff(plan.slot_ptr))[~meets] * count + peers)[(peers >= 0) & (peers < count)]
     pairs = [np.stack(np.divmod(np.unique(messages), count))]
     for group in np.unique(plan.slot_b[meets]).tolist():
-        members = plan.groups[group].astype(np.int64) if group >= 0 else lowest
+        members = plan.groups[group].astype(np.int64) if group >= 0 else every
         pairs.append(np.stack([np.repeat(members[:1], members.size), members]))
-    ends = np.concatenate(pairs, axis=1)
-    while True:
-        low = lowest[ends].min(axis=0)
-        found: I64 = lowest.copy()
-        for end in (*ends, *lowest[ends]):
-            np.minimum.at(found, end, low)
-        found = found[found]        # twice as far each time
-        if np.array_equal(found, lowest):
-            return found
-        lowest = found
+    return connected(count, *np.concatenate(pairs, axis=1))
 
 
 def in_program_order(plan: Plan, ranks: I64 | None = None) -> Plan | None:
-    """The same work with each collective of these ranks (or all) on a fixed stream, and each stream in the order of the
-    program.
+    """Put each collective of `ranks` (None: all) on a fixed stream, and run each stream in program order.
 
     A rank's groups take the streams of the COMM lane in turn, in the order of their first use. A collective waits for
     the end of the one before it on its stream. None where a program has no such order (a node waits for a later one)

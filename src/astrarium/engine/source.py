@@ -11,19 +11,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.engine._native import HAVE_CORE
+from astrarium.engine._oracle import oracle
 from astrarium.engine.outcome import Outcome, outcome_of
-from astrarium.engine.plan import Backend, Kind, Lane, Order, Plan, Program
+from astrarium.engine.plan import Backend, Kind, Lane, NetworkPlan, Order, Plan, Program
 from astrarium.engine.plugins.feeder import Feeder
 from astrarium.engine.plugins.given import Plugins, Team
-from astrarium.engine.plugins.work import Stage, Work, WorkSource
-from astrarium.engine.reference.check import check_plan, heaviest_message
+from astrarium.engine.plugins.work import RunContext, Work, WorkSource
 from astrarium.errors import StallError, UnsupportedError
 
-__all__ = ["SourceOutcome", "Stage", "run_source"]
+__all__ = ["RunContext", "SourceOutcome", "run_source"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+LONGEST_NS = 9.2e15     # 2^63 ps
 
 
 class SourceOutcome(Struct, frozen=True, eq=False, dict=True):
@@ -33,7 +34,7 @@ class SourceOutcome(Struct, frozen=True, eq=False, dict=True):
     start: I64
     end: I64
     events: int
-    stage: Stage
+    context: RunContext
     columns: dict[str, Any]     # what else the engine measured, as in an Outcome
 
     @property
@@ -45,18 +46,18 @@ class SourceOutcome(Struct, frozen=True, eq=False, dict=True):
     def plan(self) -> Plan:
         """What was done as a Plan: a program per rank, nodes by id, without dependencies. It replays nothing: nodes
         started when the source handed them out."""
-        ranks = len(self.stage.npu_of)
+        ranks = len(self.context.npu_of)
         rows = [self._rows(rank) for rank in range(ranks)]
         pointer = np.cumsum([0, *(int((program.slot >= 0).sum()) for program, _ in rows)])
         slots = np.array([each for _, given in rows for each in given], np.int32).reshape(-1, 3)
-        empty = _plan(self.stage)
+        empty = _plan(self.context)
         return replace(empty, programs=tuple(program for program, _ in rows), slot_ptr=pointer.astype(np.int64),
                        slot_a=slots[:, 0].copy(), slot_b=slots[:, 1].copy(), slot_c=slots[:, 2].copy())
 
     @cached_property
     def outcome(self) -> Outcome:
         """The times of `plan`'s nodes, and the traffic."""
-        ranks = len(self.stage.npu_of)
+        ranks = len(self.context.npu_of)
         order = [place for rank in range(ranks) for place in self._places[rank]]
         sizes = [0, *(len(self._places[rank]) for rank in range(ranks))]
         return outcome_of({**self.columns, "row": np.arange(ranks, dtype=np.int32), "folded": False,
@@ -66,7 +67,7 @@ class SourceOutcome(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _places(self) -> list[list[int]]:
         """Per rank the places of its works, by id."""
-        found: list[list[int]] = [[] for _ in self.stage.npu_of]
+        found: list[list[int]] = [[] for _ in self.context.npu_of]
         for place, work in enumerate(self.work):
             found[work.rank].append(place)
         for places in found:
@@ -87,33 +88,32 @@ class SourceOutcome(Struct, frozen=True, eq=False, dict=True):
             child_ptr=np.zeros(len(works) + 1, np.int32), child=np.zeros(0, np.int32)), given
 
 
-def run_source(source: WorkSource, stage: Stage, plugins: Plugins | None = None, *,
+def run_source(source: WorkSource, context: RunContext, plugins: Plugins | None = None, *,
                pure: bool = False) -> SourceOutcome:
-    """Run `source` on `stage` under the native rule book until nothing is under way; `pure`: in the pure-Python engine,
-    which also runs where there is no compiled core.
+    """Run `source` on `context` under the native rule book until nothing is under way; `pure`: in the pure-Python
+    engine, which also runs where there is no compiled core.
 
     Raises StallError when work is left, PluginError when the source raises or hands out work that cannot be,
     UnsupportedError under ASTRA-sim's order.
     """
-    if stage.policy.order != Order.CANONICAL:
+    if context.policy.order != Order.CANONICAL:
         raise UnsupportedError("compat", "ASTRA-sim's rule book runs traces", expected="compat: none")
     given = plugins or Plugins()
     if given.network is not None:
-        stage = replace(stage, network=replace(stage.network, backend=Backend.FOREIGN))
-    elif stage.network.backend == Backend.FOREIGN:
+        context = replace(context, network=replace(context.network, backend=Backend.FOREIGN))
+    elif context.network.backend == Backend.FOREIGN:
         raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
-    plan = _plan(stage)
-    check_plan(plan)
-    feeder = Feeder(source, stage, heaviest_message(plan))
+    plan = _plan(context)
+    feeder = Feeder(source, context, _heaviest(context.network))
     try:
-        columns = _run(plan, feeder, given.team(stage.network), pure)
+        columns = _run(plan, feeder, given.team(context.network), pure)
     except StallError as stall:
         raise StallError([*stall.waits, *feeder.unfinished()]) from None
     waits = feeder.unfinished()
     if waits:
         raise StallError(list(waits))
     start, end, events = columns.pop("start"), columns.pop("end"), columns.pop("events")
-    return SourceOutcome(tuple(feeder.works), start, end, events, stage, columns)
+    return SourceOutcome(tuple(feeder.works), start, end, events, context, columns)
 
 
 def _run(plan: Plan, feeder: Feeder, team: Team, pure: bool) -> dict[str, Any]:
@@ -121,9 +121,14 @@ def _run(plan: Plan, feeder: Feeder, team: Team, pure: bool) -> dict[str, Any]:
         from astrarium.engine._native import run_fed
 
         return run_fed(plan, feeder, team)
-    from astrarium.engine.reference.feed import feed
+    return oracle().feed(plan, feeder, team)
 
-    return feed(plan, feeder, team)
+
+def _heaviest(network: NetworkPlan) -> float:
+    """Bytes of a message that every link can carry in 2^63 ps."""
+    if network.graph is not None:
+        return LONGEST_NS / network.graph.nodes * float(network.graph.bandwidth.min())
+    return min([9.2e18, *(LONGEST_NS / dim.npus * dim.bandwidth for dim in network.dims)])
 
 
 def _no_program() -> Program:
@@ -132,14 +137,14 @@ def _no_program() -> Program:
                    np.zeros(1, np.int32), i32)
 
 
-def _plan(stage: Stage) -> Plan:
-    """A Plan of ranks without nodes, each with a program of its own to grow."""
-    ranks, none = len(stage.npu_of), np.zeros(0, np.int32)
+def _plan(context: RunContext) -> Plan:
+    """A Plan of ranks without nodes, each with its own program to grow."""
+    ranks, none = len(context.npu_of), np.zeros(0, np.int32)
     npus = 1
-    for dim in stage.network.dims:
+    for dim in context.network.dims:
         npus *= dim.npus
     return Plan(npus=npus, programs=tuple(_no_program() for _ in range(ranks)),
-                program_of=np.arange(ranks, dtype=np.int32), npu_of=stage.npu_of,
-                slot_ptr=np.zeros(ranks + 1, np.int64), slot_a=none, slot_b=none, slot_c=none, groups=stage.groups,
-                collectives=stage.collectives, network=stage.network, policy=stage.policy, remote=stage.remote,
-                lanes=stage.lanes, reduce_bandwidth=stage.reduce_bandwidth)
+                program_of=np.arange(ranks, dtype=np.int32), npu_of=context.npu_of,
+                slot_ptr=np.zeros(ranks + 1, np.int64), slot_a=none, slot_b=none, slot_c=none, groups=context.groups,
+                collectives=context.collectives, network=context.network, policy=context.policy, remote=context.remote,
+                lanes=context.lanes, reduce_bandwidth=context.reduce_bandwidth)

@@ -5,12 +5,13 @@ Names are imported when first used: the drop-in command lowers ASTRA-sim's files
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.lower.explain import in_its_terms
-    from astrarium.lower.jobs import first_ranks, job_ranks_of
+    from astrarium.lower.jobs import JobsWork, first_ranks, job_designs, job_ranks_of, lower_jobs, read_jobs
     from astrarium.lower.kept import Kept
     from astrarium.lower.native_plugins import plugins_of
     from astrarium.lower.native_work import Given, Work, work_of
@@ -18,24 +19,7 @@ if TYPE_CHECKING:
     from astrarium.lower.rule_books import lower, stage_of
     from astrarium.lower.source import TraceCache, read_files, read_work
 
-_WHERE = {
-    "explain": ("in_its_terms",),
-    "jobs": ("first_ranks", "job_ranks_of"),
-    "kept": ("Kept",),
-    "native_plugins": ("plugins_of",),
-    "native_work": ("Given", "Work", "work_of"),
-    "rows": ("capacities", "fabric_names", "first_rank"),
-    "rule_books": ("lower", "stage_of"),
-    "source": ("TraceCache", "read_files", "read_work"),
-}
-_MODULE = {name: module for module, names in _WHERE.items() for name in names}
-
-__all__ = ["Given", "Kept", "TraceCache", "Work", "capacities", "fabric_names", "first_rank", "first_ranks",
-           "in_its_terms", "job_ranks_of", "lower", "plugins_of", "read_files", "read_work", "stage_of", "work_of"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
-        raise AttributeError(f"module 'astrarium.lower' has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"astrarium.lower.{_MODULE[name]}"), name)
-    return found
+__all__ = ["Given", "JobsWork", "Kept", "TraceCache", "Work", "capacities", "fabric_names", "first_rank", "first_ranks",
+           "in_its_terms", "job_designs", "job_ranks_of", "lower", "lower_jobs", "plugins_of", "read_files",
+           "read_jobs", "read_work", "stage_of", "work_of"]
+__getattr__ = lazy(__name__)

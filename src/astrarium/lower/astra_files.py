@@ -85,13 +85,13 @@ class AstraWorkload(Struct, frozen=True, eq=False):
     groups: Mapping[str, tuple[int, ...]]
 
 
-def read_workload(inputs: AstraInputs, *, pure: bool = False) -> AstraWorkload:
+def read_workload(inputs: AstraInputs) -> AstraWorkload:
     """Read the traces of every rank; process groups that they define replace those of the comm-group file."""
-    return workload_of(inputs, read_traces(inputs.workload, inputs.npus, pure=pure))
+    return workload_of(inputs, read_traces(inputs.workload, inputs.npus))
 
 
 def workload_of(inputs: AstraInputs, traces: Traces) -> AstraWorkload:
-    """The same for traces that are at hand."""
+    """The workload of traces that are already read."""
     groups = {**inputs.groups, **groups_of(traces)}
     for name, members in groups.items():
         outside = [m for m in members if m >= inputs.npus]

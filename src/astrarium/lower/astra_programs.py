@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.lower.astra_rules import ALL, AstraRules
+from astrarium.lower.node_tables import COMM_TYPE, children_of, table
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["COLLECTIVE_OPS", "COMM_KIND", "COMM_TYPE", "program_of_class"]
+__all__ = ["COLLECTIVE_OPS", "COMM_KIND", "program_of_class"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -28,17 +29,9 @@ _SIMULATED = [*COLLECTIVE_OPS, CommOp.BROADCAST]
 _DELAY, _REMOTE = int(Kind.DELAY), int(Kind.REMOTE)     # numpy compares with plain integers four times as fast
 
 
-def _table(size: int, *members: int) -> Bool:
-    """[size] whether a number is one of `members`: on short traces far faster than numpy.isin."""
-    table = np.zeros(size, dtype=np.bool_)
-    table[list(members)] = True
-    return table
+COMM_KIND = table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 
-
-COMM_KIND = _table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
-COMM_TYPE = _table(256, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
-
-_UNKNOWN = 15                                           # stands for no operation and for all that there are not
+_UNKNOWN = 15                                           # no operation, and all unknown ones
 _SHAPE = (2, max(NodeKind) + 1, _UNKNOWN + 1)           # on the CPU, type, operation
 _FIRST = np.arange(_SHAPE[1]) * _SHAPE[2]               # place of operation 0 of a type
 _CPU = _SHAPE[1] * _SHAPE[2]                            # from a node's place to that of its like on the CPU
@@ -102,7 +95,7 @@ def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, lo
     slot = np.full(rows.size, -1, dtype=np.int32)
     nodes = comm.nonzero()[0]
     slot[nodes] = np.arange(nodes.size)
-    child_ptr, child = _children(trace.parent_ptr, trace.parent)
+    child_ptr, child = children_of(trace.parent_ptr, trace.parent)
     return Program(node_id=trace.node_id, kind=kind, lane=(_LANE if rules.one_slot else _LANE_APART)[rows],
                    duration=duration, busy=busy, size=size, slot=slot,
                    parents=(trace.parent_ptr[1:] - trace.parent_ptr[:-1]).astype(np.int32), child_ptr=child_ptr,
@@ -143,14 +136,3 @@ def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak
         raise trace.fault(int(np.flatnonzero(timed)[bad]), "takes more than 2^63 ps on the roofline",
                           expected="at most 106 days; local-mem-bw and peak-perf above 0")
     duration[timed] = ns.astype(np.int64) * 1000 if whole_ns else (ns * 1000).astype(np.int64)
-
-
-def _children(parent_ptr: I64, parent: I32) -> tuple[I32, I32]:
-    """Turn "waits for" round: child_ptr [nodes + 1] and child [edges], children ascending."""
-    nodes = parent_ptr.size - 1
-    if not parent.size:
-        return np.zeros(nodes + 1, dtype=np.int32), np.zeros(0, dtype=np.int32)
-    waiting = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(parent_ptr))
-    pointer = np.zeros(nodes + 1, dtype=np.int32)
-    np.cumsum(np.bincount(parent, minlength=nodes), out=pointer[1:])
-    return pointer, waiting[np.argsort(parent, kind="stable")]

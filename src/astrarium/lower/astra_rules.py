@@ -47,8 +47,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType({      # natively, and i
 
 
 def in_ps(plan: Plan) -> Plan:
-    """The same plan with every time in thousandths: what the engine truncates to whole ns are then whole ps, and its
-    answer is 1,000 times too large. Programs have the fraction of a ns that lowering left them. Raises UnsupportedError
+    """Multiply all times of a plan by 1,000, so that the engine truncates to whole ps instead of whole ns. Its answer
+    is then 1,000 times too large. Programs have the fraction of a ns that lowering left them. Raises UnsupportedError
     for the shared bus, and for groups whose endpoint delay is ASTRA-sim's own 10 ns, which cannot be scaled."""
     policy = plan.policy
     if policy.shared_bus is not None:

@@ -32,9 +32,10 @@ from astrarium.engine.plan import (
 )
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
-from astrarium.lower.astra_programs import COMM_KIND, COMM_TYPE, program_of_class
+from astrarium.lower.astra_programs import COMM_KIND, program_of_class
 from astrarium.lower.astra_rules import ALL, AstraRules, in_ps
 from astrarium.lower.members import member_test, refuse_strangers
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
@@ -62,7 +63,7 @@ class AstraSystem(Struct, frozen=True):
     `implementations[op]` is the list per dim ("ring", "direct4"...); `custom[op]` and `custom_nodes[node id]` replace
     it. `shared_bus` is (L, o, g, G) where model-shared-bus is 1. `endpoint_delay` None: 10 ns, not scaled.
     `optimization` None: no such key, which ASTRA-sim answers with whatever its memory holds. `where` and `network`
-    stand before keys in messages.
+    precede keys in messages.
     """
 
     splits: int
@@ -190,7 +191,7 @@ def _slots(work: Sequence[_Communicating], npus: int, table: CollectiveTable) ->
 
 
 def _run(ranks: I32) -> slice | I32:
-    """The same ranks, as a slice where each follows the one before: numpy fills it many times faster."""
+    """`ranks` as a slice if they are consecutive, which numpy fills many times faster."""
     first, last = int(ranks[0]), int(ranks[-1])
     consecutive = last - first + 1 == ranks.size and bool((ranks == np.arange(first, last + 1)).all())
     return slice(first, last + 1) if consecutive else ranks

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from astrarium.errors import TraceError, nearest
 from astrarium.lower.distinct import distinct
+from astrarium.lower.node_tables import COMM_TYPE, table
 from astrarium.trace import Dependencies, graph_of, group_key, ready_order
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.memory_ops import ALLOC, FREE, memory_ops
@@ -23,19 +24,8 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 Bool = npt.NDArray[np.bool_]
-
-
-
-def _table(*kinds: NodeKind) -> Bool:
-    """[256] whether a node type is one of `kinds`: a look-up is much faster than numpy.isin on short traces."""
-    table = np.zeros(256, dtype=np.bool_)
-    table[[int(kind) for kind in kinds]] = True
-    return table
-
-
-_COMM = _table(NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
-_MEMORY = _table(NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
-_USED = _COMM | _MEMORY | _table(NodeKind.COMP)
+_MEMORY = table(256, NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
+_USED = COMM_TYPE | _MEMORY | table(256, NodeKind.COMP)
 
 
 def trace_classes(traces: Traces, group_ids: Sequence[int | str], *,
@@ -119,7 +109,7 @@ class _Fault:
 
 def _check_attributes(columns: Columns, fault: _Fault) -> None:
     kind = columns.type
-    comm, memory = _COMM[kind], _MEMORY[kind]
+    comm, memory = COMM_TYPE[kind], _MEMORY[kind]
     needs = ((Attr.COMM_SIZE, comm), (Attr.COMM_TYPE, kind == NodeKind.COMM_COLL), (Attr.TENSOR_SIZE, memory))
     for attr, used in needs:
         fault.where(np.flatnonzero(used & ~columns.has(attr) & ~columns.is_wrong(attr)), f"no {attr.name.lower()}")

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.design import Design, npu_types
-from astrarium.lower.native import placement_of
-from astrarium.lower.native_plugins import compute_nodes
+from astrarium.lower.compute_nodes import compute_nodes
+from astrarium.lower.jobs import all_npus
 from astrarium.lower.native_work import work_of
 from astrarium.trace.columns import Traces
 from astrarium.vocab import NodeKind
@@ -30,7 +30,7 @@ def clocks_of(design: Design, source: Traces | Generated | None) -> Iterator[tup
     wanted = {number for number, (compute, _) in enumerate(types) if compute.sustained}
     if not wanted or source is None:
         return
-    kind_of = kinds[placement_of(design)]
+    kind_of = kinds[all_npus(design)]
     for trace in work_of(design, source).classes if isinstance(source, Traces) else source.classes:
         chosen = trace.type == NodeKind.COMP
         if trace.tier is not None:

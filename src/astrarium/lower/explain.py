@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from astrarium.engine import Outcome, Plan, execute
 from astrarium.errors import EXPLAINED, AstrariumError, InputError, StallError, TraceError, Wait, short_name
@@ -26,11 +25,11 @@ Groups = Mapping[str, Sequence[int]]
 NAMED = 100     # waits whose nodes are named; a message shows fewer
 
 
-def execute_workload(plan: Plan, traces: Traces, groups: Groups, *, record: bool = False, fold: bool = True,
-                     pure: bool = False) -> Outcome:
+def execute_workload(plan: Plan, traces: Traces, groups: Groups, *, record: bool = False,
+                     fold: bool = True) -> Outcome:
     """`engine.execute` for a Plan that was lowered from `traces`; raises as `explained` says."""
     try:
-        return execute(plan, record=record, fold=fold, pure=pure)
+        return execute(plan, record=record, fold=fold)
     except EXPLAINED as error:
         raise explained(error, traces, groups) from error
 
@@ -70,7 +69,7 @@ def explained_generated(error: AstrariumError, generated: Generated) -> Astrariu
 
 
 def _all_placed(error: StallError, placed: Callable[[str, int | None], str]) -> list[Wait]:
-    return [*(replace(wait, text=placed(wait.text, wait.rank)) for wait in error.waits[:NAMED]), *error.waits[NAMED:]]
+    return [*(wait._replace(text=placed(wait.text, wait.rank)) for wait in error.waits[:NAMED]), *error.waits[NAMED:]]
 
 
 def explained(error: AstrariumError, traces: Traces, groups: Groups | None, deps: Dependencies = "data+ctrl",

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InputError
-from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.members import Members, first_nodes, refuse_foreign_groups
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import NodeKind
 

@@ -10,12 +10,13 @@ import numpy.typing as npt
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Able
 from astrarium.design import Design
+from astrarium.engine.media import find_medium
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Phase, Plan
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.network.config import LinkDim, Network, Switch
 from astrarium.network.graph import links_of
 from astrarium.network.planned import built_of, computing, on_graph, trees_of
-from astrarium.registry import entries, load, names
+from astrarium.registry import names
 
 __all__ = ["abilities", "along_trees", "carried", "each_its_own", "within_groups"]
 
@@ -73,16 +74,13 @@ def carried(network: Network, collectives: Iterable[CollectivePlan]) -> None:
         raise UnsupportedError("network.backend", f"{network.backend} has no switches that compute, and a collective "
                                "needs some", expected=" or ".join(able))
     if on_graph(network) and not all(each.nodes for each in used):
-        raise UnsupportedError("network.dims", "have switches that compute, and the fabric beside them is no dims",
+        raise UnsupportedError("network.dims", "have switches that compute, but the fabric is not made of dims",
                                expected="network.fabric.in_switch, by the names of its switches")
 
 
 def _ends_at_switches(backend: str) -> bool:
-    from astrarium.engine.reference.native_media import MediumKind
-
-    entry = entries("backend").get(backend)
-    kind = load("backend", backend) if entry is not None and entry.target and not entry.package else None
-    return isinstance(kind, MediumKind) and kind.takes_switches
+    kind = find_medium(backend)
+    return kind is not None and kind.takes_switches
 
 
 def within_groups(design: Design, plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""Several jobs on one fabric: each is lowered as a design of its own, on its NPUs; the engine joins their plans."""
+"""Several jobs on one fabric: each is lowered as a separate design, on its NPUs; the engine joins their plans."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
-import msgspec
 import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.design import Design
@@ -18,25 +19,49 @@ from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.errors import AstrariumError, InputError, StallError
-from astrarium.lower.native_work import PlacedWork, Work
+from astrarium.lower.in_switch import within_groups
+from astrarium.lower.kinds import lower_native
+from astrarium.lower.native import placement_of
+from astrarium.lower.native_work import Work
+from astrarium.lower.source import read_work
 from astrarium.memory.usage import tensors_of
 from astrarium.result.jobs import JobRanks
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, Tensors, TraceClass
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["first_ranks", "job_designs", "job_ranks_of", "lower_jobs", "read_jobs", "said_of_jobs"]
+if TYPE_CHECKING:
+    from astrarium.engine.plugins import Plugins
+    from astrarium.lower.kept import Kept
+    from astrarium.lower.source import TraceCache
+
+__all__ = ["JobsWork", "PlacedWork", "all_npus", "first_ranks", "job_designs", "job_ranks_of", "lower_jobs",
+           "read_jobs", "said_of_jobs"]
 
 Made = TypeVar("Made")
 
 
+class PlacedWork(Struct, frozen=True, eq=False):
+    """The work of one job of several, the design that it is by itself (on its NPUs), and when it begins (ps)."""
+
+    design: Design
+    work: Work
+    start: int
+
+
+class JobsWork(Struct, frozen=True, eq=False):
+    """The work of each of several jobs; `source` names the nodes of all."""
+
+    jobs: tuple[PlacedWork, ...]
+    source: Generated
+
+
 def job_designs(design: Design) -> tuple[Design, ...]:
-    """Each job as a design of its own: its workload, its NPUs as `system.placement`; the rest is that of all."""
+    """Each job as a separate design: its workload, its NPUs as `system.placement`; the rest is that of all."""
     jobs = design.workload
     assert isinstance(jobs, Jobs)
     placed = jobs.placed([dim.npus for dim in design.network.flat])
-    return tuple([msgspec.structs.replace(design, workload=job.workload,
-                                          system=msgspec.structs.replace(design.system, placement=npus.tolist()))
+    return tuple([replace(design, workload=job.workload, system=replace(design.system, placement=npus.tolist()))
                   for job, npus in zip(jobs.jobs, placed, strict=True)])
 
 
@@ -47,31 +72,39 @@ def first_ranks(design: Design) -> tuple[int, ...]:
     return tuple(accumulate([npus.size for npus in placed], initial=0))
 
 
-def job_ranks_of(design: Design, run: Callable[[Plan], Outcome]) -> JobRanks | None:
-    """Which ranks of a design are which job; None where it has one workload. `run` simulates a job alone."""
+def all_npus(design: Design) -> npt.NDArray[np.int32]:
+    """NPU of every rank [ranks], whether the design is of one workload or of several jobs."""
     jobs = design.workload
     if not isinstance(jobs, Jobs):
-        return None
+        return placement_of(design)
+    return np.concatenate(jobs.placed([dim.npus for dim in design.network.flat])).astype(np.int32)
+
+
+def job_ranks_of(design: Design, run: Callable[[Plan], Outcome]) -> JobRanks:
+    """Which ranks of a design are which job. `run` simulates a job alone."""
+    jobs = design.workload
+    assert isinstance(jobs, Jobs)
     return JobRanks(jobs.names, first_ranks(design), tuple([job.start_ps for job in jobs.jobs]), run)
 
 
-def read_jobs(design: Design, read: Callable[[Design], Work]) -> Work:
-    """The work of all jobs; `read` makes that of one. Raises what it does, with the job in front of the path."""
+def read_jobs(design: Design, cache: TraceCache | None, kept: Kept) -> JobsWork:
+    """The work of all jobs. Raises what `read_work` does, with the job in front of the path."""
     jobs = design.workload
     assert isinstance(jobs, Jobs)
     parts = []
     for number, (job, own) in enumerate(zip(jobs.jobs, job_designs(design), strict=True)):
-        parts.append(PlacedWork(own, _of_job(number, partial(read, own)), job.start_ps))
-    return Work((), (), (), _named(parts), jobs=tuple(parts))
+        parts.append(PlacedWork(own, _of_job(number, partial(read_work, own, cache, kept)), job.start_ps))
+    return JobsWork(tuple(parts), _named(parts))
 
 
-def lower_jobs(work: Work, lower: Callable[[Design, Work], Plan]) -> Plan:
-    """One plan of all jobs; `lower` makes that of one. Raises what it does, with the job in front of the path."""
-    plans = []
+def lower_jobs(design: Design, work: JobsWork, plugins: Plugins | None, kept: Kept) -> Plan:
+    """One plan of all jobs, which exist under our own rules alone. Raises what lowering one raises, with the job in
+    front of the path."""
+    groups, plans = max([job.work.process_groups for job in work.jobs], default=0), []
     for number, job in enumerate(work.jobs):
-        plan = _of_job(number, partial(lower, job.design, job.work))
+        plan = _of_job(number, partial(lower_native, job.design, job.work, plugins, kept, groups))
         plans.append(JobPlan(plan, plan.npu_of, job.start))
-    return join_jobs(plans).plan
+    return within_groups(design, join_jobs(plans).plan)
 
 
 def _of_job(number: int, make: Callable[[], Made]) -> Made:
@@ -153,7 +186,7 @@ class _Lazy(Sequence[Tensors | None]):
 
 # ------------------------------------------------------------ errors of a run
 def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
-    """The same error with "rank r" as the rank of a job."""
+    """Rewrite "rank r" in an error as the rank of a job."""
     assert isinstance(design.workload, Jobs)
     first, names = first_ranks(design), design.workload.names
 
@@ -167,7 +200,7 @@ def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
     def said(sentence: str) -> str:
         return re.sub(r"\b(recv from|send to) (\d+)\b", peer, re.sub(r"\brank (\d+)\b", rank, sentence))
     if isinstance(error, StallError):
-        return StallError([replace(wait, text=said(wait.text)) for wait in error.waits])
+        return StallError([wait._replace(text=said(wait.text)) for wait in error.waits])
     if isinstance(error, InputError):
         return type(error)(error.path, said(error.message), expected=error.expected, did_you_mean=error.did_you_mean)
     return error

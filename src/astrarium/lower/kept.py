@@ -1,6 +1,6 @@
 """Caches that runs of many designs share: workloads, traces, collectives, what the engine measured.
 
-Whoever runs many designs makes a `Kept` and gives it to every run. Results do not depend on it.
+To run many designs, make a `Kept` and give it to every run. Results do not depend on it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.lower.astra_programs import COMM_TYPE
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 

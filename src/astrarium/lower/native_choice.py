@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.cache import Cache
+from astrarium.collective.algorithms.algorithm import Reach
 from astrarium.collective.choose import CHOSEN, choose
 from astrarium.collective.config import algorithms_of
-from astrarium.collective.estimate import Around, Reach
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.reach import reach
-from astrarium.collective.settings import Able, Free, Settings
+from astrarium.collective.settings import Able, Around, Free, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import Dim
 from astrarium.vocab import CommOp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.collective.algorithms import Options, canonical_op, has_op
+from astrarium.collective.algorithms.algorithm import Reach
 from astrarium.collective.compose import Composition
 from astrarium.collective.config import (
     Custom,
@@ -19,19 +21,18 @@ from astrarium.collective.config import (
     composition_of,
     parse_algorithm,
 )
-from astrarium.collective.estimate import Reach
 from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import plan_collective
 from astrarium.collective.settings import Link, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
-from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.in_switch import abilities, along_trees, each_its_own
 from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.lower.native_timed import Timed, timer_of, with_kernels
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
@@ -132,7 +133,8 @@ class CollectiveTable:
     def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32],
                  names: Sequence[str], choice: CollectiveChoice | None, kept: Kept,
                  kinds: Kinds | None = None) -> None:
-        self._design, self._choice, self._dims = design, choice, tuple(dims)
+        self._design, self._dims = design, tuple(dims)
+        self._said = self._of_design if choice is None else partial(self._of_plugin, choice)
         self._npu_of, self._groups = npu_of, groups
         self._kinds, self._shapes = kinds or shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
         flat, said = design.network.flat, design.collective
@@ -171,7 +173,7 @@ class CollectiveTable:
     def settings(self, keys: Sequence[Key]) -> tuple[Settings, ...] | None:
         """What plans of collectives depend on beside operation, bytes and kind of group, per operation among them; None
         where that is not all."""
-        if self._custom or self._timed is not None or self._choice is not None or self._trees:
+        if self._custom or self._timed is not None or self._trees:
             return None
         return tuple([self._settings_of(CommOp(op)) for op in dict.fromkeys([op for op, _, _ in keys])])
 
@@ -226,17 +228,10 @@ class CollectiveTable:
             timed = self._timed(op, size, shape, self._members(kind))
             if timed is not None:
                 return timed
-        settings = self._settings_of(op)
+        settings = self._said(op, size, kind)
         if self._trees:
             settings = replace(settings, in_switch=along_trees(self._design.network, self._in_switch, self._dims,
                                                                self._members(kind), shape))
-        if self._choice is not None:
-            entries = chosen_algorithms(self._choice, op, size, self._members(kind).tolist(), self._dims)
-            if entries:
-                flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm
-                scatters, gathers = self._steps(op, entries)
-                settings = replace(settings, algorithms=entries, flat_algorithm=flat, scatters=scatters,
-                                   gathers=gathers, free=None)
         if settings.free is not None:
             if kind not in self._reaches:
                 self._reaches[kind] = reaches_of(shape, self._members(kind), self._dims)
@@ -252,6 +247,19 @@ class CollectiveTable:
         """The NPUs of the first group of a kind, in its order."""
         place = int(np.flatnonzero(self._kinds == kind)[0])
         return self._npu_of[self._groups[place - 1]] if place else self._npu_of
+
+    def _of_design(self, op: CommOp, size: int, kind: int) -> Settings:
+        del size, kind      # a design says it per operation
+        return self._settings_of(op)
+
+    def _of_plugin(self, choice: CollectiveChoice, op: CommOp, size: int, kind: int) -> Settings:
+        settings = self._settings_of(op)
+        entries = chosen_algorithms(choice, op, size, self._members(kind).tolist(), self._dims)
+        if not entries:
+            return settings
+        flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm
+        scatters, gathers = self._steps(op, entries)
+        return replace(settings, algorithms=entries, flat_algorithm=flat, scatters=scatters, gathers=gathers, free=None)
 
     def _settings_of(self, op: CommOp) -> Settings:
         if op not in self._settings:

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from astrarium.collective.config import OPERATIONS
 from astrarium.collective.custom import from_traces
-from astrarium.collective.msccl import msccl_op, msccl_program
-from astrarium.collective.msccl_xml import Algo, parse_msccl
+from astrarium.collective.msccl import msccl_program
+from astrarium.collective.msccl_xml import Algo, msccl_op, parse_msccl
 from astrarium.design import Design
 from astrarium.engine.plan import CustomProgram
 from astrarium.errors import InputError

@@ -1,4 +1,4 @@
-"""A design whose workload decides as it runs: its source, and the stage that it runs on."""
+"""A design whose workload decides as it runs: its source, and the context that it runs on."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
-from astrarium.engine.plugins.compute import ComputeNodes, durations_of
+from astrarium.engine.plugins.compute import ComputeModel, ComputeNodes, durations_of
 from astrarium.engine.plugins.desk import Desk
 from astrarium.engine.plugins.given import ask, checked
 from astrarium.engine.plugins.work import WorkSource
-from astrarium.engine.source import Stage
+from astrarium.engine.source import RunContext
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.changes import changes_of, changing
+from astrarium.lower.compute_nodes import local_memory
 from astrarium.lower.in_switch import carried
-from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
+from astrarium.lower.models import Models
+from astrarium.lower.native import placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
-from astrarium.lower.native_plugins import local_memory
+from astrarium.lower.native_plugins import models_of
 from astrarium.network.dims import plan_dims
-from astrarium.network.planned import changes_of
 from astrarium.workload.config import Live
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["lower_live"]
 
 
-def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[WorkSource, Stage]:
-    """The source that a design's workload gives for one run, and its stage. Raises PluginError where the
+def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[WorkSource, RunContext]:
+    """The source that a design's workload gives for one run, and its context. Raises PluginError where the
     workload raises, or asks for what there is not."""
     workload = design.workload
     assert isinstance(workload, Live)
@@ -42,24 +43,25 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
                                "runs", expected="own")
     if attached_of(design.memory, design.network):
         raise UnsupportedError("memory.tiers[].dim", "set, for a workload that decides as it runs", expected="none")
-    if changes_of(design.network) is not None:
-        raise UnsupportedError("network.changes", f"in a run of {workload.tag}, which decides as it runs",
+    if changes_of(design) is not None:
+        raise UnsupportedError(changing(design), f"in a run of {workload.tag}, which decides as it runs",
                                expected="no changes")
     npu_of, dims = placement_of(design), plan_dims(design.network)
-    same_memory(npu_types(design)[1])
-    desk = Desk(len(npu_of), _Times(design, plugins).duration)
+    models = models_of(design, plugins)
+    same_memory(models.types)
+    desk = Desk(len(npu_of), _Times(design, models).duration)
     who = f"workload plug-in {workload.tag}"
     source = checked(who, ask(who, workload.feed, desk), ("start", "completed", "unfinished"))
     desk.close()
     groups = tuple(np.array(members, np.int32) for members in desk.groups)
     names = [f"{number} of workload {workload.tag}" for number in range(len(groups))]
-    table = CollectiveTable(design, dims, npu_of, groups, names, chosen_by(plugins), kept)
+    table = CollectiveTable(design, dims, npu_of, groups, names, models.choice, kept)
     numbers = [table.number(op, size, group) for op, size, group in desk.collectives]
     plans = table.plans()
     carried(design.network, plans)
-    return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
-                         group_of=tuple(group for _, _, group in desk.collectives),
-                         **surroundings(design, dims, _process_groups(desk)))
+    return source, RunContext(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
+                              group_of=tuple(group for _, _, group in desk.collectives),
+                              **surroundings(design, models, dims, _process_groups(desk)))
 
 
 def _process_groups(desk: Desk) -> int:
@@ -73,10 +75,9 @@ def _process_groups(desk: Desk) -> int:
 class _Times:
     """Durations of compute nodes by the design's models, one at a time and remembered."""
 
-    def __init__(self, design: Design, plugins: Plugins | None) -> None:
-        kinds, self._types = npu_types(design)
-        self._kind_of = kinds[placement_of(design)].tolist()
-        self._model = None if plugins is None else plugins.compute
+    def __init__(self, design: Design, models: Models) -> None:
+        self._types = models.types
+        self._kind_of = npu_types(design)[0][placement_of(design)].tolist()
         self._of = cache(self._timed)
 
     def duration(self, rank: int, num_ops: float, tensor_bytes: int) -> int:
@@ -88,9 +89,10 @@ class _Times:
         node = ComputeNodes(np.array([num_ops], np.float64), np.array([tensor_bytes], np.int64), np.zeros(1, np.int64),
                             [""], np.zeros(1, np.bool_), kind, memory=local_memory(memory),
                             refusal=lambda *_: _unrecorded(compute))
-        return int(durations_of(self._model or compute, node)[0])
+        return int(durations_of(compute, node)[0])
 
 
-def _unrecorded(compute: Compute) -> InputError:
-    return InputError("compute.model", f"{compute.tag} takes recorded times, and this workload has none",
+def _unrecorded(compute: ComputeModel) -> InputError:
+    name = getattr(compute, "tag", type(compute).__name__)
+    return InputError("compute.model", f"{name} takes recorded times, and this workload has none",
                       expected="roofline, or a compute plug-in")

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.cache import frozen
-from astrarium.compute.config import Compute, replays_all
+from astrarium.compute.config import replays_all
 from astrarium.engine.plan import Kind, Lane, Program
-from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.attached import codes_of
+from astrarium.lower.compute_nodes import timed
 from astrarium.lower.distinct import distinct
-from astrarium.lower.native_plugins import timed
+from astrarium.lower.node_tables import COMM_TYPE, children_of, table
 from astrarium.lower.pooled import pool_times
 from astrarium.lower.tiers import reached
 from astrarium.memory.config import Memory
@@ -37,39 +38,34 @@ _KIND[[NodeKind.COMP, NodeKind.COMM_SEND, NodeKind.COMM_RECV, NodeKind.COMM_COLL
     Kind.DELAY, Kind.SEND, Kind.RECV, Kind.COLLECTIVE]
 _LANE = np.full(len(Kind), -1, np.int16)
 _LANE[[Kind.REMOTE, Kind.DELAY, Kind.SEND, Kind.COLLECTIVE]] = [Lane.COPY, Lane.COMPUTE, Lane.P2P, Lane.COMM]
-_COMM = _table(len(Kind), Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
-_HOSTED = _table(len(Kind), Kind.DELAY, Kind.REMOTE, Kind.COLLECTIVE, Kind.SEND)   # what takes a CPU thread on a host
-_KNOWN = _table(len(CommOp) + 1, *CommOp)
+_COMM = table(len(Kind), Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+_HOSTED = table(len(Kind), Kind.DELAY, Kind.REMOTE, Kind.COLLECTIVE, Kind.SEND)   # what takes a CPU thread on a host
+_KNOWN = table(len(CommOp) + 1, *CommOp)
 
 
-def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: ComputeModel | None = None,
-               remote: bool = True, npu_type: int = 0) -> Program:
+def program_of(trace: TraceClass, compute: ComputeModel, memory: Memory, *, remote: bool = True,
+               npu_type: int = 0) -> Program:
     """The Program of a class on NPUs with `compute` and `memory`; arrays [nodes], durations in ps.
 
     Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU; what
-    reaches a tier none, or COMM where it goes over the network (see `tiers`).
-    `model` stands in the place of `compute` where it is given. `remote`: there is remote memory.
+    reaches a tier none, or COMM where it goes over the network (see `tiers`). `remote`: there is remote memory.
     Raises TraceError for a node without the duration, operations or remote memory that it needs.
     """
+    if replays_all(compute):
+        return _replayed(trace, compute, memory, npu_type)
     kind = _KIND[trace.type]
     lane = _lanes(kind, trace.is_cpu)
-    duration = np.zeros(kind.size, np.int64)
-    replays = model is None and replays_all(compute)
-    if replays:
-        kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
     comm, moves, delays = _COMM[kind], kind == Kind.REMOTE, kind == Kind.DELAY
-    parent_ptr, parent, tiers = trace.parent_ptr, trace.parent, None if replays else reached(trace, memory)
+    duration, tiers = np.zeros(kind.size, np.int64), reached(trace, memory)
     if tiers is not None:
         delays[tiers.nodes] = False
         kind[tiers.nodes], lane[tiers.nodes], duration[tiers.nodes] = Kind.DELAY, tiers.lane, tiers.duration
-        parent_ptr, parent = tiers.parent_ptr, tiers.parent
+        trace = replace(trace, parent_ptr=tiers.parent_ptr, parent=tiers.parent)
     nodes = np.flatnonzero(delays)
-    duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
+    duration[nodes] = timed(trace, nodes, compute, memory, npu_type)
     _refuse(trace, remote, kind)
     pooled, over = pool_times(trace, kind, memory), _takes_turns(memory)
-    slot = _slots(trace, comm)
-    if not replays:
-        slot = np.where(kind == Kind.REMOTE, codes_of(trace, memory), slot)
+    slot = np.where(kind == Kind.REMOTE, codes_of(trace, memory), _slots(trace, comm))
     if pooled is not None or over:      # also where the host asks: an NPU has one access at a time
         lane = np.where(kind == Kind.REMOTE, np.int16(Lane.COMM if over else Lane.COPY), lane)
     if pooled is not None:
@@ -79,11 +75,28 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
         there = tiers.code < -1
         kind[tiers.nodes[there]], slot[tiers.nodes[there]] = Kind.REMOTE, tiers.code[there]
     size = np.where(comm, trace.comm_size, np.where(moves, trace.tensor_size.astype(np.int64), 0))
-    child_ptr, child = _children(parent_ptr, parent)
-    made = Program(node_id=frozen(trace.node_id), kind=kind, lane=lane, duration=duration,
-                   busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
-                   slot=slot, parents=np.diff(parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
-    found = made if not trace.begin or not kind.size else _later(made, trace.begin)
+    return _program(trace, kind, lane, duration, size, slot)
+
+
+def _replayed(trace: TraceClass, compute: ComputeModel, memory: Memory, npu_type: int) -> Program:
+    """The Program of a class whose nodes all take their recorded times, but for meetings."""
+    kind = _KIND[trace.type]
+    lane = _lanes(kind, trace.is_cpu)
+    kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
+    comm, nodes, duration = _COMM[kind], np.flatnonzero(kind == Kind.DELAY), np.zeros(kind.size, np.int64)
+    duration[nodes] = timed(trace, nodes, compute, memory, npu_type)
+    _refuse(trace, True, kind)
+    return _program(trace, kind, lane, duration, np.where(comm, trace.comm_size, 0), _slots(trace, comm))
+
+
+def _program(trace: TraceClass, kind: U8, lane: I16, duration: I64, size: I64, slot: I32) -> Program:
+    """The Program of these columns [nodes], which begins when its ranks do; read only."""
+    child_ptr, child = children_of(trace.parent_ptr, trace.parent)
+    found = Program(node_id=frozen(trace.node_id), kind=kind, lane=lane, duration=duration,
+                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size, slot=slot,
+                    parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+    if trace.begin and kind.size:
+        found = _later(found, trace.begin)
     for name in found.__struct_fields__:
         getattr(found, name).flags.writeable = False
     return found

@@ -1,31 +1,24 @@
-"""Plug-ins of a design: those that it names are made for the run, and compute models and choices are asked."""
+"""Plug-ins of a design: those that it names are made for the run, and answer in place of its own models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium import registry
 from astrarium.design import Design
-from astrarium.engine.plan import Dim
+from astrarium.engine.plan import Backend, Dim
 from astrarium.errors import PluginError
-from astrarium.memory.config import Memory
-from astrarium.trace.work import TraceClass
-from astrarium.vocab import CommOp, Kernel
+from astrarium.lower.models import Models, own_models
+from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
-    from astrarium.engine.plugins import CollectiveChoice, ComputeModel, LocalMemory, Plugins
-    from astrarium.engine.plugins.compute import ComputeNodes
+    from astrarium.engine.plugins import CollectiveChoice, Plugins
 
-__all__ = ["chosen_algorithms", "compute_nodes", "has_medium", "local_memory", "plugins_of", "timed"]
+__all__ = ["chosen_algorithms", "has_medium", "models_of", "plugins_of"]
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 OWN = {"scheduling": ("lifo", "fifo", "priority"),
        "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("auto", "none")}
 FOREIGN = ("library", "ns3")      # back ends of ours that take part in a run as plug-ins do
@@ -73,6 +66,18 @@ def has_medium(design: Design) -> bool:
     return name in registry.built_ins("backend") and name not in FOREIGN
 
 
+def models_of(design: Design, plugins: Plugins | None) -> Models:
+    """What answers the questions of a lowering in a run with `plugins`."""
+    own = own_models(design)
+    if not has_medium(design):
+        own = replace(own, backend=Backend.FOREIGN)
+    if plugins is None:
+        return own
+    model = plugins.compute
+    types = own.types if model is None else tuple([(model, memory) for _, memory in own.types])
+    return replace(own, types=types, remote=own.remote or plugins.memory is not None, choice=plugins.choice)
+
+
 def _maker(kind: str, name: str, *settings: object) -> Callable[..., Any]:
     """The registered factory, which is told the design's settings last."""
     factory: Callable[..., Any] = registry.load(kind, name)
@@ -84,61 +89,6 @@ def _maker(kind: str, name: str, *settings: object) -> Callable[..., Any]:
     return make
 
 
-class _Names(Sequence[str]):
-    """Names of nodes, each made when somebody asks."""
-
-    def __init__(self, trace: TraceClass, nodes: I64) -> None:
-        self._name, self._nodes = trace.names, nodes
-
-    def __len__(self) -> int:
-        return int(self._nodes.size)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self._one(node) for node in self._nodes[index].tolist()]
-        return self._one(int(self._nodes[index]))
-
-    def _one(self, node: int) -> str:
-        return "" if self._name is None else self._name(node)
-
-
-def local_memory(memory: Memory) -> LocalMemory:
-    """What compute models are told of an NPU's memory."""
-    from astrarium.engine.plugins.compute import LocalMemory
-
-    return LocalMemory(None if memory.bandwidth is None else float(memory.bandwidth), float(memory.latency),
-                       None if memory.capacity is None else float(memory.capacity))
-
-
-def timed(trace: TraceClass, nodes: I64, model: ComputeModel, memory: Memory, npu_type: int) -> I64:
-    """Durations (ps) that a compute model gives to the `nodes` (indexes) of a class."""
-    from astrarium.engine.plugins.compute import durations_of
-
-    return durations_of(model, compute_nodes(trace, nodes, memory, npu_type))
-
-
-def compute_nodes(trace: TraceClass, nodes: I64, memory: Memory, npu_type: int) -> ComputeNodes:
-    """The `nodes` (indexes) of a class as compute models take them."""
-    from astrarium.engine.plugins.compute import ComputeNodes
-
-    return ComputeNodes(
-        np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64),
-        trace.duration_us[nodes].astype(np.int64) * 1_000_000, _Names(trace, nodes),
-        np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if trace.kernel is None else trace.kernel[nodes],
-        trace.kernels, local_memory(memory),
-        lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected),
-        None if trace.operators is None else partial(_operators, trace.operators, nodes))
-
-
-def _operators(find: Callable[[], tuple[I32, tuple[Kernel, ...]]], nodes: I64) -> tuple[I32, tuple[Kernel, ...]]:
-    kernel, kernels = find()
-    return kernel[nodes], kernels
-
-
 def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Sequence[int],
                       dims: Sequence[Dim]) -> tuple[str, ...]:
     """What a choice of algorithms says for one collective: one entry per dim, or none. Raises PluginError."""
@@ -147,15 +97,15 @@ def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Seq
         entries: tuple[object, ...] = tuple(choice.algorithms(op, size, npus, dims))
     except Exception as error:
         raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
-    from astrarium.collective.algorithms import ALGORITHMS
+    from astrarium.collective.algorithms import has_op
     from astrarium.collective.config import parse_algorithm
 
     if len(entries) not in (0, 1, len(dims)):
         raise PluginError(who, f"algorithms() names {len(entries)} algorithms for {len(dims)} dims")
     known: list[str] = []
     for entry in entries:
-        line = ALGORITHMS.get(parse_algorithm(entry)[0]) if isinstance(entry, str) else None
-        if line is None or op not in line.ops:
+        name = parse_algorithm(entry)[0] if isinstance(entry, str) else ""
+        if name not in registry.Kind("algorithm") or not has_op(name, op):
             raise PluginError(who, f"algorithms() names {entry!r}, which has no {op.name.lower()}")
         known.append(str(entry))
     return tuple(known * len(dims) if len(known) == 1 else known)

@@ -57,7 +57,7 @@ def _needs_innermost(design: Design) -> None:
 
     if on_graph(design.network):
         raise UnsupportedError("collective.kernels", "on a graph no dim is the innermost one", expected="network.dims "
-                               "beside network.fabric, of which the first is what kernels run in")
+                               "together with network.fabric: kernels run in the first dim")
 
 
 def _needs_steady_links(design: Design) -> None:
@@ -91,7 +91,7 @@ def _kernel_phase(phase: Phase, times: KernelTimes, kept: Cache[Any]) -> Phase:
 
 
 def _quiet(op: CommOp, n: int) -> Schedule:
-    """A schedule in which nobody sends."""
+    """A schedule without messages."""
     none, pointer = np.zeros(0, np.int32), np.zeros(2, np.int32)
     return Schedule(op=op, algorithm="kernel", n=n, blocks=1, peer_mode=PeerMode.RELATIVE,
                     program=np.zeros(n, np.int32), send_ptr=pointer, send_peer=none, send_needs=none, send_match=none,

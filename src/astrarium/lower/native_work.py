@@ -1,4 +1,4 @@
-"""What the ranks of a design run: classes of equal ranks and the groups that their collectives name."""
+"""What the ranks of a workload run: classes of equal ranks and the groups that their collectives name."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ from msgspec.structs import replace
 from astrarium.cache import Budget, Cache, frozen
 from astrarium.compute.config import replays_all
 from astrarium.design import Design
-from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError
-from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import Members, refuse_foreign_groups
+from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.lower.shared_slots import share_slots
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
-from astrarium.workload.jobs import Jobs
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Given", "PlacedWork", "Work", "from_generated", "named_groups", "own_slots", "rank_count",
-           "replays_everything", "work_of"]
+__all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
+           "work_of"]
 
 I32 = npt.NDArray[np.int32]
 LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives
@@ -38,19 +36,15 @@ LOWERED = 256       # of one Work: programs, shapes of groups, columns of argume
 class Work(Struct, frozen=True, eq=False, dict=True):
     """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name.
 
-    `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
     `source` is what it was made from. To run one workload on many designs, make its Work once (`from_generated`) and
-    give it to `lower` or `simulate` in place of the source. Of several `jobs` each has its own work, and `source` names
-    the nodes of all. `lowered` caches what was lowered from it, within `budget` where there is one; a key begins with
-    the kind of its value.
+    give it to `lower` or `simulate` in place of the source. `lowered` caches what was lowered from it, within `budget`
+    where there is one; a key begins with the kind of its value.
     """
 
     classes: tuple[TraceClass, ...]
     groups: tuple[I32, ...]
     names: tuple[str, ...]
     source: Traces | Generated | None = None
-    meetings: tuple[CollectivePlan, ...] = ()
-    jobs: tuple[PlacedWork, ...] = ()
     budget: Budget | None = None
 
     @cached_property
@@ -63,20 +57,12 @@ class Work(Struct, frozen=True, eq=False, dict=True):
         ranks of all classes."""
         counts = [sum(group < 0 or self.groups[group].size > 1 for group in _groups_of_first(trace))
                   for trace in self.classes]
-        return max([*counts, *(job.work.process_groups for job in self.jobs)], default=0)
+        return max(counts, default=0)
 
     @property
     def ranks(self) -> int:
         """How many ranks it is of."""
-        return sum(trace.ranks.size for trace in self.classes) + sum(job.work.ranks for job in self.jobs)
-
-
-class PlacedWork(Struct, frozen=True, eq=False):
-    """The work of one job of several, the design that it is by itself (on its NPUs), and when it begins (ps)."""
-
-    design: Design
-    work: Work
-    start: int
+        return sum(trace.ranks.size for trace in self.classes)
 
 
 Given: TypeAlias = Traces | Generated | Work
@@ -93,7 +79,7 @@ def _groups_of_first(trace: TraceClass) -> list[int]:
 
 
 def own_slots(trace: TraceClass) -> TraceClass:
-    """The class with a slot of its own for every comm node."""
+    """The class with its own slot for every comm node."""
     if trace.slot is None:
         return trace
     return replace(trace, slot_a=trace.slot_a[:, trace.slot], slot_b=trace.slot_b[:, trace.slot], slot=None)
@@ -107,9 +93,7 @@ def from_generated(generated: Generated, ranks: int, budget: Budget | None = Non
 
 
 def rank_count(design: Design) -> int:
-    """Ranks of a design: those of its jobs, else one per entry of its placement, else one per NPU."""
-    if isinstance(design.workload, Jobs):
-        return sum(npus.size for npus in design.workload.placed([dim.npus for dim in design.network.flat]))
+    """Ranks of a design of one workload: one per entry of its placement, else one per NPU."""
     placement = design.system.placement
     return design.network.npus if isinstance(placement, str) else len(placement)
 
@@ -147,7 +131,7 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     assert isinstance(workload, Trace)
     if isinstance(traces, Generated):
         if workload.groups is not None:
-            raise InputError("workload.groups", "a generated workload has groups of its own", expected="no file")
+            raise InputError("workload.groups", "a generated workload defines its groups", expected="no file")
         return from_generated(traces, ranks)
     if traces is None:
         raise InputError("workload", "the traces are missing", expected="the traces that workload.path names")
@@ -170,8 +154,8 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
 
 
 def _without_peers(traces: Traces) -> Traces:
-    """The same nodes, with collectives among all ranks and messages to oneself: one rank of a larger job can then run
-    without the others."""
+    """Make every collective one of all ranks and every message one to its own rank, so that one rank of a larger job
+    runs without the others."""
     classes = []
     for number, columns in enumerate(traces.classes):
         rank = np.broadcast_to(traces.members(number).astype(np.int64)[:, None], columns.group.shape)

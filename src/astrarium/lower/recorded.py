@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.design import Design
-from astrarium.engine.plan import Lane
+from astrarium.engine.plan import CollectivePlan, Lane
 from astrarium.errors import TraceError
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_work import Work, named_groups, replays_everything
@@ -31,15 +31,17 @@ I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
 
 
-def as_recorded(design: Design, work: Work, traces: Traces, process_groups: int) -> Work:
+def as_recorded(design: Design, work: Work, traces: Traces, process_groups: int
+                ) -> tuple[Work, tuple[CollectivePlan, ...]]:
     """The work of a design whose traces a profiler wrote, with what they say beyond the dependency graph; any other
-    work as it is. A design that replays everything gets its collectives back as meetings (see `recorded_meetings`).
+    work as it is. A design that replays everything gets its collectives back as the plans of meetings (see
+    `recorded_meetings`).
 
     Raises InputError as `refuse_apart` does, and for groups that cannot be read.
     """
     workload, replays = design.workload, replays_everything(design)
     if not isinstance(workload, Trace) or not traces.is_recorded or (replays and traces.ranks == 1):
-        return work
+        return work, ()
     try:
         groups = named_groups(workload, traces)
     except TraceError:
@@ -47,8 +49,9 @@ def as_recorded(design: Design, work: Work, traces: Traces, process_groups: int)
             raise
         groups = {}     # the command says so: `trace_notes`
     clocks = clocks_of(traces, groups)
+    meetings: tuple[CollectivePlan, ...] = ()
     if replays:
-        work = with_meetings(work, traces, groups, clocks)
+        work, meetings = with_meetings(work, traces, groups, clocks)
     classes = [part for trace, columns in zip(work.classes, traces.classes, strict=True)
                for part in _ordered(trace, columns, design.system.lanes(process_groups)[Lane.COMM])]
     if clocks is not None and workload.starts == "recorded":
@@ -56,7 +59,7 @@ def as_recorded(design: Design, work: Work, traces: Traces, process_groups: int)
         begin = clocks.begin * PS_PER_NS
         classes = [replace(part, begin=int(begin[part.ranks[0]])) for trace in classes
                    for part in _parts(trace, begin[trace.ranks])]
-    return replace(work, classes=tuple(classes))
+    return replace(work, classes=tuple(classes)), meetings
 
 
 def _parts(trace: TraceClass, label: npt.NDArray[np.integer]) -> Iterator[TraceClass]:

@@ -13,8 +13,13 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.collective.custom import CustomNode, custom_program
-from astrarium.engine.plan import CollectivePlan, CustomProgram, Kind, Program
+from astrarium.design import Design
+from astrarium.engine.plan import Backend, CollectivePlan, CustomProgram, Dim, Kind, Plan, Program, Shape
+from astrarium.errors import UnsupportedError
+from astrarium.lower.changes import changing
 from astrarium.lower.distinct import distinct_rows
+from astrarium.lower.models import Models, own_models
+from astrarium.lower.native import columns_of, programs_of, surroundings
 from astrarium.lower.native_collectives import slot_nodes
 from astrarium.lower.native_work import Work
 from astrarium.profile.clocks import Clocks
@@ -22,19 +27,22 @@ from astrarium.profile.recorded import TOGETHER, WORLD, Calls, collective_calls,
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import TraceClass
 
-__all__ = ["MeetingTable", "with_meetings"]
+__all__ = ["lower_meetings", "with_meetings"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
 
 
-def with_meetings(work: Work, traces: Traces, groups: Mapping[str, Sequence[int]], clocks: Clocks | None) -> Work:
-    """The work with the collectives of complete groups as meetings: `slot_a` is the number of the meeting's plan,
-    `slot_b` that of its group. Groups with members that have no trace, or that do not agree on what they issued, keep
-    their recorded times, as do operations in which nobody waits for all others (a broadcast's root)."""
+def with_meetings(work: Work, traces: Traces, groups: Mapping[str, Sequence[int]], clocks: Clocks | None
+                  ) -> tuple[Work, tuple[CollectivePlan, ...]]:
+    """The work with the collectives of complete groups as meetings, and the plans of these: `slot_a` is the number of a
+    meeting's plan, `slot_b` that of its group. Groups with members that have no trace, or that do not agree on what
+    they issued, keep their recorded times, as do operations in which no member waits for all others (a broadcast's
+    root).
+    """
     if not is_timed(traces):
-        return work
+        return work, ()
     worlds = [size for rank in range(traces.ranks) if (size := world_size(traces, rank)) is not None]
     everyone = {WORLD: tuple(range(traces.ranks))} if all(size <= traces.ranks for size in worlds) else {}
     calls, slots = collective_calls(traces, groups), _Slots(work.classes, traces)
@@ -58,21 +66,30 @@ def with_meetings(work: Work, traces: Traces, groups: Mapping[str, Sequence[int]
         members.append(np.array(ranks, np.int32))
         names.append(name or "0")
     if not plans:
-        return work
-    return replace(work, classes=slots.classes(), groups=tuple(members), names=tuple(names), meetings=tuple(plans))
+        return work, ()
+    return replace(work, classes=slots.classes(), groups=tuple(members), names=tuple(names)), tuple(plans)
 
 
-class MeetingTable:
-    """Argument columns of programs whose collectives are meetings, in the place of a CollectiveTable."""
+def lower_meetings(design: Design, work: Work, models: Models, meetings: tuple[CollectivePlan, ...],
+                   groups: int) -> Plan:
+    """The Plan of a design in which every node takes its recorded time: a network without latency brings members
+    together. `groups`: process groups of a rank."""
+    if path := changing(design):
+        raise UnsupportedError(path, "have no effect where every node takes its recorded time",
+                               expected="no changes, or another compute.model")
+    programs = programs_of(design, work, own_models(design))
+    columns = columns_of(programs, _slots)
+    around = surroundings(design, models, (Dim(Shape.SWITCH, design.network.npus, 1.0, 0.0),), groups)
+    return Plan(npus=design.network.npus, programs=programs.programs, program_of=programs.program_of,
+                npu_of=programs.npu_of, slot_ptr=columns.pointer, slot_a=columns.a, slot_b=columns.b,
+                slot_c=columns.c, groups=work.groups, collectives=meetings,
+                **{**around, "network": replace(around["network"], backend=Backend.PORTS, graph=None)})
 
-    def slots(self, trace: TraceClass, program: Program) -> tuple[I32, I32, I32]:
-        """(slot_a, slot_b, slot_c), each broadcastable to [ranks, slots of the program]."""
-        nodes, chosen = slot_nodes(trace, program)
-        return trace.slot_a[:, chosen], trace.slot_b[:, chosen], np.zeros(nodes.size, np.int32)
 
-    def keys(self) -> tuple[tuple[int, int, int], ...]:
-        """None: nothing is interned here."""
-        return ()
+def _slots(trace: TraceClass, program: Program) -> tuple[I32, I32, I32]:
+    """The arguments of a class whose collectives are meetings."""
+    nodes, chosen = slot_nodes(trace, program)
+    return trace.slot_a[:, chosen], trace.slot_b[:, chosen], np.zeros(nodes.size, np.int32)
 
 
 class _Slots:

@@ -15,12 +15,12 @@ from astrarium.lower.native_work import Given, work_of
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import Plugins
-    from astrarium.engine.plugins.work import Stage, WorkSource
+    from astrarium.engine.plugins.work import RunContext, WorkSource
 
 __all__ = ["LIVE", "LOWERINGS", "lower", "stage_of"]
 
 LOWERINGS: Mapping[str, tuple[str, str]] = MappingProxyType({    # module and function, imported when first used
-    "none": ("astrarium.lower.native", "lower_native"),
+    "none": ("astrarium.lower.kinds", "lower_native"),
     "astra_sim": ("astrarium.lower.native_astra", "lower_astra_design"),
 })
 LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads that decide as they run
@@ -31,9 +31,9 @@ LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads 
 
 def lower(design: Design, given: Given | None = None, plugins: Plugins | None = None, *,
           kept: Kept | None = None) -> Plan:
-    """The Plan of a design. `given`: the traces that its workload names (`read_work` reads them), or what a generator
-    made, or the Work of either; None where it has none. `plugins`: those of the run; its compute model and its choice
-    of algorithms take effect here. `kept`: caches that it shares with others.
+    """The Plan of a design of one workload. `given`: the traces that this names (`read_work` reads them), or what a
+    generator made, or the Work of either; None where it has none. `plugins`: those of the run; its compute model and
+    its choice of algorithms take effect here. `kept`: caches that it shares with others. Of jobs see `lower_jobs`.
 
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.
@@ -49,8 +49,8 @@ def _loaded(module: str, function: str) -> Callable[..., object]:
 
 
 def stage_of(design: Design, plugins: Plugins | None = None,
-             kept: Kept | None = None) -> tuple[WorkSource, Stage]:
+             kept: Kept | None = None) -> tuple[WorkSource, RunContext]:
     """The source of one run of a design whose workload decides as it runs (`workload.config.Live`), and the stage that
     it runs on: what `engine.source.run_source` takes. Raises PluginError where the workload raises or asks for what
     there is not, UnsupportedError under a rule book that runs traces only."""
-    return cast("tuple[WorkSource, Stage]", _loaded(*LIVE[design.compat])(design, plugins, kept or Kept()))
+    return cast("tuple[WorkSource, RunContext]", _loaded(*LIVE[design.compat])(design, plugins, kept or Kept()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from types import MappingProxyType
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -10,9 +11,8 @@ from astrarium.lower.kept import Kept
 from astrarium.lower.native_work import Work, from_generated, rank_count, replays_everything, work_of
 from astrarium.lower.placement import placed_of
 from astrarium.trace.columns import Traces
-from astrarium.workload.config import Trace
+from astrarium.workload.config import Trace, Workload
 from astrarium.workload.generate import generate
-from astrarium.workload.jobs import Jobs
 from astrarium.workload.single import SingleCollective
 
 __all__ = ["TraceCache", "read_files", "read_work"]
@@ -25,32 +25,38 @@ Reader = Callable[[tuple[str, int], Callable[[], Traces]], Traces]
 
 
 def read_work(design: Design, cache: TraceCache | None, kept: Kept) -> Work:
-    """The work of a design: of the files that its workload names, through `cache` where there is one, or of its
+    """The work of a design of one workload: of the files that this names, through `cache` where there is one, or of its
     generator; else through `kept`. Raises what reading, generating and `work_of` do."""
-    workload, ranks = design.workload, rank_count(design)
-    if isinstance(workload, Jobs):
-        from astrarium.lower.jobs import read_jobs  # one workload starts without it
+    return _READ.get(type(design.workload), _generated)(design, cache, kept)
 
-        return read_jobs(design, lambda job: read_work(job, cache, kept))
-    if isinstance(workload, SingleCollective):
-        return work_of(design, None)
-    if isinstance(workload, Trace):
-        return work_of(design, _traces(design, workload, kept.traces.get if cache is None else _through(cache)))
-    placed = placed_of(design, kept)
+
+def _generated(design: Design, cache: TraceCache | None, kept: Kept) -> Work:
+    del cache       # of files
+    workload, ranks, placed = design.workload, rank_count(design), placed_of(design, kept)
     return kept.works.get((workload, ranks, placed),
-                          lambda: from_generated(generate(workload, ranks, kept.forms, placed), ranks,
-                                                 kept.budget))
+                          lambda: from_generated(generate(workload, ranks, kept.forms, placed), ranks, kept.budget))
+
+
+def _single(design: Design, cache: TraceCache | None, kept: Kept) -> Work:
+    del cache, kept     # it is made at once
+    return work_of(design, None)
+
+
+def _of_files(design: Design, cache: TraceCache | None, kept: Kept) -> Work:
+    workload = design.workload
+    assert isinstance(workload, Trace)
+    return work_of(design, _traces(design, workload, kept.traces.get if cache is None else _through(cache)))
+
+
+_READ: Mapping[type[Workload], Callable[[Design, TraceCache | None, Kept], Work]] = MappingProxyType({
+    Trace: _of_files, SingleCollective: _single})
+"""How the work of a kind of workload is read; every other kind has a generator."""
 
 
 def read_files(design: Design, cache: TraceCache) -> None:
     """Read what `read_work` would, where that is files."""
     if isinstance(design.workload, Trace):
         _traces(design, design.workload, _through(cache))
-    if isinstance(design.workload, Jobs):
-        from astrarium.lower.jobs import job_designs
-
-        for job in job_designs(design):
-            read_files(job, cache)
 
 
 def _through(cache: TraceCache) -> Reader:
@@ -86,7 +92,8 @@ def _one_rank(design: Design, workload: Trace, rank: int, held: Reader) -> Trace
     traces = held(key, lambda: read_traces(*key))
     job = world_size(traces, 0) or 1
     if ranks == 1 < job and not replays_everything(design):
-        raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: nobody to communicate with",
+        raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: no other rank to "
+                                          "communicate with",
                          expected=f"a network of {job} NPUs (equal ranks), or its recorded times (run --trace --rank)")
     if ranks == 1:
         return traces

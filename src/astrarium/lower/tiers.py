@@ -128,7 +128,7 @@ def _step_ns(trace: TraceClass, memory: Memory, number: int, nodes: I64, size: F
     """What a processor beside a tier does with the tier's bytes."""
     rate = None if number == HERE else memory.tiers[number].step_rate
     for node in nodes[:1].tolist() if rate is None else ():
-        raise trace.fault(node, "is work beside a tier that has no processor",
+        raise trace.fault(node, "computes at a tier that has no processor",
                           expected=f"memory.tiers[{max(number, 0)}].step_bandwidth")
     return size[nodes] / (rate or 1.0)
 

@@ -16,21 +16,21 @@ from astrarium.units import Bandwidth, Bytes, OptionalBandwidth, OptionalBytes, 
 __all__ = ["AUTO", "LOCAL", "PLACED", "Memory", "Placement", "PoolLevel", "Remote", "Tier"]
 
 
-_DIM = Knob("Dim of the network, counted from 0, at whose switches the memory is: transfers are messages on the dim's "
-            "links (over: network); left out: they meet nobody.", ge=0)
+_DIM = Knob("Dim of the network, from 0, whose switches hold the memory: transfers are messages on the dim's "
+            "links (over: network); left out: they share no link.", ge=0)
 
 
 def _shared_rules(tier: Tier) -> Iterator[Problem]:
     if tier.total is not None and tier.npus == 1:
         yield Problem("total", "is the rate of a tier that NPUs share, and npus is 1", "bandwidth, or npus: 2 or more")
     if tier.step_bandwidth is not None and tier.over == "network":
-        yield Problem("step_bandwidth", "means nothing over the network", "over: own, or no step_bandwidth")
+        yield Problem("step_bandwidth", "has no effect over the network", "over: own, or no step_bandwidth")
     yield from _dim_rules(tier)
 
 
 def _dim_rules(memory: Tier | Remote) -> Iterator[Problem]:
     if memory.dim is not None and memory.over != "network":
-        yield Problem("dim", f"means nothing with over: {memory.over}", "over: network")
+        yield Problem("dim", f"has no effect with over: {memory.over}", "over: network")
 
 
 class Tier(Config, frozen=True):
@@ -51,11 +51,11 @@ class Tier(Config, frozen=True):
     duplex: Annotated[bool, Knob("Loads and stores of an NPU at once, each at `bandwidth`; off: one transfer at a time."
                                  )] = False
     over: Annotated[Literal["own", "network"],
-                    Knob("What carries transfers: links of their own, or the NPU's network, where they take turns with "
+                    Knob("What carries transfers: separate links, or the NPU's network, where they take turns with "
                          "its collectives or, with a `dim`, share links with all messages.")] = "own"
     dim: Annotated[int | None, _DIM] = None
     step_bandwidth: Annotated[OptionalBandwidth,
-                              Knob("Rate at which a processor beside it reads and writes it in the optimizer's step "
+                              Knob("Rate at which a processor next to it reads and writes it in the optimizer's step "
                                    "(states placed here are then stepped here, not on the NPU); left out: there is "
                                    "none.", gt=0)] = default(None)
     label: Annotated[str | None, Knob("What traces call it (`chakra.mem.tier`, or the text before a colon of it); left "
@@ -126,20 +126,20 @@ def _remote_rules(remote: Remote) -> Iterator[Problem]:
     if remote.kind == "per_node" and remote.npus_per_node is None:
         yield Problem("npus_per_node", "is missing", "how many NPUs share one remote memory")
     if remote.kind != "per_node" and remote.npus_per_node is not None:
-        yield Problem("npus_per_node", f"means nothing where kind is {remote.kind}", "kind: per_node")
+        yield Problem("npus_per_node", f"has no effect with kind: {remote.kind}", "kind: per_node")
     if remote.kind == "none" and remote.over == "network":
-        yield Problem("over", "means nothing where kind is none", "kind: per_npu, per_node or pool")
+        yield Problem("over", "has no effect with kind: none", "kind: per_npu, per_node or pool")
     yield from _dim_rules(remote)
     if remote.dim is not None and (remote.kind not in ("per_node", "pool") or remote.levels):
         what = "a pool with levels, links of its own," if remote.levels else f"kind {remote.kind}"
-        yield Problem("dim", f"means nothing for {what}", "kind: per_node, or pool without levels")
+        yield Problem("dim", f"has no effect for {what}", "kind: per_node, or pool without levels")
 
 
 def _pool_rules(remote: Remote) -> Iterator[Problem]:
     given = {"groups": remote.groups is not None, "chunk": remote.chunk is not None, "levels": bool(remote.levels)}
     for name, there in given.items():
         if there and remote.kind != "pool":
-            yield Problem(name, f"means nothing where kind is {remote.kind}", "kind: pool")
+            yield Problem(name, f"has no effect with kind: {remote.kind}", "kind: pool")
         elif not there and any(given.values()):
             yield Problem(name, "is missing", "groups, chunk and levels: together they describe a pool behind switches")
     ends = [1, *[level.ends for level in remote.levels]]
@@ -162,7 +162,7 @@ class Remote(Config, frozen=True):
     latency: Annotated[Time, Knob("Time before the first byte.")] = default("0 ns")
     npus_per_node: Annotated[int | None, Knob("NPUs that share one remote memory (kind: per_node).", ge=1)] = None
     over: Annotated[Literal["own", "network"],
-                    Knob("What carries accesses: links of their own, or the NPU's network, where they take turns with "
+                    Knob("What carries accesses: separate links, or the NPU's network, where they take turns with "
                          "its collectives or, with a `dim`, share links with all messages.")] = "own"
     dim: Annotated[int | None, _DIM] = None
     groups: Annotated[int | None, Knob("Memory groups of a pool, over which every tensor is spread evenly (kind: "

@@ -67,9 +67,9 @@ def tensors_of(traces: Traces, rank: int, known: Known | None = None) -> Tensors
 
 
 def _in_tiers(tensors: Tensors, ops: MemoryOps, columns: Columns, places: I64) -> Tensors:
-    """The same, with the tier that holds each: what a store writes, and what nobody writes and a load reads first, is
-    in the tier of that node. Bytes that a node allocates or frees in a tier are tensors, too: those that are freed
-    count below 0."""
+    """Assign a tier to each tensor. A tensor that a store writes is in the tier of the store; one without a writer that
+    a load reads first is in the tier of the load. Bytes that a node allocates or frees in a tier are tensors, too;
+    freed bytes are negative."""
     order = np.argsort(places)
     op, tier = ops.op[order], np.where((ops.op == STORE) | (ops.op == LOAD), ops.tier, -1)[order]
     written = (tensors.writer >= 0) & (op[tensors.writer] == STORE)

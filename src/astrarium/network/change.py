@@ -1,4 +1,4 @@
-"""What changes in a network while a design runs: `network.changes`."""
+"""Links whose speed changes while a design runs: `network.changes`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def _one_thing(change: Change) -> Iterator[Problem]:
 
 
 class Change(Config, frozen=True, kw_only=True):
-    """Links or an NPU that go at another speed from some time on."""
+    """Links that go at another speed from some time on."""
 
     rules = (_one_thing,)
     at: Annotated[Time, Knob("When, since the start.")] = default("0 ns")
     link: Annotated[Sequence[str | int] | None, Knob("Two ends: all links between them, both ways. Names of the fabric "
                                                      "(leaf.0), or numbers of NPUs.")] = None
-    npu: Annotated[int | None, Knob("Number of the NPU, whose compute nodes change.", ge=0)] = None
-    speed: Annotated[float, Knob("Part of full speed: 0, it stands still, to 1. A link of a fabric with speed 0 from "
+    npu: Annotated[int | None, Knob("An NPU in place of a link: system.changes has replaced this.", ge=0)] = None
+    speed: Annotated[float, Knob("Fraction of full speed, from 0 (stopped) to 1. A link of a fabric with speed 0 from "
                                  "0 ns on does not exist: ways are found without it.", ge=0)]

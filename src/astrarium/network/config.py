@@ -34,17 +34,17 @@ def _library_rules(network: Network) -> Iterator[Problem]:
     if network.backend == "library" and network.library is None:
         yield Problem("library", "is missing", "the shared library of backend: library")
     if network.backend != "library" and network.library is not None:
-        yield Problem("library", f"means nothing where backend is {network.backend}", "backend: library")
+        yield Problem("library", f"has no effect with backend: {network.backend}", "backend: library")
 
 
 def _switching_rules(network: Network) -> Iterator[Problem]:
     if network.backend not in ("contention", "packets") and network.switching is not None:
-        yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
+        yield Problem("switching", f"has no effect with backend: {network.backend}", "backend: contention")
 
 
 def _ns3_rules(network: Network) -> Iterator[Problem]:
     if network.backend != "ns3" and network.ns3 != Ns3():
-        yield Problem("ns3", f"means nothing where backend is {network.backend}", "backend: ns3")
+        yield Problem("ns3", f"has no effect with backend: {network.backend}", "backend: ns3")
 
 
 def _fabric_rules(network: Network) -> Iterator[Problem]:
@@ -52,7 +52,7 @@ def _fabric_rules(network: Network) -> Iterator[Problem]:
     if network.fabric is None:
         for name, given in (("ecmp", network.ecmp is not None), ("routes", bool(network.routes))):
             if given:
-                yield Problem(name, "means nothing without a fabric", "network.fabric")
+                yield Problem(name, "has no effect without a fabric", "network.fabric")
         return
     from astrarium.network.planned import faults
 
@@ -61,7 +61,7 @@ def _fabric_rules(network: Network) -> Iterator[Problem]:
 
 def _packets_rules(network: Network) -> Iterator[Problem]:
     if network.backend != "packets" and network.packets != Packets():
-        yield Problem("packets", f"means nothing where backend is {network.backend}", "backend: packets")
+        yield Problem("packets", f"has no effect with backend: {network.backend}", "backend: packets")
 
 
 def _one_dim(name: str) -> Mapping[str, Any]:
@@ -71,7 +71,7 @@ def _one_dim(name: str) -> Mapping[str, Any]:
 
 
 def _placed(plain: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields of a dim beside `like` change the one dim that the name stands for."""
+    """Fields of a dim next to `like` change the one dim that the name describes."""
     own = {spec.name for spec in specs(Network)}
     of_dim = {Dim.tag_key, *(spec.name for name in Kind("shape").names() for spec in specs(Kind("shape").load(name)))}
     moved = {key: value for key, value in beside.items() if key in of_dim - own and "dims" not in beside}
@@ -102,7 +102,7 @@ class Network(Config, frozen=True):
     ecmp: Annotated[Ecmp, Knob("Seed of the hash that chooses among equally fast ways of a fabric, by the two NPUs; "
                                "off: always the link that comes first. Left out: 0, and a fabric that is dims has the "
                                "ways of the dims.", ge=0, lt=2**63)] = None
-    changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
+    changes: Annotated[Sequence[Change], Knob("Links whose speed changes while the design runs.")] = ()
     routes: Annotated[Sequence[Route], Knob("Ways between NPUs of a fabric that are not the shortest, or not those of "
                                             "ecmp.")] = ()
 

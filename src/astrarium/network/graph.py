@@ -17,8 +17,8 @@ COLUMNS = ("source", "target", "bandwidth", "latency", "buffer", "lanes")
 
 
 def graph_of(dims: Sequence[Dim]) -> Graph:
-    """The graph that dims stand for: links that leave NPUs by dim, NPU and port, then those out of switches by dim and
-    NPU. Every line of a switch dim has a switch of its own; these are the nodes behind the NPUs. Dims of one NPU have
+    """The graph of dims: links that leave NPUs by dim, NPU and port, then those out of switches by dim and
+    NPU. Every line of a switch dim has its own switch; these are the nodes behind the NPUs. Dims of one NPU have
     no links; two NPUs of a ring have one each way. With `ecmp` FIRST_LINK messages go the ways of the dims.
     """
     npus = int(np.prod([dim.npus for dim in dims]))

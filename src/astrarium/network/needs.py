@@ -10,7 +10,7 @@ __all__ = ["needs_dims"]
 
 def needs_dims(network: Network, what: str, *, written: bool = False) -> None:
     """Raise UnsupportedError for `what` of a fabric that is no dims, whose dims only lay out collectives. `written`: of
-    any fabric without `network.dims` beside it, too, since the numbers wanted stand there."""
+    any fabric without `network.dims`, too, which would have the numbers."""
     if network.fabric is None:
         return
     from astrarium.network.planned import on_graph
@@ -20,4 +20,4 @@ def needs_dims(network: Network, what: str, *, written: bool = False) -> None:
                                expected="network.dims, or a fabric that is dims, without network.ecmp")
     if written and not network.dims:
         raise UnsupportedError("network.fabric", f"{what} needs dims that are written out",
-                               expected="network.dims (beside the fabric, too)")
+                               expected="network.dims (also together with the fabric)")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from astrarium.config import ConfigError, Problem
-from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Changes, Changing, Graph, NetworkPlan, Shape
+from astrarium.engine.media import find_medium
+from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Graph, NetworkPlan, Shape
 from astrarium.engine.plan import Dim as PlanDim
 from astrarium.errors import InputError
 from astrarium.network.change import Change
@@ -29,13 +30,12 @@ from astrarium.units import Bandwidth, Time
 if TYPE_CHECKING:
     from astrarium.network.fabric.trees import Trees
 
-__all__ = ["assumed", "built_of", "changes_of", "computing", "fabric_dims", "faults", "foreign_graph", "network_plan",
+__all__ = ["assumed", "built_of", "computing", "fabric_dims", "faults", "foreign_graph", "link_changes", "network_plan",
            "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
 NS3 = "ns3"     # a plug-in that has links of a graph
-ON_GRAPHS = frozenset({"contention", "fluid", "packets", NS3})      # of those built in: as their `takes_graph` says
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
     Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
     Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
@@ -146,7 +146,7 @@ def faults(network: Section) -> Iterator[Problem]:
             yield Problem("dims", f"have {given} NPUs", f"the {npus} of the fabric")
             return
         built_of(network)
-        changes_of(network)
+        link_changes(network)
         given_routes(network.routes, built_of(network))
         computing(network)
         graph = on_graph(network)
@@ -169,9 +169,9 @@ def _no_ns3(network: Section) -> Iterator[Problem]:
     assert network.fabric is not None
     if isinstance(network.ecmp, int) or network.routes:
         name = "ecmp" if isinstance(network.ecmp, int) else "routes"
-        yield Problem(name, "means nothing to ns3, which takes the first of equally short ways", "no " + name)
+        yield Problem(name, "has no effect with ns3, which takes the first of equally short ways", "no " + name)
     if network.fabric.in_switch:
-        yield Problem("fabric.in_switch", "means nothing to ns3, whose switches forward only", "no in_switch")
+        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
 
 
 def _too_long(network: Section) -> Iterator[Problem]:
@@ -190,16 +190,10 @@ def _here(problem: Problem) -> Problem:
 
 
 def _takes_graph(backend: str) -> bool:
-    from astrarium.registry import built_ins
-
-    if backend in built_ins("backend"):
-        return backend in ON_GRAPHS
-    from astrarium.engine.reference.native_media import MediumKind
-    from astrarium.registry import entries, load
-
-    entry = entries("backend").get(backend)
-    kind = load("backend", backend) if entry is not None and entry.target else None
-    return isinstance(kind, MediumKind) and kind.takes_graph
+    if backend == NS3:
+        return True
+    kind = find_medium(backend)
+    return kind is not None and kind.takes_graph
 
 
 def _able() -> str:
@@ -224,26 +218,13 @@ def foreign_graph(network: Section) -> Graph | None:
     return built_of(network).graph if on_graph(network) else None
 
 
-def changes_of(network: Section) -> Changes | None:
-    """The engine's changes; None where there are none. Raises InputError for what the network has not."""
-    rows: list[tuple[int, int, int, int]] = []
-    for place, change in enumerate(network.changes):
-        if _gone(change) and network.fabric is not None:
-            continue
-        at, factor = round(float(change.at) * 1000), round(change.speed * FULL_SPEED)
-        if change.npu is not None:
-            if change.npu >= network.npus:
-                raise InputError(f"network.changes[{place}].npu", f"there is no NPU {change.npu}",
-                                 expected=f"0 to {network.npus - 1}")
-            rows.append((at, Changing.NPU, change.npu, factor))
-        else:
-            rows += [(at, Changing.LINK, number, factor)
-                     for number in _links(network, change, f"network.changes[{place}].link")]
-    if not rows:
-        return None
-    columns = list(zip(*rows, strict=True))
-    return Changes(np.array(columns[0], np.int64), np.array(columns[1], np.uint8), np.array(columns[2], np.int32),
-                   np.array(columns[3], np.int64))
+def link_changes(network: Section) -> list[tuple[int, int, int]]:
+    """(ps, link of the engine, parts per million of full speed) of every change of a link that exists. Raises
+    InputError for links that the network has not."""
+    return [(round(float(change.at) * 1000), number, round(change.speed * FULL_SPEED))
+            for place, change in enumerate(network.changes)
+            if change.link is not None and not (_gone(change) and network.fabric is not None)
+            for number in _links(network, change, f"network.changes[{place}].link")]
 
 
 def _links(network: Section, change: Change, path: str) -> list[int]:
@@ -259,7 +240,8 @@ def _links(network: Section, change: Change, path: str) -> list[int]:
 
 
 def _of_dims(network: Section, change: Change, path: str) -> list[int]:
-    """The same of dims: NPUs by number, all links between them; `switch` stands for the switches of an NPU."""
+    """Numbers of the links that a change names in dims: all links between its two ends. An end is an NPU's number, or
+    `switch`: the switches of the other end."""
     graph, ends = graph_of(plan_dims(network)), _ends(change)
     nodes = np.arange(graph.nodes)
     sides = []

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
 from astrarium.config import Config, Knob
-from astrarium.engine.plan import FIRST_LINK, GivenRoutes
+from astrarium.engine.plan import GivenRoutes
+from astrarium.engine.routes import FAR, Routes
 from astrarium.errors import InputError
 from astrarium.network.fabric.built import Built
-
-if TYPE_CHECKING:
-    from astrarium.engine.reference.graph_routes import GraphRoutes
 
 __all__ = ["Route", "given_routes"]
 
@@ -42,9 +40,7 @@ def given_routes(routes: Sequence[Route], built: Built) -> GivenRoutes | None:
     """
     if not routes:
         return None
-    from astrarium.engine.reference.graph_routes import GraphRoutes
-
-    ways = GraphRoutes(built.graph, FIRST_LINK)
+    ways = Routes(built.graph)
     rows: list[tuple[int, int, int]] = []
     by: dict[tuple[int, int], int] = {}
     for place, route in enumerate(routes):
@@ -86,20 +82,21 @@ def _node(built: Built, end: End, path: str) -> int:
     return int(found[0])
 
 
-def _links(built: Built, ways: GraphRoutes, stops: Sequence[int], path: str) -> list[int]:
+def _links(built: Built, ways: Routes, stops: Sequence[int], path: str) -> list[int]:
     """The links of the way through `stops`. Raises InputError where it comes to a node twice, or there is none."""
     found: list[int] = []
     been = {stops[0]}
     for one, two in pairwise(stops):
-        if not ways.reaches(one, two):
+        if ways.distances_to(two)[one] == FAR:
             raise InputError(path, f"there is no way from {built.name(one)} to {built.name(two)}",
                              expected="devices that links join")
-        for hop in ways.between(one, two):
-            found.append(hop.port[3])
-            if hop.port[2] in been:
+        for link in ways.between(one, two):
+            found.append(link)
+            at = ways.target[link]
+            if at in been:
                 raise InputError(path, f"the way from {built.name(stops[0])} to {built.name(stops[-1])} comes to "
-                                 f"{built.name(hop.port[2])} twice", expected="a way without a loop")
-            been.add(hop.port[2])
+                                 f"{built.name(at)} twice", expected="a way without a loop")
+            been.add(at)
         if one == two:
             raise InputError(path, f"passes {built.name(one)} twice in a row", expected="a way without a loop")
     return found

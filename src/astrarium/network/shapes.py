@@ -60,7 +60,7 @@ def _rates(dim: LinkDim | Torus) -> Iterator[Problem]:
     if dim.efficiency > 1:
         yield Problem("efficiency", f"{dim.efficiency} is more than the whole bandwidth", "more than 0, at most 1")
     if dim.bandwidth is not None and dim.bandwidth_per_npu is not None:
-        yield Problem("bandwidth_per_npu", "is given beside bandwidth, from which it follows", "one of the two")
+        yield Problem("bandwidth_per_npu", "cannot be combined with bandwidth, from which it follows", "one of the two")
     if dim.bandwidth is None and dim.bandwidth_per_npu is None:
         yield Problem("bandwidth", "is missing", f"{Bandwidth.expected()}, or bandwidth_per_npu")
 

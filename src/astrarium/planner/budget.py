@@ -12,7 +12,7 @@ from astrarium.planner.layout import layouts
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import priced
 from astrarium.planner.terms import Terms
-from astrarium.search.components import ContradictionError
+from astrarium.search.constraints import ContradictionError
 
 __all__ = ["check_budget", "counts_within"]
 
@@ -62,7 +62,7 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
 
 
 def _divides(job: Job, npus: int, make: Callable[[int], Machine]) -> bool:
-    """Whether the rules of the workload leave a layout of so many NPUs."""
+    """Whether the rules of the workload allow a layout of this number of NPUs."""
     try:
         return next(iter(layouts(job, npus, make(npus).host)), None) is not None
     except ContradictionError:

@@ -1,8 +1,8 @@
 """The longest chain of a block's nodes from its entry to its exit.
 
-Besides what a step waits for, two orders hold. Collectives of one group run as they stand (`strip_of`). And of the free
+Besides what a step waits for, two orders hold. Collectives of one group run in order (`strip_of`). And of the free
 nodes of the one compute lane the first one runs first: a compute step w runs before a later one x where everything that
-w waits for is in front of x (the lemma of `search.floors.work`). So gradients of weights count in the chain where no
+w waits for is in front of x (the lemma of `search.bounds.graph`). So gradients of weights count in the chain where no
 communication can hide them.
 """
 

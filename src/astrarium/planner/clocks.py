@@ -54,7 +54,7 @@ class Clocks(Struct, frozen=True, eq=False):
         return replace(self.mix, sets=parts.reshape(4, -1, stages).sum(axis=1)).highest()
 
     def scale(self, share: F64, room: F64, own: F64, batches: int) -> F64:
-        """[stages] factor on times, with optimizers that step `own` elements after so many micro-batches."""
+        """[stages] factor on times, with optimizers that step `own` elements after `batches` micro-batches."""
         other = (self.fixed + self.element * own) / batches
         share = np.minimum(1.0, share * (1 + other / np.maximum(room - other, 1e-9)))
         return np.minimum(1.0, _slower(share) / self.slower)

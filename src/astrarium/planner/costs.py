@@ -16,7 +16,7 @@ from msgspec import Struct
 from astrarium.planner.chain import longest_chain
 from astrarium.planner.clocks import PROBE, Clocks, clocks_of
 from astrarium.planner.job import Job
-from astrarium.planner.layout import Layout, workload_fields
+from astrarium.planner.layout import Layout
 from astrarium.planner.machine import Machine
 from astrarium.planner.nodes import Nodes
 from astrarium.planner.wires import Wires
@@ -71,7 +71,7 @@ def canonical(layout: Layout) -> Layout:
 
 def recipe_of_layout(job: Job, layout: Layout, forms: Forms) -> Recipe:
     """The recipe of a `canonical` layout. Raises InputError where a size does not divide."""
-    return recipe_of(job.workload(**workload_fields(layout), global_batch=layout.dp * layout.micro_batch), forms)
+    return recipe_of(job.workload(**layout.plain, global_batch=layout.dp * layout.micro_batch), forms)
 
 
 def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mesh) -> Costs:

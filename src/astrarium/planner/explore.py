@@ -19,7 +19,7 @@ from astrarium.lower.kept import Kept
 from astrarium.planner.costs import Costs, canonical, costs_of, recipe_of_layout
 from astrarium.planner.floor import Floor, Replicas, Shape, floor_of, mesh_of_layout, replicas_of, shape_of
 from astrarium.planner.job import Job
-from astrarium.planner.layout import Layout, layouts, workload_fields
+from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.shortlist import Line
@@ -45,7 +45,7 @@ class Candidate(Struct, frozen=True):
 
 class Trial(Struct, frozen=True):
     """A layout that was looked at: bytes of the fullest rank, ns of a step, and the objective (NaN: it does not fit, or
-    `problem` says why nobody knows); `least`: floor of the objective. `line`: the figures of one
+    `problem` says why); `least`: floor of the objective. `line`: the figures of one
     of the best."""
 
     layout: Layout
@@ -173,7 +173,7 @@ def busy_of(result: Result) -> float:
 
 def workload_of(job: Job, layout: Layout, **fields: Any) -> Transformer:
     """The workload of a layout; `fields` win over its own. Raises InputError where the rules refuse it."""
-    return job.workload(**{**workload_fields(layout), "stage_layers": job.stage_layers(layout.parts), **fields})
+    return job.workload(**{**layout.plain, "stage_layers": job.stage_layers(layout.parts), **fields})
 
 
 def memory_of(workload: Transformer, kept: Kept) -> float:

@@ -4,7 +4,8 @@ A stage runs its units one after the other: the first node of a unit waits for t
 the sum over its units of the longest chain of each (or, where that is longer, of all its compute), stage s ends no
 earlier than H + W, where H is the forward pass of the first micro-batch through the parts in front of it. The gradient
 of its last unit still goes back through the parts in front (T), while its own gradients are reduced (R, from the start
-of that unit). Then every stage steps its optimizer, behind the norm of all gradients, and gathers weights (O):
+of that unit). A schedule that leaves gradients of weights for later fills T with them: T is 0 then. Then every stage
+steps its optimizer, behind the norm of all gradients, and gathers weights (O):
 
     floor = max over s of (H + W + max(T, R - last unit)) + max over s of O
 
@@ -28,6 +29,7 @@ from astrarium.planner.layout import Layout
 from astrarium.planner.wires import Wires
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh, mesh_of
+from astrarium.workload.schedule import load_schedule
 from astrarium.workload.training import even_parts
 
 __all__ = ["Floor", "Replicas", "Shape", "floor_of", "mesh_of_layout", "replicas_of", "shape_of"]
@@ -64,14 +66,8 @@ def cuts(layers: int, with_ends: bool, parts: int, first: int, last: int) -> tup
 
 
 @lru_cache(4096)
-def ahead(pp: int, virtual: int, batches: int) -> npt.NDArray[np.float64]:
-    """[stages, chunks] micro-batches in flight of every chunk when a stage has run ahead as far as it goes."""
-    found = np.zeros((pp, virtual))
-    for stage in range(pp):
-        most = pp - 1 - stage if virtual == 1 else 2 * (pp - 1 - stage) + (virtual - 1) * pp
-        number = np.arange(min(most + 1, batches * virtual))
-        np.add.at(found[stage], number % (pp * virtual) // pp if virtual > 1 else np.zeros_like(number), 1)
-    return found
+def _in_flight(schedule: str, pp: int, batches: int, virtual: int) -> F64:
+    return load_schedule(schedule).in_flight(pp, batches, virtual)
 
 
 class Shape(Struct, frozen=True, eq=False):
@@ -140,13 +136,15 @@ def floor_of(job: Job, layout: Layout, costs: Costs, shape: Shape, replicas: Rep
     reduce, gather = _steps(replicas.reduce[at]), _steps(replicas.gather[at])
     gathered = gather if layout.zero == 3 else np.zeros(layout.parts)
     late = _both(wires, reduce, gathered) - shape.backward
-    ends = shape.before[:pp] + shape.work * batches + np.maximum(shape.behind, late)[:pp]
+    schedule = layout.plain["schedule"]
+    behind = np.zeros(layout.parts) if load_schedule(schedule).split else shape.behind
+    ends = shape.before[:pp] + shape.work * batches + np.maximum(behind, late)[:pp]
     time, moved = float(ends.max()), float(shape.sent.max())
     if layout.zero in (1, 2):
         time += float(_by_stage(gather, pp).max())
     if layout.zero > 1:
         moved = max(moved, float(_by_stage(_both(wires, reduce, 2 * gathered), pp).max()))
-    flight = (ahead(pp, layout.virtual_stages, batches) * shape.saved).sum(axis=1)
+    flight = (_in_flight(schedule, pp, batches, layout.virtual_stages) * shape.saved).sum(axis=1)
     held = _by_stage(_steps(replicas.held[at]), pp)
     return Floor(max(time, moved * batches) * SAFE, float((held + flight).max()),
                  float(shape.busy.mean()) * batches * SAFE)

@@ -57,7 +57,7 @@ class Job(Struct, frozen=True, dict=True):
         return self.base.model.ep_units() or 0
 
     def even(self, parts: int) -> bool:
-        """Whether the layers divide evenly over so many parts, the two ends counted as layers or not."""
+        """Whether the layers divide evenly over `parts` parts, with the two ends counted as layers or not."""
         return self.layers % parts == 0 or self.with_ends(parts)
 
     def with_ends(self, parts: int) -> bool:
@@ -84,7 +84,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def unplaced(self) -> Design:
-        """A design of the base on one NPU, whose rank count is nobody's concern: the base of spaces of layouts."""
+        """A design of the base on one NPU, without a check of its rank count: the base of spaces of layouts."""
         return Design(workload=self.base, network=Network([Switch(1, latency="1 ns", bandwidth="1 GB/s")]),
                       compute=Roofline(peak="1 TFLOP/s"), memory=Memory(bandwidth="1 GB/s"),
                       system=System(placement=[0]))
@@ -93,7 +93,7 @@ class Job(Struct, frozen=True, dict=True):
 def job_of(model: Any, *, seq: int | None = None, global_batch: int | None = None, **settings: Any) -> Job:
     """A job of a model (catalog name, Hugging Face config.json, or a Model). Raises InputError.
 
-    Left out, `seq` is the model's, and `global_batch` so many samples that a step has 4 Mi tokens.
+    Left out, `seq` is the model's, and `global_batch` gives a step of 4 Mi tokens.
     """
     assumed = []
     known = Transformer(model, global_batch=1, **{**settings, "seq": seq or 1}).model

@@ -11,16 +11,18 @@ from astrarium.errors import InputError
 from astrarium.planner.job import Job
 from astrarium.planner.rules import Rule, Ruling, rulings
 from astrarium.search import Space
-from astrarium.search.components import ContradictionError
+from astrarium.search.constraints import ContradictionError
+from astrarium.workload.schedule import load_schedule
 
-__all__ = ["Allowed", "Layout", "layouts", "workload_fields"]
+__all__ = ["Allowed", "Layout", "layouts"]
 
 Recompute = Literal["none", "selective", "operators", "full"]
+USUAL = ("1f1b", "interleaved")
 
 
 class Layout(Struct, frozen=True, order=True):
     """One parallelisation; ranks = tp * cp * pp * dp, ep is a part of dp. `tp_sequence` is Megatron's sequence
-    parallelism; `virtual_stages` above 1 means interleaved 1F1B."""
+    parallelism. `schedule`: of the registry; left out: 1F1B, interleaved where `virtual_stages` is above 1."""
 
     tp: int = 1
     cp: int = 1
@@ -32,13 +34,14 @@ class Layout(Struct, frozen=True, order=True):
     recompute: Recompute = "none"
     virtual_stages: int = 1
     tp_sequence: bool = False
+    schedule: str = ""
 
     def __str__(self) -> str:
         """`tp 8 sp, pp 4 x 5, dp 16, mb 1, zero 1, recompute selective`: what is 1, 0 or none is left out."""
         said = [f"tp {self.tp}" + (" sp" if self.tp_sequence else "")] if self.tp > 1 else []
         said += [f"cp {self.cp}"] if self.cp > 1 else []
-        said += [f"pp {self.pp}" + (f" x {self.virtual_stages}" if self.virtual_stages > 1 else "")] \
-            if self.pp > 1 else []
+        said += [f"pp {self.pp}" + (f" x {self.virtual_stages}" if self.virtual_stages > 1 else "")
+                 + (f" {self.schedule}" if self.schedule else "")] if self.pp > 1 else []
         said += [f"dp {self.dp}"] + ([f"ep {self.ep}"] if self.ep > 1 else [])
         said += [f"mb {self.micro_batch}"] + ([f"zero {self.zero}"] if self.zero else [])
         return ", ".join(said + ([f"recompute {self.recompute}"] if self.recompute != "none" else []))
@@ -55,13 +58,9 @@ class Layout(Struct, frozen=True, order=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Name -> value."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
-
-
-def workload_fields(layout: Layout) -> dict[str, Any]:
-    """Fields of a Transformer that say the layout."""
-    return {**layout.plain, "schedule": "interleaved" if layout.virtual_stages > 1 else "1f1b"}
+        """Name -> value, the fields of a Transformer that say the layout."""
+        usual = USUAL[self.virtual_stages > 1]
+        return {**{name: getattr(self, name) for name in self.__struct_fields__}, "schedule": self.schedule or usual}
 
 
 def _divisors(number: int, most: int | None = None) -> list[int]:
@@ -75,13 +74,14 @@ def _choices(job: Job, npus: int) -> dict[str, Sequence[Any]]:
         "tp": _divisors(npus), "pp": _divisors(npus, layers), "cp": _divisors(npus, job.seq),
         "dp": _divisors(npus), "ep": [each for each in _divisors(experts) if npus % each == 0] if experts else [1],
         "zero": [0, 1, 2, 3], "micro_batch": _divisors(job.global_batch), "recompute": ["none", "selective", "full"],
-        "virtual_stages": list(range(1, max(1, layers // 2) + 1)), "tp_sequence": [False, True]}
+        "virtual_stages": list(range(1, max(1, layers // 2) + 1)), "tp_sequence": [False, True],
+        "schedule": list(USUAL)}
 
 
 RULES = (
     "workload.tp > 1 or not workload.tp_sequence",
     "workload.dp * workload.cp > 1 or workload.zero == 0",
-    "(workload.schedule == 'interleaved') == (workload.virtual_stages > 1)",
+    "workload.schedule != 'interleaved' or workload.virtual_stages > 1",
 )
 
 
@@ -108,8 +108,7 @@ class Allowed(Struct, frozen=True):
         names = [axis.name.removeprefix("workload.") for axis in space.axes]
         for point in space.points():
             values = dict(zip(names, space.numbers(point)))
-            del values["schedule"]
-            yield Layout(**values)
+            yield Layout(**values | {"schedule": "" if values["schedule"] in USUAL else values["schedule"]})
 
     def _or_lift(self, rules: Sequence[Rule]) -> str:
         """What a refusal says of rules: which of them to lift, if that leaves a layout; else nothing."""
@@ -132,8 +131,7 @@ class Allowed(Struct, frozen=True):
         whole = f"workload.pp * workload.virtual_stages <= {max(1, self.job.layers)}"
         every = f"workload.tp * workload.cp * workload.pp * workload.dp == {self.npus}"
         where = (every, whole, *RULES, *(rule.where for rule in rules if len(rule.parts) > 1))
-        return Space(self.job.unplaced, {**{f"workload.{name}": list(values) for name, values in chosen.items()},
-                                         "workload.schedule": ["1f1b", "interleaved"]}, where)
+        return Space(self.job.unplaced, {f"workload.{name}": list(values) for name, values in chosen.items()}, where)
 
 
 def layouts(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]] | None = None,
@@ -149,5 +147,9 @@ def layouts(job: Job, npus: int, host: int, fixed: Mapping[str, Sequence[Any]] |
         if wrong or not fixed[name]:
             raise InputError(name, f"{str(wrong[0])[:60]!r} is no value of it" if wrong else "has no value",
                              expected=f"values such as {choices[name][-1]}")
+    for name in fixed.get("schedule", ()):
+        if not load_schedule(name).plain:
+            raise InputError("schedule", f"{name}: the planner has no lower bounds of copies of the model",
+                             expected="a schedule of one copy, whose parts go round the stages in turn")
     choices |= fixed
     return Allowed(job, npus, choices, fixed, rulings(job, host, choices, fixed, lift))

@@ -157,7 +157,7 @@ def _usual(device: str) -> tuple[str, ...]:
     """Networks inside the device's first host of the catalog, and between hosts. Raises InputError."""
     name = next((name for name, row in catalog.load("hosts").items() if row["device"] == device), None)
     if name is None:
-        raise InputError("network", f"the catalog has no host of {device}, so nobody knows its links",
+        raise InputError("network", f"the catalog has no host of {device}, so its links are unknown",
                          expected="--network: rows of networks, innermost first (`astrarium list network`, or your own "
                                   "in --catalog), or a file")
     host = catalog.host(name)

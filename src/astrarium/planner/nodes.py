@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.lower.compute_nodes import compute_nodes
 from astrarium.lower.native_nodes import program_of
-from astrarium.lower.native_plugins import compute_nodes
 from astrarium.planner.machine import Machine
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind

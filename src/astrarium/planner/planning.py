@@ -99,8 +99,8 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
               lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
               ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
-    """The same for a job that somebody runs: `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed
-    .json, torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
+    """Plan a job that runs today. `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed .json,
+    torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
     `gpus`, `seq` and `global_batch` do; what they say wins over the stack, which is the framework's where `stack` is
     left out. `ignore`: keys of the file that do not count. Raises InputError, also for keys that are not known, or
     matter and are not predicted."""
@@ -190,7 +190,7 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
             progress: Callable[[Progress], None] | None = None, terms: Terms | None = None,
             lift: Sequence[str] = (), exact: bool = False) -> Shortlist:
-    """The same of a job on machines; `today`: what runs now, predicted on the first one."""
+    """The shortlist of a job on `machines`. `today`: the layout that runs now, predicted on the first machine."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     kept = Kept()
@@ -232,7 +232,7 @@ def _today(today: Today, machine: Machine, goal: Objective, kept: Kept) -> Line:
 
 @contextmanager
 def _other_kernels(machines: Sequence[Machine]) -> Iterator[None]:
-    """A refusal of kernels that nobody measured also names the compute model that has them."""
+    """Add to an error about unmeasured kernels the compute model that has them."""
     try:
         yield
     except InputError as error:

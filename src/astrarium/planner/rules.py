@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 from astrarium.planner.job import ENDS, Job
-from astrarium.search.expression import compiled, names_in, parse
+from astrarium.search.expression import compiled, names_in
+from astrarium.search.scope import parse
 
 __all__ = ["NAMES", "Rule", "Ruling", "rules_of", "rulings"]
 
@@ -87,9 +88,9 @@ def rules_of(job: Job, host: int) -> tuple[Rule, ...]:
         Rule("cp", f"cp is at most {MOST_CP} and leaves a rank at least {SHORTEST:,} tokens of a sample",
              f"workload.cp == 1 or workload.cp <= {min(MOST_CP, job.seq // SHORTEST)}"),
         Rule("micro_batch", f"micro-batches have at most {samples} samples", f"workload.micro_batch <= {samples}"),
-        Rule("zero", "ZeRO 2 and 3 go without pipeline stages, which would reduce the gradients of every micro-batch",
+        Rule("zero", "ZeRO 2 and 3 have no pipeline stages, which would reduce gradients for every micro-batch",
              "workload.pp == 1 or workload.zero <= 1"),
-        Rule("stages", "stages have equally many layers, where embedding and head may count as a layer each",
+        Rule("stages", "stages have equally many layers; embedding and head may count as a layer each",
              f"workload.pp == 1 or {layers} % {parts} == 0 or {ends}"))
 
 

@@ -61,13 +61,12 @@ def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | 
     if not ranked:
         return Chosen(None, f"stack: none, as no current one with measured rows runs {_words(wanted)}")
     axes, _, name, rows = ranked[0]
-    why = f"stack: {name}, of the current ones that run the job "
+    rest = "of the current stacks that run the job"
     if rows < FEWEST:
-        why += f"the nearest; not validated on {device} ({rows} unseen measured rows): its intervals are extrapolated"
-    else:
-        why += f"the best validated on {device} ({rows} unseen measured rows"
-        why += f", not with {_words(wanted)})" if axes else ")"
-    return Chosen(name, why)
+        return Chosen(name, f"stack: {name}, the nearest {rest}; not validated on {device} ({rows} unseen measured "
+                            "rows): its intervals are extrapolated")
+    unlike = f", not with {_words(wanted)}" if axes else ""
+    return Chosen(name, f"stack: {name}, the best validated on {device} {rest} ({rows} unseen measured rows{unlike})")
 
 
 def _ranked(names: Sequence[str], device: str, wanted: Support) -> Iterator[tuple[int, float, str, int]]:

@@ -1,22 +1,12 @@
 """What a collective takes at least: its bytes over the ports of its members.
 
-Of a group, take the blocks of its members inside the first d dims, B blocks of m members. Over the dims from d on, some
-member sends at least (S as nccl-tests counts it; Patarasuk and Yuan 2009, each block taken as one process)
-
-    all_reduce                  2 (B - 1) / B S / m
-    reduce_scatter, all_gather  (B - 1) / B S / m
-    all_to_all                  (n - m) / n S
-    others                      0
-
-at no more than an NPU's bandwidth in those dims; the largest of these times over d is the floor. (`search.floors` has
-the same one over knobs of a network; latencies and algorithms only add to it.) Where a timer says what a collective
-takes (`collective.model`), that is its floor.
+Of a group, take the blocks of its members inside the first d dims. Over the dims from d on, some member sends at least
+`collective.estimate.least_sent`, at no more than an NPU's bandwidth in those dims; the largest of these times over d is
+the floor: latencies and algorithms only add to it. Where a timer says what a collective takes (`collective.model`),
+that is its floor.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +14,10 @@ from msgspec import Struct, field
 
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective
+from astrarium.collective.estimate import least_sent
 from astrarium.collective.timers import Way, timer_of
 from astrarium.errors import InputError
-from astrarium.network.config import Network
+from astrarium.network.config import Network, Switch
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh
 
@@ -34,11 +25,7 @@ __all__ = ["Wires"]
 
 I64 = npt.NDArray[np.int64]
 LARGE = float(1 << 40)      # bytes at which latencies no longer count; times per byte only fall with the bytes
-Sent = Callable[[float, float, float], float]
-_SENT: Mapping[CommOp, Sent] = MappingProxyType({
-    CommOp.ALL_REDUCE: lambda n, b, m: 2 * (b - 1) / b / m, CommOp.REDUCE_SCATTER: lambda n, b, m: (b - 1) / b / m,
-    CommOp.ALL_GATHER: lambda n, b, m: (b - 1) / b / m, CommOp.ALL_TO_ALL: lambda n, b, m: (n - m) / n})
-"""Share of the payload that a member sends over the dims outside its block, of n members, B blocks, m in each."""
+OPS = (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL)     # others: 0
 
 
 class Wires(Struct, frozen=True, eq=False):
@@ -52,7 +39,7 @@ class Wires(Struct, frozen=True, eq=False):
 
     def floor(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
         """ns at least of one collective of `size` bytes (as Chakra counts them) over the group of `axes`."""
-        if op not in _SENT:
+        if op not in OPS:
             return 0.0
         group = mesh.real(axes)
         if not group:
@@ -116,13 +103,14 @@ class Wires(Struct, frozen=True, eq=False):
         """ns per byte of payload of each operation: the least of all groups."""
         table = mesh.groups(group).astype(np.int64)
         dims, n, inside = self.network.flat, table.shape[1], 1
-        found = dict.fromkeys(_SENT, 0.0)
+        found = dict.fromkeys(OPS, 0.0)
         for first in range(len(dims)):
             blocks = np.sort(table // inside, axis=1)
             fewest = 1 + int((blocks[:, 1:] != blocks[:, :-1]).sum(axis=1).min())
             rate = sum(dim.npu_bandwidth for dim in dims[first:])
+            adds = any(isinstance(dim, Switch) and dim.in_switch is not None for dim in dims[first:])
             if n % fewest == 0:
-                for op, sent in _SENT.items():
-                    found[op] = max(found[op], sent(n, fewest, n / fewest) / rate)
+                for op in OPS:
+                    found[op] = max(found[op], least_sent(op, fewest, n / fewest, adds) / rate)
             inside *= dims[first].npus
         return found

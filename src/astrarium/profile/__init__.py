@@ -5,18 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.profile.collector import collect
 
 __all__ = ["collect"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "collect":
-        raise AttributeError(f"module 'astrarium.profile' has no attribute {name!r}")
-    from astrarium.profile.collector import collect as found
-
-    globals()[name] = found
-    return found
+__getattr__ = lazy(__name__)

@@ -16,7 +16,7 @@ from astrarium.units import format_time
 __all__ = ["Clocks", "clocks_of", "refuse_apart"]
 
 I64 = npt.NDArray[np.int64]
-SURE = 4                # a clock is corrected where the median difference is more than so many typical deviations
+SURE = 4                # a clock is corrected if the median difference is more than this many typical deviations
 LONGEST_NS = 1 << 53    # 104 days
 RESOLUTION = 1000       # ns in which recorded times are whole
 

@@ -13,7 +13,7 @@ from astrarium.trace.node import Metadata, Node, attribute
 from astrarium.trace.write import encode_trace
 from astrarium.vocab import NodeKind
 
-__all__ = ["feeder_trace", "is_feeder_json"]
+__all__ = ["feeder_trace"]
 
 FORM = ('{"workload_graph": [{"Id": 0, "Name": "…", "NodeType": 4, "is_cpu_op": false, "runtime": 5, "data_deps": []}, '
         '…]}')
@@ -21,13 +21,8 @@ NEEDED = ("Id", "Name", "NodeType", "data_deps")
 TOP = 2**64
 
 
-def is_feeder_json(data: bytes | bytearray) -> bool:
-    """Whether a file looks like one of the feeder's JSON traces."""
-    return data.lstrip()[:1] == b"{" and b'"workload_graph"' in data
-
-
 def feeder_trace(data: bytes | bytearray, where: str) -> bytes:
-    """The same trace as a Chakra file. `runtime` is microseconds; further scalar keys of a node become attributes.
+    """Convert a JSON trace of the feeder to a Chakra file. `runtime` is in us; other scalar keys become attributes.
 
     Raises InputError naming the node and the key that has another form.
     """

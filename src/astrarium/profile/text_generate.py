@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from astrarium.errors import InputError
-from astrarium.profile.text_workload import LOOPS, Layer, Part, TextWorkload
+from astrarium.profile.text_workload import LOOPS, Layer, Pass, TextWorkload
 from astrarium.trace.compose import ClassBuilder
 from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp
@@ -152,7 +152,7 @@ class _Run(Struct):
             over = LOOPS[layer.keyword].forward
             self.chain = self.collective(layer, word, layer.forward, over, self.chain) or self.chain
 
-    def compute(self, layer: Layer, word: str, part: Part) -> None:
+    def compute(self, layer: Layer, word: str, part: Pass) -> None:
         """A compute node that the next one waits for; none where it takes no time."""
         time = int(part.time * self.compute_scale)
         if time:
@@ -160,13 +160,13 @@ class _Run(Struct):
             self.chain = [self.builder.comp(f"{self.before}{layer.name}.{word}", micros, after=self.chain)]
 
     def weight_collective(self, number: int, over: str) -> None:
-        """The collective of a weight gradient, which nobody waits for until the layer's next forward pass."""
+        """The collective of a weight gradient. Only the layer's next forward pass waits for it."""
         layer = self.work.layers[number]
         for node in self.collective(layer, "weights", layer.weights, over, self.chain):
             self.pending[number] = node
 
-    def collective(self, layer: Layer, word: str, part: Part, over: str, after: Sequence[int]) -> list[int]:
-        """The node, or none where the layer has no collective there, or nobody to talk to."""
+    def collective(self, layer: Layer, word: str, part: Pass, over: str, after: Sequence[int]) -> list[int]:
+        """The node; none if the layer has no collective there, or the group has one rank."""
         if part.op is None or not over:
             return []
         name, size = f"{self.before}{layer.name}.{word}.{part.op.name.lower()}", int(part.size * self.comm_scale)

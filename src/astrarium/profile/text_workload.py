@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["LOOPS", "Layer", "Loop", "Part", "TextWorkload", "parse_text", "read_text"]
+__all__ = ["LOOPS", "Layer", "Loop", "Pass", "TextWorkload", "parse_text", "read_text"]
 
 OPS: Mapping[str, CommOp | None] = MappingProxyType({
     "NONE": None, "ALLREDUCE": CommOp.ALL_REDUCE, "ALLGATHER": CommOp.ALL_GATHER,
@@ -55,7 +55,7 @@ LOOPS: Mapping[str, Loop] = MappingProxyType({
 """Keyword of the first line -> its training loop."""
 
 
-class Part(Struct, frozen=True):
+class Pass(Struct, frozen=True):
     """Time as the file counts it, and a collective of `size` bytes (None: none)."""
 
     time: int
@@ -67,9 +67,9 @@ class Layer(Struct, frozen=True):
     """One line. `keyword`: whose groups its collectives use (HYBRID_CUSTOMIZED: its own)."""
 
     name: str
-    forward: Part
-    inputs: Part
-    weights: Part
+    forward: Pass
+    inputs: Pass
+    weights: Pass
     keyword: str
 
 
@@ -120,7 +120,7 @@ def parse_text(text: str, where: str = "text workload") -> TextWorkload:
 
 
 def _head(work: TextWorkload, words: Sequence[str], where: str) -> TextWorkload:
-    """With what stands behind the keyword: the last bottom layer, or `model_parallel_NPU_group: 4 checkpoints: 2 2 11
+    """With the words after the keyword: the last bottom layer, or `model_parallel_NPU_group: 4 checkpoints: 2 2 11
     checkpoint_initiates: 2 19 10`, where a list begins with its length."""
     if work.keyword.startswith("HYBRID_DLRM"):
         if len(words) != 1:
@@ -158,13 +158,13 @@ def _layer(words: Sequence[str], where: str, keyword: str) -> Layer:
                  _part(words[8:11], where, "weight gradient"), own)
 
 
-def _part(words: Sequence[str], where: str, what: str) -> Part:
+def _part(words: Sequence[str], where: str, what: str) -> Pass:
     time, op, size = words
     if op not in OPS:
         raise InputError(where, f"{what}: {op[:60]!r} is no operation", expected="one of " + ", ".join(OPS),
                          did_you_mean=nearest(op, OPS))
     amount = _number(size, where, f"{what}: bytes")
-    return Part(_number(time, where, f"{what}: time"), OPS[op] if amount else None, amount)
+    return Pass(_number(time, where, f"{what}: time"), OPS[op] if amount else None, amount)
 
 
 def _number(word: str, where: str, what: str) -> int:

@@ -55,7 +55,7 @@ class NodeTensors(Struct, frozen=True, eq=False):
 
 
 class Lifetimes(Struct, frozen=True, eq=False):
-    """The tensors of a row, in order of first use. Accesses are (start ns, end ns, node index; -1 nobody)."""
+    """The tensors of a row, in order of first use. Accesses are (start ns, end ns, node index; -1: none)."""
 
     size: dict[str, int]
     write: dict[str, tuple[int, int, int]]

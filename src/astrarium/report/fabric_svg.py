@@ -1,6 +1,6 @@
 """A fabric as SVG: boxes of equal nodes in layers, XPUs at the bottom, links by colour (network/fabric/sketch).
 
-Hosts of several boxes stand in frames. A layer whose boxes are linked to each other is drawn as a grid where its first
+Hosts of several boxes have frames. A layer whose boxes are linked to each other is drawn as a grid where its first
 links part it in equal rows, else as a circle.
 """
 
@@ -31,7 +31,7 @@ Point = tuple[float, float]
 
 
 class LinkWords(Struct, frozen=True):
-    """A link's name, rate (empty where nobody says it; `free`), all that is known of it, and its width in px."""
+    """A link's name, rate (empty if unknown; `free`), all that is known of it, and its width in px."""
 
     name: str
     rate: str
@@ -128,7 +128,7 @@ class _Layout:
         return title + (f" x {count:,}" if count > 1 else "")
 
     def _group(self, layer: Sequence[int], x: float, bottom: float, *, centred: bool = False) -> None:
-        """Place boxes that stand by themselves: a row; a grid or a circle where they are linked to each other."""
+        """Place boxes outside frames: a row; a grid or a circle where they are linked to each other."""
         inner = [line for line in self.drawing.lines
                  if line.one != line.two and line.one in layer and line.two in layer]
         wide, high = (max(self.size[at][side] for at in layer) for side in (0, 1))
@@ -268,7 +268,7 @@ def _ends(layout: _Layout, line: Line) -> tuple[Point, Point, bool]:
 
 
 def _bend(one: Point, two: Point) -> Point:
-    """Where a line between two places of a row or column is drawn to, round what stands between."""
+    """Where a line between two places of a row or column is drawn to, around boxes between them."""
     (x1, y1), (x2, y2) = one, two
     if abs(x1 - x2) >= 1.0:
         return (x1 + x2) / 2, min(y1, y2) - min(LAYER, 0.2 * abs(x2 - x1) + GAP)

@@ -70,13 +70,13 @@ def note(text: str) -> str:
 
 
 def key(names: Mapping[str, str], colours: Mapping[str, str]) -> str:
-    """Which colour stands for what: name -> words, name -> colour."""
+    """A legend of colours: name -> words, name -> colour."""
     return '<p class="key">' + "".join(f'<span><i style="background:{colours[name]}"></i>{escape(text)}</span>'
                                        for name, text in names.items()) + "</p>"
 
 
 def signs(words: Mapping[str, Mark]) -> str:
-    """Which shape stands for what: words -> mark."""
+    """A legend of shapes: words -> mark."""
     return '<p class="key">' + "".join(f"<span>{sign(mark)}{escape(text)}</span>"
                                        for text, mark in words.items()) + "</p>"
 

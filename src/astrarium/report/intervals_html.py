@@ -36,7 +36,7 @@ def interval_rows(lines: Sequence[tuple[str, Line]]) -> Iterator[str]:
         yield note("Bars: intervals in which measured steps are expected. Grey and dashed: bar and step of the fastest."
                    " A layout ties with it where its mark lies in the grey, or its bar reaches the dashed line.")
     else:
-        yield note("Dashed: the step of the fastest. Without its interval nobody knows what ties with it.")
+        yield note("Dashed: the step of the fastest. Its interval is unknown, so ties are not marked.")
 
 
 def _kind(line: Line, best: Line) -> str:

@@ -1,7 +1,7 @@
 """A recorded run of GPU kernels as a timeline for ui.perfetto.dev: a process per GPU, a track per unit and port.
 
 A unit's track has the operations of its workgroups, each until its last wavefront goes on; workgroups that it runs at
-once have tracks of their own. The use of each port to other GPUs, in percent of its rate, is a counter.
+once have their own tracks. The use of each port to other GPUs, in percent of its rate, is a counter.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import IO, cast
 
 from msgspec import Struct
 
+from astrarium.config.whole import write_whole
 from astrarium.engine.gpu import Finished, Launch, Operation, OpKind
 from astrarium.engine.gpu.values import Recorded
 from astrarium.errors import InputError
-from astrarium.report.files import write_whole
 from astrarium.report.timeline import FIRST_TRACK, assign
 from astrarium.report.trace_events import TraceEvents, quoted
 

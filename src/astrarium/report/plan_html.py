@@ -10,6 +10,7 @@ from astrarium.planner.breakdown import PARTS
 from astrarium.planner.shortlist import WORDS, Line, Shortlist
 from astrarium.report.html_page import bar, escape, key, note, page, table
 from astrarium.report.intervals_html import interval_rows
+from astrarium.report.page import Page
 from astrarium.report.roofline_html import roofline_part
 from astrarium.report.shortlist import HEAD, changes, counted, intervals, money, remarks, row_of
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
@@ -17,7 +18,7 @@ from astrarium.simulate import simulate
 from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["plan_page"]
+__all__ = ["PAGE", "plan_page"]
 
 COLOUR = dict(zip(PARTS, ("#4477aa", "#aa3377", "#ee6677", "#ee8866", "#ccbb44", "#66ccee", "#44bb99", "#dddddd")))
 
@@ -83,3 +84,6 @@ def _stages(name: str, line: Line) -> Iterator[str]:
     yield from memory_bars(name, workload, line.capacity)
     yield from memory_over_time(name, result, line.capacity)
     yield from roofline_part(line.design, result)
+
+
+PAGE = Page("plan", plan_page)

@@ -8,6 +8,7 @@ import numpy as np
 
 from astrarium.design import Design
 from astrarium.network.packets import Packets
+from astrarium.network.roce import Roce
 from astrarium.report.html_page import note, wide
 from astrarium.report.svg import Thresholds, over_time
 from astrarium.result import Result
@@ -37,11 +38,12 @@ def _longest(queues: Queues) -> list[int]:
 
 
 def _thresholds(queues: Queues, packets: Packets) -> Thresholds:
-    """Those of marks that stand within the chart."""
-    if packets.transport != "roce":
+    """The thresholds of marks within the chart."""
+    roce = packets.transport
+    if not isinstance(roce, Roce):
         return {}
     most = 2 * int(queues.longest.max())
-    limits = {"marks begin": Bytes.of(packets.roce.kmin), "all are marked": Bytes.of(packets.roce.kmax)}
+    limits = {"marks begin": Bytes.of(roce.kmin), "all are marked": Bytes.of(roce.kmax)}
     return {name: limit / 1e3 for name, limit in limits.items() if limit <= most}
 
 

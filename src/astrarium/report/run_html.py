@@ -9,6 +9,7 @@ import numpy as np
 
 from astrarium.design import Design
 from astrarium.report.html_page import bar, key, note, page, table_of, wide
+from astrarium.report.page import Page, ShownRun
 from astrarium.report.queues_svg import queue_part
 from astrarium.report.roofline_html import roofline_part
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
@@ -19,14 +20,14 @@ from astrarium.result import Result
 from astrarium.units import format_time
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["run_page"]
+__all__ = ["PAGE", "run_page"]
 
 WORDS = dict(PARTS)
 COLOUR = dict(zip(WORDS, (COLOURS[0], COLOURS[1], COLOURS[3], COLOURS[4], "#dddddd")))
 
 
 def run_page(design: Design, result: Result, title: str, *more: Table | None) -> str:
-    """The page; `more` stands after the times, as in print."""
+    """The page; `more` follows the times, as in print."""
     capacity = float("inf") if design.memory.capacity is None else float(design.memory.capacity)
     parts = [table_of(table) for table in summary_tables(result, title, *more)]
     parts[1:1] = [*_times(result), *_fabric(design)]
@@ -67,3 +68,10 @@ def _times(result: Result) -> Iterator[str]:
                   float(max(whole, busy)), COLOUR, WORDS)
     if len(shown) > SHOWN:
         yield note(f"The first {SHOWN} of {len(shown)} kinds are drawn.")
+
+
+def _shown(found: ShownRun) -> str:
+    return run_page(found.design, found.result, found.title, *found.tables)
+
+
+PAGE = Page("run", _shown)

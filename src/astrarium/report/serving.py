@@ -117,7 +117,7 @@ def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: 
                + (more if served.fewest > len(served.finish) else ""))
     if served.saturated:
         yield ("saturated: requests come faster than they are answered; latencies grow with the length of the stream, "
-               "and mean nothing without it")
+               "and have no effect without it")
     elif slower is not None and slower.saturated:
         yield (f"near saturation: with steps {100 * (LONGER - 1):.0f} % longer requests pile up, so latencies are no "
                "better known than step times to that share")

@@ -119,7 +119,7 @@ def changes(today: Line, found: Shortlist) -> Table:
     if not rows or gain <= 1:
         why = f" (left out by {' and '.join(broken)}: see the rules)" if broken else \
             " (it leaves less memory free than --reserve says)" if today.memory > today.room else ""
-        return Table(f"no layout that was looked at is faster than today's{why}", "", ())
+        return Table(f"no layout that was compared is faster than today's{why}", "", ())
     return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
 
 
@@ -129,19 +129,20 @@ def remarks(found: Shortlist) -> Iterator[str]:
     faster = "faster" if found.objective.name == "time" else "better"
     rest = f"{max(0, fit - found.simulated - len(found.unknown)):,}"
     if found.lines[-1].value > found.beyond:
-        rest += (f" cannot be {faster} than line 1 (their floors are higher: {found.objective.shown(found.beyond)} and "
-                 f"more), but may come before line {found.sure + 1} (--exact simulates these)")
+        rest += (f" cannot be {faster} than line 1 (their lower bounds are higher: "
+                 f"{found.objective.shown(found.beyond)} and more), but may come before line {found.sure + 1} (--exact "
+                 "simulates these)")
     else:
-        rest += f" cannot be {faster} (their floors are higher)"
+        rest += f" cannot be {faster} (their lower bounds are higher)"
     yield (f"{found.layouts:,} layouts (1F1B or interleaved, ranks in Megatron's order): {found.too_large:,} do not "
            f"fit, {found.simulated:,} simulated, {rest}")
     if found.unknown:
         floor = min(least for _, least in found.unknown)
-        yield (f"not simulated to the end: {len(found.unknown):,}, of which none is {faster} than "
+        yield (f"not simulated to the end: {len(found.unknown):,}; none is {faster} than "
                f"{found.objective.shown(floor)}; the first: {found.unknown[0][0]}")
     kept, lifted = ([each for each in found.rules if bool(each.lifted) is which] for which in (False, True))
     if kept:
-        yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with what it forbids):"
+        yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with a value that it forbids):"
         yield from (f"  {each.rule.name}: {each.rule.text}" for each in kept)
     if lifted:
         yield "lifted: " + ", ".join(f"{each.rule.name} ({each.lifted})" for each in lifted)

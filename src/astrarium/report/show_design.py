@@ -43,7 +43,7 @@ def network_rows(network: Network) -> list[dict[str, Any]]:
 
 
 def network_table(design: Design) -> Table:
-    """The same as a table."""
+    """`network_rows` as a table."""
     rows = [(str(row["dim"]), row["shape"], f"{row['npus']:,}", f"{row['instances']:,}", f"{row['links']:,}",
              format_rate(row["link_bandwidth_bytes_per_s"] / 1e9), format_rate(row["npu_bandwidth_bytes_per_s"] / 1e9),
              format_time(row["latency_ns"])) for row in network_rows(design.network)]

@@ -62,7 +62,7 @@ def fabric_rows(shown: ShownFabric) -> dict[str, Any]:
 
 
 def fabric_table(shown: ShownFabric) -> Table:
-    """The same as a table."""
+    """`fabric_rows` as a table."""
     plain = fabric_rows(shown)
     rows = []
     for row in plain["links"]:

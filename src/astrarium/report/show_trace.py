@@ -45,7 +45,7 @@ def class_rows(traces: Traces) -> list[dict[str, Any]]:
 
 
 def class_table(traces: Traces) -> Table:
-    """The same as a table."""
+    """`class_rows` as a table."""
     names = [name for name, _ in COUNTED]
     rows = [(row["ranks"], f"{row['nodes']:,}", *(f"{row[name]:,}" for name in names),
              format_time(row["recorded_us"] * NS_PER_US), format_bytes(row["collective_bytes"]),

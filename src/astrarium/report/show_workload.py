@@ -44,7 +44,7 @@ def workload_rows(design: Design) -> dict[str, Any]:
 
 
 def workload_tables(design: Design) -> list[Table]:
-    """The same for people."""
+    """The tables of `workload_rows` for printing."""
     made, work = generated(design), design.workload
     found = operators(design, made)
     tables = [_summary(design, made.classes, found), *_operator_tables(found)]
@@ -88,7 +88,7 @@ def _launches(trace: TraceClass) -> int:
 
 
 def _gemm(found: Sequence[Operator]) -> float | None:
-    """FLOPs of GEMM class of all ranks; None where nobody tells classes apart."""
+    """FLOPs of GEMM class of all ranks; None if classes are unknown."""
     return None if any(row.gemm is None for row in found) else sum(row.gemm or 0.0 for row in found)
 
 

@@ -13,8 +13,7 @@ from astrarium.report.study_interval import study_intervals
 from astrarium.report.tables import Table
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import value_of
-from astrarium.search.best import Ranked, differing, ranked
-from astrarium.search.memory import store_memory, stored_memory
+from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory
 from astrarium.units import Quantity, format_bytes, format_time
 
 __all__ = ["best_table", "report_plain", "report_tables", "shown", "study_best", "study_plain", "study_tables"]

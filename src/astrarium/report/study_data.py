@@ -15,6 +15,7 @@ from astrarium.search.analysis import (
     Convergence,
     Recheck,
     Sensitivity,
+    Surrogate,
     Told,
     best_trials,
     convergence,
@@ -24,12 +25,10 @@ from astrarium.search.analysis import (
     sign,
     value_of,
 )
-from astrarium.search.best import Front, Ranked, ranked
+from astrarium.search.best import Ranked, ranked, stored_memory
 from astrarium.search.inputs import of_values
-from astrarium.search.memory import stored_memory
-from astrarium.search.resume import refuse_others
-from astrarium.search.stored import StoredStudy
-from astrarium.search.surrogate import Surrogate
+from astrarium.search.studyfile import StoredStudy, refuse_others
+from astrarium.search.trial import Front
 
 __all__ = ["StudyReport", "Summary", "study_report"]
 

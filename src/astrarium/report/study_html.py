@@ -7,14 +7,15 @@ from functools import partial
 from typing import Any
 
 from astrarium.report.html_page import escape, note, page, table, wide
+from astrarium.report.page import Page
 from astrarium.report.study import shown
 from astrarium.report.study_data import StudyReport
 from astrarium.report.svg import Band, bars, lines, parallel, points
 from astrarium.search import Trial
 from astrarium.search.analysis import value_of
-from astrarium.search.stored import StoredStudy
+from astrarium.search.studyfile import StoredStudy
 
-__all__ = ["study_page"]
+__all__ = ["PAGE", "study_page"]
 
 COORDINATES = 100      # designs drawn
 
@@ -146,3 +147,6 @@ def _share(axis: Any, index: float) -> float:
 def _short(name: str) -> str:
     return name.removeprefix("network.").removeprefix("collective.").removeprefix("workload.")
 
+
+
+PAGE = Page("report", study_page)

@@ -44,7 +44,7 @@ class StudyIntervals(Struct, frozen=True):
 
     @property
     def ties(self) -> list[bool | None]:
-        """Whether each ties with the first by the first objective; None of the first, and where nobody knows."""
+        """Whether each ties with the first by the first objective; None of the first, and if unknown."""
         name = self._figure(0)
         if not name or not self.trials:
             return [None] * len(self.trials)

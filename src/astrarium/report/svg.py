@@ -234,7 +234,7 @@ SHAPES = {"dot": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z", "diamond": "M-6 0L0-6L6 0
 
 
 class Ruler(Struct, frozen=True):
-    """The values at the left and the right end of strips that stand below each other."""
+    """The values at the left and the right end of strips below each other."""
 
     low: float
     high: float

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.config.whole import write_whole
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.errors import InputError, InternalError
-from astrarium.report.files import write_whole
 from astrarium.report.trace_events import TraceEvents, quoted
 from astrarium.report.trace_names import node_names
 from astrarium.result.source import Source, generated_class

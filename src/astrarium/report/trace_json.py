@@ -10,17 +10,16 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from astrarium.errors import InputError, nearest
-from astrarium.report.trace_fast import Cache, line_of, message_of
 from astrarium.trace import Attribute, IOInfo, Metadata, Node
-from astrarium.trace._wire import DELIMITED, delimited, tagged
 from astrarium.trace.node import decode_metadata, decode_node, encode_node
+from astrarium.trace.readers import Data, Read, TraceReader
+from astrarium.trace.write import encode_trace
 from astrarium.vocab import NodeKind
 
-__all__ = ["lines_of", "trace_of"]
+__all__ = ["READER", "lines_of", "trace_of"]
 
 NODE_KEYS = ("id", "name", "type", "ctrl_deps", "data_deps", "start", "duration", "inputs", "outputs", "attrs",
              "unknown")
@@ -36,9 +35,7 @@ def lines_of(messages: Iterable[bytes]) -> Iterator[str]:
     if first is None:
         return
     yield _text(_bare(decode_metadata(first), METADATA_KEYS))
-    cache: Cache = {}
-    for message in parts:
-        yield line_of(message, _attribute_text, cache) or _line(message)
+    yield from map(_line, parts)
 
 
 def _line(message: bytes) -> str:
@@ -46,10 +43,6 @@ def _line(message: bytes) -> str:
     found = _bare(node, NODE_KEYS)
     found["type"] = NodeKind(node.type).name if node.type in set(NodeKind) else node.type
     return _text({"id": node.id, **found})
-
-
-def _attribute_text(message: bytes) -> str:
-    return _text(_bare(decode_node(tagged(10, DELIMITED, delimited(message))).attrs[0], ATTRIBUTE_KEYS))
 
 
 def _text(value: Mapping[str, Any]) -> str:
@@ -89,7 +82,6 @@ def _plain(value: Any) -> Any:
 def trace_of(lines: Iterable[str], path: str) -> tuple[Metadata, list[bytes]]:
     """(metadata, messages of the nodes) of JSON lines. Raises InputError naming file, line and key."""
     metadata, nodes = None, []
-    cache: Cache = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -101,15 +93,10 @@ def trace_of(lines: Iterable[str], path: str) -> tuple[Metadata, list[bytes]]:
         if metadata is None:
             metadata = Metadata(**_fields(value, METADATA_KEYS, where))
         else:
-            message = message_of(value, partial(_attribute_field, where), cache)
-            nodes.append(encode_node(_node(value, where)) if message is None else message)
+            nodes.append(encode_node(_node(value, where)))
     if metadata is None:
         raise InputError(path, "is empty", expected="a line of metadata ({} at least), then a line per node")
     return metadata, nodes
-
-
-def _attribute_field(where: str, value: Any, number: int) -> bytes:
-    return encode_node(Node(attrs=(_attribute(value, f"{where}: attrs[{number}]"),)))
 
 
 def _node(value: Any, where: str) -> Node:
@@ -187,3 +174,25 @@ def _bytes(value: Any, where: str) -> bytes:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise InputError(where, f"{value!r:.60}", expected="base64") from None
+
+
+def _is_lines(head: bytes) -> bool:
+    """The first line is an object with keys of the metadata alone, and a node's line follows."""
+    first, _, rest = head.lstrip().partition(b"\n")
+    try:
+        value = json.loads(first) if first.startswith(b"{") and rest.lstrip().startswith(b"{") else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.keys() <= set(METADATA_KEYS)
+
+
+def _read(data: Data, where: str, rank: int) -> Read:
+    del rank
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(where, f"cannot be read ({error})") from None
+    return Read(encode_trace(*trace_of(lines, where)))
+
+
+READER = TraceReader(_is_lines, _read)

@@ -132,7 +132,7 @@ def _longest(columns: Columns, gpu: npt.NDArray[np.bool_]) -> tuple[tuple[str, i
 
 
 def time_tables(times: Times) -> list[Table]:
-    """The same for people; nothing where nothing is recorded."""
+    """`Times` as tables for printing; no table if no duration is recorded."""
     tables = []
     if times.span:
         rows = [(word, format_time(value * NS_PER_US), f"{value / times.span:.1%}") for word, value in (

@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from astrarium.report.errors_html import Dot, error_strips
 from astrarium.report.html_page import escape, key, note, page, table_of, wide
+from astrarium.report.page import Page
 from astrarium.report.svg import COLOURS, against
 from astrarium.report.validation import validation_tables
 from astrarium.validate.predict import Prediction
 from astrarium.validate.score import scored
 from astrarium.validate.verdict import Validation
 
-__all__ = ["validation_page"]
+__all__ = ["PAGE", "validation_page"]
 
 BAND = 0.1
-SOURCES = 9        # with a colour of their own
+SOURCES = 9        # with their own colour
 KINDS = {"unseen": "rows that no fit has seen", "fitted": "rows on which a stack was fitted",
          "incomplete": "rows that do not state everything"}
 Dots = Mapping[str, Sequence[Dot]]
@@ -79,3 +80,6 @@ def _plot(sources: Dots, colours: Mapping[str, str]) -> Iterator[str]:
     every = [point for points in groups.values() for point in points]
     within = sum(abs(y / x - 1) <= BAND for x, y in every)
     yield note(f"Line: predicted = measured; dashed: {100 * BAND:.0f} % away. {within:,} of {len(every):,} lie within.")
+
+
+PAGE = Page("validate", validation_page)

@@ -15,7 +15,7 @@ from astrarium.compute.config import Compute, Roofline
 from astrarium.compute.durations import DURATIONS
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.lower.native_plugins import timed
+from astrarium.lower.compute_nodes import timed
 from astrarium.lower.placement import placed_of
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -41,7 +41,7 @@ P2P = {int(NodeKind.COMM_SEND): "send", int(NodeKind.COMM_RECV): "receive"}
 class Operator(Struct):
     """An operator of a block over an iteration: `times` per rank of each class that runs it; sums over all ranks.
 
-    FLOPs: `gemm` of GEMM class (None: nobody tells classes apart), `vector` the others (None: nobody said any).
+    FLOPs: `gemm` of GEMM class (None: classes are unknown), `vector` the others (None: unknown).
     `time` in ps, None where nothing says it.
     """
 
@@ -136,7 +136,7 @@ def _durations(compute: Compute, design: Design, trace: TraceClass) -> I64 | Non
 
 
 def _gemm_flops(workload: Workload) -> dict[tuple[str, float], float] | None:
-    """(step, its FLOPs) -> those of GEMM class, for every step that the model has; None where nobody knows."""
+    """(step, its FLOPs) -> those of GEMM class, for every step that the model has; None if unknown."""
     steps = _STEPS.get(type(workload))
     if steps is None:
         return None

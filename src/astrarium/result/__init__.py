@@ -5,8 +5,9 @@ Exports are imported when first used: a run that prints a table needs none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from astrarium.lazy import lazy
 from astrarium.result.collectives import Collectives
 from astrarium.result.jobs import JobRanks, JobResult
 from astrarium.result.links import Dims, Links
@@ -23,15 +24,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Collectives", "Comm", "Dims", "JobRanks", "JobResult", "Links", "MemoryUse", "Messages", "Nodes", "Path",
            "Ranks", "Result", "Stored", "Work", "tables", "write_json", "write_parquet"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Stored":
-        from astrarium.result.stored import Stored
-
-        return Stored
-    if name not in ("tables", "write_json", "write_parquet"):
-        raise AttributeError(f"module 'astrarium.result' has no attribute {name!r}")
-    from astrarium.result import export
-
-    return getattr(export, name)
+__getattr__ = lazy(__name__)

@@ -28,7 +28,7 @@ class Collectives(Struct, frozen=True, eq=False):
     last completion: the time that bandwidths are taken over is end - ready, so that they say what the network did and
     not how long somebody waited; ready - start is that wait. `algbw` and `busbw` are bytes/ns (GB/s), NaN for a
     barrier or where no time passed. `group` is a number in Plan.groups or -1 for all ranks, `number` counts the group's
-    collectives from 0. `instances` is how many equal collectives of folded ranks the row stands for. `how`:
+    collectives from 0. `instances` is how many equal collectives of folded ranks the row represents. `how`:
     composition, algorithms by dim and chunks; empty where there is nothing to say.
     """
 

@@ -64,7 +64,7 @@ class JobResult(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def alone(self) -> Duration:
-        """The same without the others."""
+        """Makespan of the job when it runs without the others."""
         return duration(self.alone_ps)
 
     @property

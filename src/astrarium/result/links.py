@@ -31,7 +31,7 @@ class Links(Struct, frozen=True, eq=False):
     Of a graph `source` and `target` are its nodes and `number` the links' rows in it (else empty), and `names` says
     what they are. `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target
     -1 is a port out, one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
-    `count`: how many equal links a row stands for, where equal ranks ran once, else 1.
+    `count`: how many equal links a row represents in a folded run, else 1.
     Numbers from `npus` on are ports of memories at switches.
     """
 
@@ -47,7 +47,7 @@ class Links(Struct, frozen=True, eq=False):
     names: LinkNames | None = None
 
     def tiers(self) -> tuple[str, ...]:
-        """The tier of each link of a graph (empty where nobody says it); nothing without names."""
+        """The tier of each link of a graph (empty if unknown); nothing without names."""
         return () if self.names is None else tuple([self.names.tier(number) for number in self.number.tolist()])
 
     def name(self, link: int) -> str:

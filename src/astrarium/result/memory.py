@@ -99,7 +99,7 @@ def memory_use(outcome: Outcome, source: Source | None, capacity: Sequence[float
         if number not in known:
             try:
                 known[number] = tensors(source, rank, number, said)
-            except TraceError as error:      # the run stands; only this figure is missing, and says why
+            except TraceError as error:      # the run is valid; only this figure is missing, and says why
                 known[number], problem = None, problem or str(error)
         found.append(known[number])
     found = found or [None] * len(outcome.finish)

@@ -121,7 +121,7 @@ def messages_of(comm: Comm) -> Messages:
     taken = recv[order]
     message = _runs(tuple(column[order] for column in key))
     first = np.flatnonzero(np.diff(message, prepend=-1))
-    sends = np.bincount(message, ~taken).astype(np.int64)       # of every message; they stand in front of its receives
+    sends = np.bincount(message, ~taken).astype(np.int64)       # of every message; they precede its receives
     at = np.flatnonzero(taken)
     turn = at - (first + sends)[message[at]]      # k within the receives
     met = turn < sends[message[at]]
@@ -130,7 +130,7 @@ def messages_of(comm: Comm) -> Messages:
 
 
 def _ordered(size: I64, tag: I64, pair: I64, recv: npt.NDArray[np.bool_], when: I64) -> I64 | None:
-    """The order by pair, tag, side and time of entries whose times ascend as they stand, and whose tags say their
+    """The order by pair, tag, side and time of entries whose times ascend, and whose tags say their
     sizes; None where they do not (one sort of numbers takes a fifth of sorting all columns)."""
     tags = int(tag.max(initial=0)) + 2
     if int(pair.max(initial=0)) > 2**61 // tags:

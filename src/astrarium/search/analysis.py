@@ -1,8 +1,14 @@
-"""What a study says: the best designs, which knobs matter, what a change of one knob does, how agents converged."""
+"""Analyse a study: best designs, importance of knobs, sensitivities, convergence of agents.
+
+Importances come from a surrogate: extremely randomised trees (Geurts, Ernst and Wehenkel 2006), with their error on
+held-out trials. At every node a random cut for each of some random knobs, the one that leaves the least variance is
+taken; the forest's answer is the mean. Objectives above 0 are modelled by their logarithm.
+"""
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,22 +18,24 @@ from msgspec import Struct
 
 from astrarium.config import replace
 from astrarium.errors import InputError
-from astrarium.search.evaluate import Evaluator, Verdict
-from astrarium.search.space import Point, Space
-from astrarium.search.store import Trial
-from astrarium.search.stored import StoredStudy
-from astrarium.search.surrogate import Surrogate, fit, importances
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Evaluator
+from astrarium.search.space import Space
+from astrarium.search.studyfile import StoredStudy
+from astrarium.search.trial import Trial, Verdict
 
-__all__ = ["Convergence", "Recheck", "Sensitivity", "best_trials", "convergence", "knob_importances", "rechecked",
-           "sensitivities"]
+__all__ = ["Convergence", "Recheck", "Sensitivity", "Surrogate", "best_trials", "convergence", "fit", "importances",
+           "knob_importances", "rechecked", "sensitivities"]
 
-F64 = npt.NDArray[np.float64]
 Told = Callable[[str, int, int], None]      # what is simulated, how many are done, of how many
 CHECKS = 80      # instants at which convergence is shown
+F64 = npt.NDArray[np.float64]
+TREES, LEAF, ROWS, HELD = 40, 4, 4000, 4      # every fourth trial is held out
+_Tree = tuple[npt.NDArray[np.int64], F64, npt.NDArray[np.int64], npt.NDArray[np.int64], F64]
 
 
 class Sensitivity(Struct, frozen=True):
-    """One knob of the best design at another value, the other knobs moved only as far as the constraints ask for."""
+    """One knob of the best design at another value; other knobs (`moved`) change only as the constraints require."""
 
     knob: str
     value: Any
@@ -36,7 +44,7 @@ class Sensitivity(Struct, frozen=True):
 
 
 class Recheck(Struct, frozen=True):
-    """A design's first objective on another network model; `other` is None where that model refuses it (`problem`)."""
+    """A design's first objective on another network back end; `other` is None if that refuses it (`problem`)."""
 
     trial: Trial
     other: float | None
@@ -44,7 +52,7 @@ class Recheck(Struct, frozen=True):
 
 
 class Convergence(Struct, frozen=True):
-    """Best objective so far of one agent over its seeds: quartiles at some numbers of distinct designs."""
+    """Quartiles over the seeds of one agent: the best objective after some numbers of distinct `designs`."""
 
     agent: str
     seeds: int
@@ -55,7 +63,7 @@ class Convergence(Struct, frozen=True):
 
 
 def sign(study: StoredStudy) -> float:
-    """1 where less of the first objective is better, else -1."""
+    """1 if less of the first objective is better, else -1."""
     return -1.0 if study.plan.goal.objectives[0].maximize else 1.0
 
 
@@ -66,14 +74,14 @@ def value_of(trial: Trial) -> float:
 
 
 def best_trials(study: StoredStudy, count: int = 10) -> list[Trial]:
-    """The best distinct feasible designs by the first objective, the earlier of equals first."""
+    """The best `count` distinct feasible designs by the first objective; of equal ones the earlier comes first."""
     good = (trial for trial in study.trials() if trial.same_as is None and trial.verdict.feasible)
     return heapq.nsmallest(count, good, key=lambda trial: (sign(study) * value_of(trial), trial.number))
 
 
 def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[tuple[str, float]]]:
-    """A surrogate of the distinct feasible trials of studies of one space, and its knobs by permutation importance, the
-    most important first. Raises InputError where there are too few trials."""
+    """Fit a surrogate to the distinct feasible trials of studies of one space. Returns it with (knob, permutation
+    importance), the most important first. Raises InputError if there are too few trials."""
     known: dict[Point, float] = {}
     for study in studies:
         for trial in study.trials():
@@ -86,7 +94,7 @@ def knob_importances(studies: Sequence[StoredStudy]) -> tuple[Surrogate, list[tu
 
 
 def sensitivities(study: StoredStudy, trial: Trial, progress: Told | None = None) -> list[Sensitivity]:
-    """Every knob at every other value (a continuum at its ends), one at a time around a trial; each is simulated."""
+    """Simulate every other value of every knob (a continuum at its ends), one knob at a time around a trial."""
     judge, wanted = Evaluator(study.plan.space, study.plan.goal), list(_around(study.plan.space, trial))
     found = list[Sensitivity]()
     for knob, value, moved, point in wanted:
@@ -97,7 +105,7 @@ def sensitivities(study: StoredStudy, trial: Trial, progress: Told | None = None
 
 
 def _around(space: Space, trial: Trial) -> Iterator[tuple[str, Any, tuple[str, ...], Point]]:
-    """(knob, its value, the knobs that move with it, the point) of every knob's other values around a trial."""
+    """Yield (knob, value, knobs that move with it, point) for every other value of every knob around a trial."""
     for place, axis in enumerate(space.axes):
         ends = range(axis.size) if axis.size else (axis.domain.low, axis.domain.high)
         for wanted in ends:
@@ -115,7 +123,7 @@ def _around(space: Space, trial: Trial) -> Iterator[tuple[str, Any, tuple[str, .
 
 def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "contention",
               progress: Told | None = None) -> list[Recheck]:
-    """The same designs with another network model."""
+    """Simulate the designs of `trials` again with another network back end."""
     space = study.plan.space
     if space.base is None:
         raise InputError("base", "is missing")
@@ -132,7 +140,7 @@ def rechecked(study: StoredStudy, trials: Sequence[Trial], backend: str = "conte
 
 
 def convergence(studies: Sequence[StoredStudy]) -> list[Convergence]:
-    """Best so far over *distinct* designs, per agent, at numbers that all its studies reach."""
+    """The best objective after numbers of distinct designs that all studies of an agent reach, per agent."""
     series: dict[str, list[F64]] = {}
     for study in studies:
         way, best = [], np.inf
@@ -158,3 +166,113 @@ def _quartiles(agent: str, ways: Sequence[F64], direction: float) -> Convergence
         full = ~np.isnan(values).any(axis=0)
         low[full], median[full], high[full] = np.percentile(values[:, full], [25, 50, 75], axis=0)
     return Convergence(agent, len(ways), at, low, median, high)
+
+
+class Surrogate(Struct, frozen=True):
+    """A fitted surrogate. `r2` and `relative_error` (root mean square) are of the held-out trials `held`."""
+
+    trees: tuple[_Tree, ...]
+    logarithm: bool
+    r2: float
+    relative_error: float
+    held: tuple[F64, F64]
+
+    def predict(self, points: Sequence[Point]) -> F64:
+        """The modelled objective of each point, an array [points]."""
+        found = self._raw(np.array(points, dtype=float))
+        return np.asarray(np.exp(found) if self.logarithm else found)
+
+    def _raw(self, features: F64) -> F64:
+        found: F64 = np.mean([_answers(tree, features) for tree in self.trees], axis=0)
+        return found
+
+
+def fit(points: Sequence[Point], values: Sequence[float], seed: int = 0) -> Surrogate:
+    """Fit a surrogate to feasible trials (at most 4,000, taken evenly). Raises InputError for fewer than 20."""
+    if len(points) < 20:
+        raise InputError("surrogate", f"{len(points)} feasible distinct trials are too few", expected="20 or more")
+    step = max(1, math.ceil(len(points) / ROWS))
+    features, raw = np.array(points[::step], dtype=float), np.array(values[::step], dtype=float)
+    logarithm = bool((raw > 0).all())
+    target = np.log(raw) if logarithm else raw
+    order = np.random.default_rng(seed).permutation(len(target))
+    held, kept = order[::HELD], np.delete(order, np.s_[::HELD])
+    rng = np.random.default_rng(seed + 1)
+    trees = tuple(_grown(features[kept], target[kept], rng) for _ in range(TREES))
+    model = Surrogate(trees, logarithm, 0.0, 0.0, (features[held], target[held]))
+    answers = model._raw(features[held])
+    spread = float(np.mean((target[held] - target[held].mean()) ** 2))
+    r2 = 1.0 - float(np.mean((answers - target[held]) ** 2)) / spread if spread else 1.0
+    true, found = (np.exp(target[held]), np.exp(answers)) if logarithm else (target[held], answers)
+    scale = np.where(true == 0, 1.0, np.abs(true))
+    return Surrogate(trees, logarithm, r2, float(np.sqrt(np.mean(((found - true) / scale) ** 2))), model.held)
+
+
+def importances(model: Surrogate, seed: int = 0, repeats: int = 5) -> F64:
+    """Permutation importance of each knob, an array [axes]: the increase of the error on held-out trials when the
+    values of the knob are shuffled, as a share of the objective's variance, at least 0."""
+    features, target = model.held
+    rng = np.random.default_rng(seed)
+    spread = float(np.mean((target - target.mean()) ** 2)) or 1.0
+    base = float(np.mean((model._raw(features) - target) ** 2))
+    found = np.zeros(features.shape[1])
+    for axis in range(features.shape[1]):
+        for _ in range(repeats):
+            mixed = features.copy()
+            mixed[:, axis] = rng.permutation(mixed[:, axis])
+            found[axis] += float(np.mean((model._raw(mixed) - target) ** 2)) - base
+    return np.maximum(0.0, found / repeats / spread)
+
+
+def _grown(features: F64, target: F64, rng: np.random.Generator) -> _Tree:
+    """Grow one tree; its columns: axis (-1: a leaf), cut, left, right, answer."""
+    nodes: list[list[Any]] = []
+    stack = [(np.arange(len(target)), -1, 0)]
+    tries = max(1, round(features.shape[1] / 2))
+    while stack:
+        rows, parent, side = stack.pop()
+        here = len(nodes)
+        nodes.append([-1, 0.0, -1, -1, float(target[rows].mean())])
+        if parent >= 0:
+            nodes[parent][2 + side] = here
+        cut = _cut(features[rows], target[rows], rng, tries) if len(rows) >= 2 * LEAF else None
+        if cut is None:
+            continue
+        nodes[here][0], nodes[here][1] = cut
+        below = features[rows, cut[0]] <= cut[1]
+        stack.append((rows[below], here, 0))
+        stack.append((rows[~below], here, 1))
+    axis, place, left, right, answer = zip(*nodes)
+    return (np.array(axis), np.array(place), np.array(left), np.array(right), np.array(answer))
+
+
+def _cut(features: F64, target: F64, rng: np.random.Generator, tries: int) -> tuple[int, float] | None:
+    """The best of some random cuts; None if nothing can be cut."""
+    low, high = features.min(axis=0), features.max(axis=0)
+    open_ = np.nonzero(high > low)[0]
+    if not len(open_) or target.min() == target.max():
+        return None
+    axes = rng.permutation(open_)[:tries]
+    cuts = rng.uniform(low[axes], high[axes])
+    below = features[:, axes] <= cuts
+    count = below.sum(axis=0)
+    total, inside = target.sum(), target @ below
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = inside**2 / count + (total - inside) ** 2 / (len(target) - count)
+    score[(count == 0) | (count == len(target))] = -np.inf
+    best = int(np.argmax(score))
+    return (int(axes[best]), float(cuts[best])) if np.isfinite(score[best]) else None
+
+
+def _answers(tree: _Tree, features: F64) -> F64:
+    axis, cut, left, right, answer = tree
+    at = np.zeros(len(features), dtype=np.int64)
+    rows = np.arange(len(features))
+    while True:
+        open_ = axis[at] >= 0
+        if not open_.any():
+            return answer[at]
+        moving = rows[open_]
+        node = at[moving]
+        below = features[moving, axis[node]] <= cut[node]
+        at[moving] = np.where(below, left[node], right[node])

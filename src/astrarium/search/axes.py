@@ -1,22 +1,33 @@
-"""From choices to axes: one per knob, each with what it sets, its values, and when it is chosen at all."""
+"""Axes of a space, one per knob; and the values that a point of the space puts into a design."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
+from astrarium.cache import Cache
 from astrarium.config import Config, get, parse_path
 from astrarium.errors import InputError
-from astrarium.search.choice import Choice, Domain, choice_of, domain
-from astrarium.search.typed import Field, field_at, parent_of
+from astrarium.search.choice import Choice, Domain, Field, choice_of, domain, field_at, parent_of, plain, spread
+from astrarium.search.update import UNSET
 
-__all__ = ["Axis", "axes_of", "spread", "variant_classes"]
+__all__ = ["Axis", "Derived", "Listed", "Point", "Value", "axes_of", "named_paths", "token", "variant_classes"]
+
+HELD = 1 << 14      # derived values that are cached per path
+
+Point = tuple[Any, ...]
+"""Per axis the index of its value, -1 if it is not chosen; of a continuum its value."""
+
+Value = tuple[Any, Any, bytes]
+"""A derived value: in base units, as its field takes it, as text."""
 
 
 class Axis(Struct, frozen=True):
-    """One knob of a space. `paths`: what it sets (none: a variable). `values`, or a continuum."""
+    """One knob of a space. `paths`: the design fields that it sets (none: a variable); `domain`: its values, or a
+    continuum; `when`: the condition under which it is chosen; `otherwise`: the base's value."""
 
     name: str
     paths: tuple[str, ...]
@@ -27,12 +38,12 @@ class Axis(Struct, frozen=True):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """What there is to choose from; empty where it is a continuum."""
+        """The values; empty for a continuum."""
         return self.domain.values
 
     @property
     def size(self) -> int:
-        """How many values there are; 0: a continuum."""
+        """The number of values; 0 for a continuum."""
         return len(self.domain.values)
 
     @property
@@ -41,26 +52,13 @@ class Axis(Struct, frozen=True):
         return self.domain.ordered
 
 
-def spread(path: str, base: Config | None) -> tuple[str, ...]:
-    """`network.dims[*].npus` as one path per entry of the base's list; a path without [*] as itself."""
-    if "[*]" not in path:
-        return (path,)
-    head, _, tail = path.partition("[*]")
-    if base is None:
-        raise InputError(path, "has [*], and there is no base design whose list it could mean")
-    owner = get(base, head)
-    if not isinstance(owner, tuple):
-        raise InputError(head, "is not a list, so [*] has no meaning")
-    found: list[str] = []
-    for index in range(len(owner)):
-        found.extend(spread(f"{head}[{index}]{tail}", base))
-    if not found:
-        raise InputError(path, "means nothing: the base's list is empty", expected=f"entries in {head} of the base")
-    return tuple(found)
+def named_paths(axes: Sequence[Axis]) -> dict[str, tuple[str, ...]]:
+    """Axis name -> the paths that it sets: the argument `knobs` of a `Scope`."""
+    return {axis.name: axis.paths for axis in axes}
 
 
 def variant_classes(choices: Mapping[str, Choice], base: Config | None) -> dict[str, tuple[type[Config], ...]]:
-    """Classes that a part of the base may turn into, by its path: where a choice picks a variant."""
+    """Path of a section -> classes that it may turn into, for every choice of a variant."""
     found: dict[str, tuple[type[Config], ...]] = {}
     for pattern, choice in choices.items():
         if base is None:
@@ -75,7 +73,8 @@ def variant_classes(choices: Mapping[str, Choice], base: Config | None) -> dict[
 
 
 def axes_of(choices: Mapping[str, Any], variables: Mapping[str, Any], base: Config | None) -> tuple[Axis, ...]:
-    """Every axis, in the order written. Raises InputError for a path or value that does not exist."""
+    """Make the axes of choices and variables, in their order. Raises InputError for a path or value that does not
+    exist, and for a path that two axes set."""
     named = {path: choice_of(path, given) for path, given in choices.items()}
     kinds = variant_classes(named, base)
     found: list[Axis] = []
@@ -106,7 +105,7 @@ def _chosen(pattern: str, choice: Choice, base: Config, kinds: Mapping[str, Sequ
 
 
 def _index(pattern: str, path: str) -> str:
-    """The number that stands for the first [*]."""
+    """The number in `path` at the place of the first [*] of `pattern`."""
     if "[*]" not in pattern:
         return "*"
     start = pattern.index("[*]") + 1
@@ -114,7 +113,7 @@ def _index(pattern: str, path: str) -> str:
 
 
 def _held(base: Config, path: str) -> Any:
-    """The base's value; None where this variant of the base has no such field."""
+    """The base's value; None if this variant of the base has no such field."""
     try:
         return get(base, path)
     except InputError:
@@ -130,3 +129,44 @@ def _distinct(axes: Sequence[Axis]) -> None:
             owner[path] = axis.name
 
 
+def token(number: Any) -> bytes:
+    """Encode a value in base units: equal bytes for equal values."""
+    return repr(number).encode()
+
+
+class Listed(Struct, frozen=True, eq=False):
+    """The values of an axis by index (the last one stands for -1, not chosen): in base units, at each of its paths,
+    and as text."""
+
+    numbers: tuple[Any, ...]
+    put: tuple[tuple[Any, ...], ...]
+    texts: tuple[bytes, ...]
+
+    @staticmethod
+    def of(axis: Axis) -> Listed:
+        """The values of an axis with a list of values."""
+        numbers, paths = [plain(value) for value in axis.values], len(axis.paths)
+        put = [(value,) * paths for value in (*axis.values, UNSET)]
+        return Listed((*numbers, plain(axis.otherwise)), tuple(put), (*map(token, numbers), b"-"))
+
+
+class Derived(Struct, frozen=True, eq=False, dict=True):
+    """One derived path. `function` computes its value in base units from the values of all axes. It depends on `places`
+    (numbers of axes) only, so each of their combinations is computed once."""
+
+    path: str
+    takes: Field
+    function: Callable[[Sequence[Any]], Any]
+    places: tuple[int, ...]
+
+    @cached_property
+    def _known(self) -> Cache[Value]:
+        return Cache(HELD)
+
+    def of(self, point: Sequence[Any], numbers: Sequence[Any]) -> Value:
+        """The value at a point; `numbers`: the point's values in base units. Raises InputError if there is none."""
+        def made() -> Value:
+            number = self.function(numbers)
+            return number, self.takes.computed(number), token(number)
+
+        return self._known.get(tuple([point[place] for place in self.places]), made)

@@ -1,8 +1,9 @@
-"""The best designs of a study, with the memory and the cost of each, and the trials that none beats."""
+"""The best designs of a study, with the memory and the cost of each."""
 
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -10,89 +11,23 @@ from msgspec import Struct
 
 from astrarium.cost import FIGURES
 from astrarium.errors import InputError
-from astrarium.search.evaluate import Evaluator
-from astrarium.search.goal import Goal, Judge, Objective
+from astrarium.search.evaluate import Evaluator, Judge
+from astrarium.search.goal import Goal, Objective
 from astrarium.search.limits import Limits
 from astrarium.search.space import Space
-from astrarium.search.store import Trial
+from astrarium.search.trial import Trial
 
-__all__ = ["COSTS", "RUNS", "Front", "Ranked", "Top", "differing", "dominated_area", "ranked"]
+__all__ = ["COSTS", "RUNS", "Ranked", "differing", "ranked", "store_memory", "stored_memory"]
 
-BEST = 10
 NONE: Mapping[bytes, float] = MappingProxyType({})
-RUNS = 30.0         # seconds that trials took which run again for their memory
+RUNS = 30.0         # seconds of the trials that run again for their memory, in total
 COSTS = ("system_cost", "network_cost")     # the first that a design says enough for
-
-
-class Top:
-    """The best distinct designs of trials as they come, by the first objective; the earlier of equals first."""
-
-    def __init__(self, sign: float):
-        self.sign = sign
-        self._kept: list[tuple[float, int, Trial]] = []
-
-    def add(self, trial: Trial) -> None:
-        """Look at one more trial; infeasible ones and designs known before do not count."""
-        values = trial.verdict.values
-        if trial.same_as is not None or values is None or not trial.verdict.feasible:
-            return
-        worth = self.sign * values[0]
-        if len(self._kept) < BEST or worth < self._kept[-1][0]:
-            self._kept.append((worth, trial.number, trial))
-            self._kept.sort(key=lambda each: each[:2])
-            del self._kept[BEST:]
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """The best first."""
-        return tuple(trial for _, _, trial in self._kept)
-
-
-class Front:
-    """Trials that no other beats in every objective (Pareto); of equal ones the first stays. `signs`: -1 where more is
-    better. With one objective it is the best trial."""
-
-    def __init__(self, signs: Sequence[float]):
-        self.signs = tuple(signs)
-        self._kept: list[tuple[tuple[float, ...], Trial]] = []
-
-    def add(self, trial: Trial) -> None:
-        """Look at one more trial; infeasible ones do not count."""
-        verdict = trial.verdict
-        if verdict.values is None or not verdict.feasible:
-            return
-        value = tuple(sign * each for sign, each in zip(self.signs, verdict.values))
-        for other, _ in self._kept:
-            if all(a <= b for a, b in zip(other, value)):
-                return
-        self._kept = [(other, kept) for other, kept in self._kept if not all(b <= a for a, b in zip(other, value))]
-        self._kept.append((value, trial))
-
-    @property
-    def best(self) -> Trial | None:
-        """The first of the trials that are best in the first objective."""
-        return min(self._kept, key=lambda each: (each[0], each[1].number), default=((), None))[1]
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """The front, by its first objective."""
-        return tuple(trial for _, trial in sorted(self._kept, key=lambda each: (each[0], each[1].number)))
-
-
-def dominated_area(values: Sequence[Sequence[float]], worst: Sequence[float]) -> float:
-    """Hypervolume of a front of two objectives (less is better): the area between its points and `worst`. Points that
-    are not better than `worst` in both add nothing."""
-    area, height = 0.0, float(worst[1])
-    for first, second in sorted((each[0], each[1]) for each in values):
-        if first < worst[0] and second < height:
-            area += (worst[0] - first) * (height - second)
-            height = second
-    return area
+_TABLE = "CREATE TABLE IF NOT EXISTS memory (design BLOB PRIMARY KEY, bytes REAL NOT NULL) WITHOUT ROWID"
 
 
 class Ranked(Struct, frozen=True):
-    """A trial; the highest use of memory in bytes (None: the workload does not say, or it was not run again for it);
-    US dollars of the kind `cost_of` (None: the design does not say enough)."""
+    """A trial with its peak memory in bytes (None: the workload does not tell, or it was not simulated again) and its
+    cost in US dollars (None: the design lacks prices); `cost_of`: the figure of the cost."""
 
     trial: Trial
     memory: float | None
@@ -102,9 +37,19 @@ class Ranked(Struct, frozen=True):
 
 def ranked(space: Space, goal: Goal, trials: Sequence[Trial], *, simulate: bool = True,
            memory_of: Mapping[bytes, float] = NONE, progress: Callable[[int, int], None] | None = None) -> list[Ranked]:
-    """Memory and cost of trials: what they were judged by, else what their designs say, else `memory_of` a design, else
-    (`simulate`) another run that records memory, for as many as took `RUNS` seconds together. `progress` is told how
-    many are looked at, of how many."""
+    """Find the memory and cost of trials.
+
+    They come from the trial's figures if the goal has them, else from the design or from `memory_of`, else from another
+    run that records memory.
+
+    Args:
+        space: The space of the trials.
+        goal: The goal of the trials.
+        trials: Trials with values.
+        simulate: Whether to run designs again, as many as took RUNS seconds in total.
+        memory_of: Design hash -> known peak memory in bytes.
+        progress: Called with the number of finished trials and of all trials.
+    """
     figures = Judge(space, goal).figures if not any(callable(each.measure) for each in goal.objectives) else ()
     left, judge, found = RUNS if simulate else 0.0, None, list[Ranked]()
     for trial in trials:
@@ -138,8 +83,31 @@ def _costs(space: Space, trial: Trial, known: dict[str, float]) -> Iterator[tupl
 
 
 def differing(space: Space, trials: Sequence[Trial]) -> list[tuple[str, list[object]]]:
-    """(knob, its value in each trial) of knobs that are not the same in all of them."""
+    """(knob, its value in each trial) for knobs that differ among the trials."""
     values = [space.values(trial.point) for trial in trials]
     names = dict.fromkeys(name for each in values for name in each)
     rows = [(name, [each.get(name) for each in values]) for name in names]
     return [(name, row) for name, row in rows if any(value != row[0] for value in row)]
+
+
+@contextlib.contextmanager
+def _open(path: str, mode: str) -> Iterator[sqlite3.Connection]:
+    """Open the file if it is a database; an SQLite error ends the block without an exception."""
+    with (contextlib.suppress(sqlite3.Error),
+          contextlib.closing(sqlite3.connect(f"file:{path}?mode={mode}", uri=True)) as data):
+        yield data
+
+
+def stored_memory(path: str) -> dict[bytes, float]:
+    """Design hash -> peak memory in bytes, as stored in the study at `path`; empty if nothing is stored."""
+    found: dict[bytes, float] = {}
+    with _open(path, "ro") as data:
+        found.update(data.execute("SELECT design, bytes FROM memory"))
+    return found
+
+
+def store_memory(path: str, found: Mapping[bytes, float]) -> None:
+    """Store peak memories in the study at `path`; does nothing if the file cannot be written."""
+    with _open(path, "rw") as data, data:
+        data.execute(_TABLE)
+        data.executemany("INSERT OR REPLACE INTO memory VALUES (?, ?)", list(found.items()))

@@ -1,4 +1,4 @@
-"""A study as one file that runs again elsewhere: space, base design, agent, seed, input files, hashes, results.
+"""Bundles: a study as one file that runs again elsewhere, with its input files, hashes and results.
 
 A bundle is a zip archive: `study.json` (everything that the study is; its files are named as they lie in the archive),
 `trials.jsonl` (a line a trial, without durations), `files/` (traces and whatever else the base design reads), and
@@ -11,9 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,14 +25,18 @@ from msgspec.structs import replace
 
 from astrarium.config import replace_all
 from astrarium.config.files import plain_with_files, with_files
+from astrarium.config.whole import write_whole
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.inputs import file_fields, files_of
 from astrarium.search.space import Space
-from astrarium.search.stored import StoredStudy, study_of
-from astrarium.search.study import Plan
+from astrarium.search.store import Store
+from astrarium.search.study import Progress, Study, conduct
+from astrarium.search.studyfile import Plan, StoredStudy, design_keys, study_of
+from astrarium.search.trial import Verdict
+from astrarium.search.workers import Workers
 
-__all__ = ["FORMAT", "Bundle", "lines_of", "read_bundle", "write_bundle"]
+__all__ = ["FORMAT", "Bundle", "Rerun", "lines_of", "read_bundle", "rerun", "write_bundle"]
 
 FORMAT = "astrarium study 1"
 FILES = "files/"
@@ -40,7 +47,7 @@ EXPECTED = "a file of astrarium report --bundle"
 
 
 class Bundle(Struct, frozen=True):
-    """A bundle that was unpacked: its study (whose files lie in the folder), and the lines of its trials."""
+    """An unpacked bundle: its plan (whose files are in `folder`), the lines of its trials, versions of libraries."""
 
     path: str
     plan: Plan
@@ -50,7 +57,7 @@ class Bundle(Struct, frozen=True):
 
 
 class _Names(Struct):
-    """Files of a design -> their names in the archive: those of one folder stay together."""
+    """Maps files of a design to names in the archive; files of one folder stay together."""
 
     folders: dict[str, str] = field(default_factory=dict)
 
@@ -60,8 +67,8 @@ class _Names(Struct):
 
 
 def write_bundle(study: StoredStudy, path: str) -> int:
-    """Write a study's bundle, whole or not at all; its trials. Raises InputError where the goal is a Python function,
-    a choice or a case names files, or a file is missing or no longer the one of the trials."""
+    """Write the bundle of a study, whole or not at all. Returns the number of trials. Raises InputError if the goal is
+    a Python function, a choice or a case names files, or a file is missing or has changed since the trials."""
     if study.functions:
         raise InputError(study.path, "cannot run again: an objective was a Python function", expected="expressions")
     names, space = _Names(), study.plan.space
@@ -83,8 +90,8 @@ def write_bundle(study: StoredStudy, path: str) -> int:
 
 
 def lines_of(study: StoredStudy, folders: Mapping[str, str]) -> Iterator[bytes]:
-    """A line of JSON per trial, without what depends on the machine: durations, and where files lie (`folders`:
-    folder -> its name in the archive)."""
+    """Yield a line of JSON per trial, without durations and with the names in the archive in place of paths (`folders`:
+    folder -> its name)."""
     for trial in study.trials():
         verdict, problem = trial.verdict, trial.verdict.problem
         for folder, name in folders.items():
@@ -96,7 +103,7 @@ def lines_of(study: StoredStudy, folders: Mapping[str, str]) -> Iterator[bytes]:
 
 
 def read_bundle(path: str, folder: str) -> Bundle:
-    """Check a bundle and unpack its files into an empty folder. Raises InputError where it is none, or was changed."""
+    """Check a bundle and unpack its files into an empty folder. Raises InputError if it is not a bundle, or changed."""
     try:
         with zipfile.ZipFile(path) as archive:
             about = msgspec.json.decode(archive.read("bundle.json"))
@@ -117,7 +124,7 @@ def read_bundle(path: str, folder: str) -> Bundle:
         raise InputError(path, f"cannot be read ({error.strerror or error})", expected=EXPECTED) from None
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError,
             NotImplementedError, msgspec.DecodeError) as error:
-        raise InputError(path, f"is no bundle ({type(error).__name__}: {error})", expected=EXPECTED) from None
+        raise InputError(path, f"is not a bundle ({type(error).__name__}: {error})", expected=EXPECTED) from None
 
 
 def _checked(archive: zipfile.ZipFile, path: str, name: str, digest: str) -> bytes:
@@ -125,7 +132,7 @@ def _checked(archive: zipfile.ZipFile, path: str, name: str, digest: str) -> byt
         raise InputError(path, f"{name} is larger than {LARGEST:,} bytes")
     data = archive.read(name)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise InputError(path, f"{name} is not what bundle.json says", expected="a bundle that nobody changed")
+        raise InputError(path, f"{name} is not what bundle.json says", expected="an unchanged bundle")
     return data
 
 
@@ -139,7 +146,7 @@ def _unpack(path: str, folder: str, name: str, data: bytes) -> None:
 
 
 def _input_files(study: StoredStudy, names: _Names) -> dict[str, bytes]:
-    """Name in the archive -> bytes of everything that the base design reads."""
+    """Name in the archive -> content, of every file that the base design reads."""
     space = study.plan.space
     if space.base is None:
         return {}
@@ -182,15 +189,52 @@ def _json(value: Any) -> bytes:
 
 
 def _write(path: str, entries: Mapping[str, bytes]) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-            for name in sorted(entries):
-                about = zipfile.ZipInfo(name, DATE)
-                about.compress_type, about.external_attr, about.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
-                archive.writestr(about, entries[name])
-        os.replace(temporary, path)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
+    with (write_whole(path) as stream,
+          zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive):
+        for name in sorted(entries):
+            about = zipfile.ZipInfo(name, DATE)
+            about.compress_type, about.external_attr, about.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
+            archive.writestr(about, entries[name])
+
+
+class Rerun(Struct, frozen=True):
+    """The result of a rerun. `study`: of this run; `trials`: in the bundle; `differs`: number of the first trial that
+    differs (None: all bytes are equal); `versions`: of the bundle; `stopped`: trials that ended at a limit when the
+    bundle was made, and did not run again, as limits depend on the machine."""
+
+    study: Study
+    trials: int
+    differs: int | None
+    versions: dict[str, str]
+    stopped: int
+
+
+def rerun(path: str, *, jobs: int = 1, processes: bool = False, ray: str | None = None,
+          progress: Callable[[Progress], None] | None = None) -> Rerun:
+    """Run the study of a bundle from its beginning, in a temporary folder. Raises InputError if the file is not a
+    bundle."""
+    with tempfile.TemporaryDirectory(prefix="astrarium-") as folder:
+        bundle = read_bundle(path, folder)
+        plan, kept = bundle.plan, Path(folder) / "again.study"
+        with Workers(plan.space, plan.goal, jobs, "processes" if processes else "threads", ray) as workers, \
+                Store(str(kept)) as store:
+            store.given.update(stopped := _stopped(bundle))
+            study = conduct(plan, max(1, len(bundle.lines)), store, workers, progress)
+        return Rerun(study, len(bundle.lines), _first_difference(bundle, kept), dict(bundle.versions), len(stopped))
+
+
+def _stopped(bundle: Bundle) -> dict[bytes, Verdict]:
+    """Design hash -> verdict, of the trials that ended at a limit."""
+    key, found = design_keys(bundle.plan), dict[bytes, Verdict]()
+    for line in bundle.lines:
+        trial = msgspec.json.decode(line)
+        verdict = Verdict(None, problem=trial["problem"])
+        if verdict.stopped:
+            found[key(tuple(trial["point"]))] = verdict
+    return found
+
+
+def _first_difference(bundle: Bundle, kept: Path) -> int | None:
+    folders = {str(each): f"{FILES}{each.name}" for each in (Path(bundle.folder) / FILES).glob("*")}
+    now = lines_of(StoredStudy(str(kept), bundle.plan, False), folders)
+    return next((number for number, (one, other) in enumerate(zip_longest(bundle.lines, now)) if one != other), None)

@@ -1,24 +1,23 @@
-"""The certificate of a search: what has to be looked at to believe that an optimum is one.
+"""The certificate of a search: the data with which a checker confirms that an optimum is one.
 
-It holds the space, the objective, the best design and every design that was simulated, with its value. Whoever knows a
-floor below the objective can check it: a design of the space that is not among them cannot be below its floor. The
-checker `tools/check_optimum.py` does so with formulas of its own, without this package's search. Any study may be
-written so; that of the agent `exact` is one that proves its optimum.
+It has the space, the objective, the best design, and every simulated design with its value. A checker that knows a
+lower bound of the objective confirms it: no other design of the space has a bound below the best value. The checker
+`tools/check_optimum.py` does so with its own formulas, without this package's search. Any study can be written as a
+certificate; that of the agent `exact` proves its optimum.
 """
 
 from __future__ import annotations
 
 import gzip
-import os
 from typing import Any
 
 import msgspec
 
+from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
-from astrarium.search.scope import plain
-from astrarium.search.spacefile import space_plain
-from astrarium.search.stored import StoredStudy
-from astrarium.search.study import jsonable
+from astrarium.search.choice import plain
+from astrarium.search.space import space_plain
+from astrarium.search.studyfile import StoredStudy, jsonable
 
 __all__ = ["FORMAT", "write_certificate"]
 
@@ -26,8 +25,8 @@ FORMAT = "astrarium optimum 1"
 
 
 def write_certificate(study: StoredStudy, path: str) -> int:
-    """Write the certificate of a study (`.gz`: compressed), whole or not at all; the number of designs in it. Raises
-    InputError where it has several objectives, a function, cases or a continuum, or found no feasible design."""
+    """Write the certificate of a study (`.gz`: compressed), whole or not at all. Returns the number of designs. Raises
+    InputError for several objectives, a function, cases or a continuum, and if no design is feasible."""
     plan, space = study.plan, study.plan.space
     objectives = plan.goal.objectives
     if len(objectives) != 1 or study.functions or plan.goal.cases or space.continua or objectives[0].maximize:
@@ -49,17 +48,7 @@ def write_certificate(study: StoredStudy, path: str) -> int:
     plain_space = {**space_plain(space), "constraints": [rule.text for rule in space.rules]}
     found = {"format": FORMAT, "objective": objectives[0].measure, "requirements": plan.goal.requirements,
              "space": jsonable(plain_space), "knobs": knobs, "best": best, "evaluated": evaluated}
-    _write(path, msgspec.json.encode(found))
+    data = msgspec.json.encode(found)
+    with write_whole(path) as stream:
+        stream.write(gzip.compress(data, 6, mtime=0) if path.endswith(".gz") else data)
     return len(evaluated)
-
-
-def _write(path: str, data: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as stream:
-            stream.write(gzip.compress(data, 6, mtime=0) if path.endswith(".gz") else data)
-        os.replace(temporary, path)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(path, f"cannot be written ({error.strerror or error})") from None

@@ -1,4 +1,4 @@
-"""What may be chosen for one knob, as a person writes it: a list of values, or a range."""
+"""What may be chosen for one knob: the field behind its path, and values or a range as that field holds them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,149 @@ from typing import Any
 
 from msgspec import Struct
 
+from astrarium.config import Config, Knob, get, parse_path
+from astrarium.config.base import ConfigError
+from astrarium.config.coerce import coerce, members
+from astrarium.config.spec import FieldSpec, Problem, join, specs
 from astrarium.errors import InputError, nearest
-from astrarium.search.typed import Field
 from astrarium.units import Quantity
 
-__all__ = ["MAX_VALUES", "Choice", "Domain", "choice_of"]
+__all__ = ["MAX_VALUES", "Choice", "Domain", "Field", "choice_of", "field_at", "joined", "parent_of", "plain",
+           "spread"]
 
+NO_KNOB = Knob("")
 MAX_VALUES = 1_000_000
+_KEYS = {"from": "low", "to": "high"}
+
+
+class Field(Struct, frozen=True):
+    """The field behind one path. `tags`: the legal names if the path picks a variant."""
+
+    path: str
+    type: Any = None
+    knob: Knob = NO_KNOB
+    tags: tuple[str, ...] = ()
+
+    @property
+    def quantity(self) -> type[Quantity] | None:
+        """The class of the field's quantity (bytes, time...); None for a plain number or text."""
+        kinds = (each for each in members(self.type) if isinstance(each, type))
+        return next((each for each in kinds if issubclass(each, Quantity)), None)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the field takes whole numbers only."""
+        return int in members(self.type) and float not in members(self.type)
+
+    def typed(self, value: Any) -> Any:
+        """Convert `value` to what the field holds. Raises InputError if the field refuses it."""
+        if self.tags:
+            if value not in self.tags:
+                raise InputError(self.path, f"{value!r} is not known", expected="one of " + ", ".join(self.tags),
+                                 did_you_mean=nearest(str(value), self.tags))
+            return value
+        problems: list[Problem] = []
+        found = coerce(value, self.type, self.knob, self.path, problems)
+        if problems:
+            raise ConfigError(problems)
+        return found
+
+    def computed(self, value: Any) -> Any:
+        """Convert a number in base units (the value of an expression) to what the field takes."""
+        if isinstance(value, float) and self.quantity is not None:
+            return self.quantity.of(value)
+        if isinstance(value, int) and not isinstance(value, bool) and self.quantity is not None:
+            return self.quantity.of(float(value))
+        return int(value) if isinstance(value, float) and self.whole and value.is_integer() else value
+
+
+def parent_of(path: str) -> str:
+    """The path of the owner: `network.dims[1].bandwidth` -> `network.dims[1]`; empty for a section."""
+    return path[:max(path.rfind("."), path.rfind("["), 0)]
+
+
+def joined(steps: Sequence[str | int]) -> str:
+    """Join steps to a path."""
+    path = ""
+    for step in steps:
+        path = join(path, f"[{step}]" if isinstance(step, int) else step)
+    return path
+
+
+def field_at(base: Config, path: str, variants: Mapping[str, Sequence[type[Config]]]) -> Field:
+    """The field at `path`.
+
+    Args:
+        base: The design (or another configuration) that has the field.
+        path: Dotted path, such as `network.dims[1].bandwidth`.
+        variants: Path of an owner -> classes that it may turn into, besides its class in `base`.
+
+    Raises:
+        InputError: names the first part of `path` that does not exist.
+    """
+    *owners, last = parse_path(path)
+    parent = joined(owners)
+    owner = get(base, parent) if owners else base
+    if isinstance(last, int):
+        get(base, path)
+        inner = field_at(base, parent, variants)
+        sequence = next(each for each in members(inner.type) if typing.get_origin(each) is Sequence)
+        return Field(path, typing.get_args(sequence)[0], inner.knob)
+    if isinstance(owner, Config):
+        if owner.tag_key and last == owner.tag_key and owner.variants is not None:
+            return Field(path, str, tags=tuple(owner.variants.names()))
+        for kind in (type(owner), *variants.get(parent, ())):
+            spec = _named(kind, last)
+            if spec is not None:
+                return Field(path, spec.type, spec.knob)
+    get(base, path)      # says what is wrong
+    raise InputError(path, "is not a field")
+
+
+def _named(kind: type[Config], name: str) -> FieldSpec | None:
+    return next((spec for spec in specs(kind) if spec.name == name), None)
+
+
+def spread(path: str, base: Config | None) -> tuple[str, ...]:
+    """Expand [*]: one path per entry of the base's list. A path without [*] stays as it is. Raises InputError if
+    [*] does not mean a list with entries."""
+    if "[*]" not in path:
+        return (path,)
+    head, _, tail = path.partition("[*]")
+    if base is None:
+        raise InputError(path, "has [*], and there is no base design whose list it could mean")
+    owner = get(base, head)
+    if not isinstance(owner, tuple):
+        raise InputError(head, "is not a list, so [*] has no meaning")
+    found: list[str] = []
+    for index in range(len(owner)):
+        found.extend(spread(f"{head}[{index}]{tail}", base))
+    if not found:
+        raise InputError(path, "has no effect: the base's list is empty", expected=f"entries in {head} of the base")
+    return tuple(found)
+
+
+def plain(value: Any) -> Any:
+    """Convert a value to what expressions compare: a quantity to a number in base units."""
+    return float(value) if isinstance(value, Quantity) else value
 
 
 class Choice(Struct, frozen=True):
-    """The values of a knob. Either `values`, or `low` to `high` (both included) with `step`, or with `factor`, or, with
-    neither, a continuum (`log`: even on a logarithmic scale). Quantities are text with a unit.
+    """The values of a knob: a list, or a range.
 
-    `shared`: one value for every entry of a path with [*]; else each entry has a knob of its own. `when`: an
-    expression; where it does not hold, the knob is not chosen and the base's value stays. `ordered`: whether
-    neighbours in `values` are alike (left out: numbers and quantities are).
+    Quantities are text with a unit ("50 GB/s"). A range without `step` and `factor` is a continuum, unless its ends are
+    whole numbers.
+
+    Args:
+        values: The list; empty for a range.
+        low: First value of a range.
+        high: Last value of a range, included.
+        step: Distance between the values of a range.
+        factor: Ratio between the values of a range, above 1.
+        log: Whether a continuum is even on a logarithmic scale.
+        shared: Whether all entries of a path with [*] have one value; otherwise each entry is a knob.
+        when: An expression. Where it is false, the knob is not chosen and the base's value stays.
+        ordered: Whether neighbours in `values` are alike. None: true for numbers and quantities.
     """
 
     values: Sequence[Any] = ()
@@ -39,7 +166,7 @@ class Choice(Struct, frozen=True):
 
 
 class Domain(Struct, frozen=True):
-    """A choice, typed: `values`, or where there are none the continuum from `low` to `high` (base units)."""
+    """A choice with typed values: `values`, or (if empty) the continuum from `low` to `high` in base units."""
 
     values: tuple[Any, ...]
     ordered: bool
@@ -48,13 +175,13 @@ class Domain(Struct, frozen=True):
     log: bool = False
 
 
-_KEYS = {"from": "low", "to": "high"}
 _NAMES = Choice.__struct_fields__
 _FILE_KEYS = tuple({"low": "from", "high": "to"}.get(name, name) for name in _NAMES)
 
 
 def choice_of(path: str, given: object) -> Choice:
-    """A `Choice` from what stands behind a path: one already, a list, or a mapping (from, to, step, values...)."""
+    """Make a `Choice` of what is given for a path: a `Choice`, a list, or a mapping (from, to, step, values...). Raises
+    InputError for anything else."""
     if isinstance(given, Choice):
         return _checked_choice(path, {name: getattr(given, name) for name in _NAMES})
     if isinstance(given, range):
@@ -75,7 +202,7 @@ def choice_of(path: str, given: object) -> Choice:
 
 
 def _checked_choice(path: str, named: dict[str, Any]) -> Choice:
-    """Every entry of the kind that it has to be; null counts as left out."""
+    """Make a `Choice` of named entries after a check of their types; null counts as left out."""
     found = {key: value for key, value in named.items() if value is not None}
     kinds: dict[str, tuple[Any, str]] = {
         "log": (bool, "true or false"), "shared": (bool, "true or false"), "ordered": (bool, "true or false"),
@@ -88,7 +215,8 @@ def _checked_choice(path: str, named: dict[str, Any]) -> Choice:
 
 
 def domain(path: str, choice: Choice, field: Field) -> Domain:
-    """The values that `choice` means for `field`, each as the field holds it. Raises InputError."""
+    """The values of `choice`, each as `field` holds it. Raises InputError for a value that the field refuses, for no
+    values, and for values with a range."""
     ranged = choice.low is not None or choice.high is not None
     listed = len(choice.values) > 0
     if ranged == listed:
@@ -134,7 +262,7 @@ def _typed(path: str, value: Any, field: Field) -> Any:
 
 
 def _ends(path: str, choice: Choice, field: Field) -> tuple[Any, Any, Any]:
-    """from, to and step as plain numbers."""
+    """The numbers `from`, `to` and `step` in base units."""
     found = []
     for name, value in (("from", choice.low), ("to", choice.high), ("step", choice.step)):
         number = value

@@ -1,4 +1,4 @@
-"""COSMIC's knob files (Parameter Set schema of the public ArchGym code) as spaces.
+"""Read COSMIC's knob files (Parameter Set schema of the public ArchGym code) as spaces.
 
 Such a file is Python that assigns dictionaries and lists of plain values; only those are read, nothing is executed:
 
@@ -81,7 +81,7 @@ _OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
 class KnobFile(Struct, frozen=True):
-    """What a knob file says: section -> name -> (values, mode), rule names, constraint lines."""
+    """The content of a knob file: section -> name -> (values, mode), rule names, constraint lines."""
 
     name: str
     knobs: Mapping[str, Mapping[str, tuple[tuple[Any, ...], str]]]
@@ -90,13 +90,13 @@ class KnobFile(Struct, frozen=True):
 
 
 def read_knobs(path: str | os.PathLike[str]) -> KnobFile:
-    """A knob file. Raises InputError with the line."""
+    """Read a knob file. Raises InputError with the line."""
     name = os.fspath(path)
     return parse_knobs(read_text(name), name)
 
 
 def parse_knobs(text: str, name: str = "") -> KnobFile:
-    """The text of a knob file; nothing in it is executed. Raises InputError."""
+    """Parse the text of a knob file; nothing in it is executed. Raises InputError with the line."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -161,7 +161,7 @@ class _Made(Struct):
 
 
 def space_of_knobs(file: KnobFile, base: Design, *, fully_connected_links: int | None = None) -> Space:
-    """The space of a knob file around `base`, whose dims are the file's dims and whose NPUs are its `num_npus`.
+    """Make the space of a knob file around `base`, whose dims are the file's dims and whose NPUs are its `num_npus`.
 
     tp is derived from dp, sp and pp. Under the rule `network bandwidth divided` the bandwidths are those of an NPU; the
     public code divides those of a fully connected dim by 7 whatever its size (`fully_connected_links=7`), the talk by
@@ -216,7 +216,7 @@ def _derive(made: _Made, file: KnobFile, rule: str, base: Design, links: int | N
 
 
 def _constraint(file: KnobFile, line: str, base: Design) -> str:
-    """One line of the mini-language as an expression."""
+    """Translate one line of the mini-language to an expression."""
     where = f"{file.name}: CONSTRAINTS"
     words = line.split()
     at = next((index for index, word in enumerate(words) if word in ("<=", ">=", "==", "<", ">")), 0)

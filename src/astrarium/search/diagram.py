@@ -25,7 +25,7 @@ State = tuple[Node, ...]
 
 
 class Level(Struct, frozen=True):
-    """One axis: its values as constants; `when` it is chosen at all, else `otherwise` is its value (None: no name)."""
+    """One axis: its values as constants. Where `when` is false it is not chosen, and its value is `otherwise`."""
 
     name: str
     values: tuple[Const, ...]
@@ -34,7 +34,7 @@ class Level(Struct, frozen=True):
 
 
 class _Branches(Struct, frozen=True):
-    """The live branches of one node: values ascending (-1: not chosen), where each leads, and the paths before it."""
+    """The live branches of one node: ascending values (-1: not chosen), their next nodes, the paths before each."""
 
     values: tuple[int, ...]
     next: tuple[int, ...]
@@ -53,12 +53,12 @@ class Diagram(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many combinations there are (exact)."""
+        """The exact number of combinations."""
         return self.levels[0][0].paths if self.levels and self.levels[0] else 0
 
     @property
     def nodes(self) -> int:
-        """Size of the diagram."""
+        """The number of nodes."""
         return sum(map(len, self.levels))
 
     def choice(self, number: int) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class Diagram(Struct, frozen=True):
         return tuple(found)
 
     def number(self, choice: Sequence[int]) -> int:
-        """The number of a combination; -1 where it is not feasible."""
+        """The number of a combination; -1 if it is not feasible."""
         at, total = 0, 0
         for level, value in zip(self.levels, choice):
             node = level[at]
@@ -86,7 +86,8 @@ class Diagram(Struct, frozen=True):
         return total
 
     def walk(self, choose: Callable[[int, tuple[int, ...]], int]) -> tuple[int, ...]:
-        """A combination made step by step: `choose(level, live value indexes)` says which of them is taken."""
+        """Choose a combination level by level: `choose(level, live value indexes)` returns the place of the one
+        taken."""
         at, found = 0, []
         for depth, level in enumerate(self.levels):
             node = level[at]
@@ -96,8 +97,8 @@ class Diagram(Struct, frozen=True):
         return tuple(found)
 
     def nearest(self, costs: Sequence[Sequence[float]]) -> tuple[int, ...]:
-        """The combination of least total cost, the first of equals; costs[level][value index], and the last entry of a
-        level is the cost of -1."""
+        """The combination with the least total cost, the first of equals. costs[level][value index]; the last entry of
+        a level is the cost of -1."""
         best: list[dict[int, tuple[float, int]]] = [{} for _ in self.levels]
         below: dict[int, float] = {}
         for depth in range(len(self.levels) - 1, -1, -1):
@@ -120,12 +121,12 @@ class Diagram(Struct, frozen=True):
 
 
 def free_diagram(name: str, size: int) -> Diagram:
-    """One axis that nothing constrains."""
+    """The diagram of one axis without constraints."""
     return Diagram((name,), ((_Branches(tuple(range(size)), (0,) * size, tuple(range(size + 1))),),))
 
 
 def compile_diagram(levels: Sequence[Level], constraints: Sequence[Node], where: str = "") -> Diagram:
-    """The diagram of `levels` (an axis after those that its `when` names) under `constraints`.
+    """Compile the diagram of `levels` (an axis after those that its `when` names) under `constraints`.
 
     It may have no path at all (count 0). Raises InputError where a constraint cannot be computed, or where more than
     MAX_BRANCHES branches would be looked at.
@@ -156,18 +157,18 @@ def _range(level: Level) -> Interval:
 
 
 class _Trees:
-    """Trees of which equal ones are one object, so that they can be told apart by their identity."""
+    """Interns trees: equal trees are one object, so that identity tells them apart."""
 
     def __init__(self) -> None:
         self._known: dict[Node, Node] = {}
 
     def one(self, node: Node) -> Node:
-        """The tree that stands for all that equal this one; it stays alive."""
+        """The one object of all trees equal to this one; it stays alive."""
         return self._known.setdefault(node, node)
 
 
 def _open(ranges: Mapping[str, Interval], node: Node) -> bool | None:
-    """Whether later values can still decide a constraint; None where it can no longer hold."""
+    """Whether later values decide a constraint; None if it can no longer hold."""
     if isinstance(node, Const):
         if node == FALSE:
             return None
@@ -179,7 +180,7 @@ def _open(ranges: Mapping[str, Interval], node: Node) -> bool | None:
 
 
 def _settled(constraints: Sequence[Node], is_open: Callable[[Node], bool | None]) -> State | None:
-    """Constraints that later values can still decide, in a fixed order; None where one can no longer hold."""
+    """The constraints that later values decide, in a fixed order; None if one can no longer hold."""
     found = []
     for node in constraints:
         left = is_open(node)
@@ -191,7 +192,7 @@ def _settled(constraints: Sequence[Node], is_open: Callable[[Node], bool | None]
 
 
 class _Step:
-    """One level of a diagram. What becomes of a tree, many states hold it, is found out once per value."""
+    """Builds one level of a diagram. Many states share a tree: each value is put into it once."""
 
     def __init__(self, level: Level, ranges: Mapping[str, Interval], trees: _Trees) -> None:
         self.states: list[State] = []
@@ -215,7 +216,7 @@ class _Step:
         return found
 
     def _with(self, node: Node, value: int) -> Node:
-        """The tree with a value of the level."""
+        """The tree with a value of the level put in."""
         key = id(node), value
         if key not in self._put:
             constant = self._level.otherwise if value < 0 else self._level.values[value]
@@ -235,7 +236,7 @@ class _Step:
 
 
 def _counted(names: tuple[str, ...], rows: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> Diagram:
-    """Dead ends cut, paths counted from the end."""
+    """Cut off dead ends and count the paths, from the last level."""
     levels: list[tuple[_Branches, ...]] = []
     number: dict[int, int] = {}      # state of the next level -> its node there
     paths: list[int] = []

@@ -1,8 +1,13 @@
-"""The knobs in which two designs differ, and the designs in between."""
+"""The knobs in which two designs differ, and the designs in between.
+
+Between two parallelisations of the same ranks some axes have changed and others have not, so that their product is no
+longer the number of ranks; `made_up` sets one of the other axes so that it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -10,13 +15,17 @@ from msgspec import Struct
 from astrarium.config import Config, decode, to_plain
 from astrarium.config.spec import specs
 from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.workload.transformer import Transformer
 
-__all__ = ["Difference", "between", "differences"]
+__all__ = ["AXES", "Difference", "between", "differences", "made_up"]
 
 Steps = tuple[str | int, ...]
 
 TOGETHER = ("family",)      # a model whose fields differ is another model
 OWN_TAG = ("shape",)        # a dim of another shape keeps what both shapes have
+AXES = ("dp", "cp", "sp", "pp", "tp")
+"""Axes in the order in which they make up for other axes."""
 
 
 class Difference(Struct, frozen=True):
@@ -29,7 +38,7 @@ class Difference(Struct, frozen=True):
 
 
 def differences(first: Design, second: Design) -> tuple[Difference, ...]:
-    """Every field that differs, in the order of the design's fields. The entries of a list of sections (dims) are one
+    """The knobs that differ, in the order of the design's fields. The entries of a list of sections (dims) are one
     knob per field; lists of another length, sections of another kind (another workload source, another compute model)
     and models with several fields that differ are one knob as a whole."""
     found: dict[str, list[Steps]] = {}
@@ -41,7 +50,7 @@ def differences(first: Design, second: Design) -> tuple[Difference, ...]:
 
 def between(first: Design, second: Design, changes: Iterable[Difference], more: Mapping[Steps, Any] | None = None
             ) -> Design:
-    """`first` with these knobs as in `second`, and `more` values at their places. Raises InputError where the
+    """`first` with the knobs of `changes` as in `second`, and `more` values at their places. Raises InputError if the
     configuration refuses it."""
     plain, other = to_plain(first, defaults=True), to_plain(second, defaults=True)
     for change in changes:
@@ -56,7 +65,7 @@ def between(first: Design, second: Design, changes: Iterable[Difference], more: 
 
 
 def _turn(target: dict[str, Any], source: dict[str, Any]) -> None:
-    """The fields that only one of two kinds has go with the kind."""
+    """Exchange the fields that only one of two kinds has."""
     for name in target.keys() - source.keys():
         del target[name]
     for name in source.keys() - target.keys():
@@ -106,3 +115,26 @@ def _inside(plain: Any, steps: Iterable[str | int]) -> Any:
     for step in steps:
         plain = plain[step]
     return plain
+
+
+def made_up(first: Design, second: Design, chosen: Sequence[Difference]) -> Iterator[Design]:
+    """Yield `first` with the `chosen` knobs as in `second` and one more axis set so that the product is the number of
+    ranks. Yields nothing if fewer than three axes differ (two only change together), if the numbers of ranks differ, or
+    if the chosen knobs alone give the number of ranks."""
+    one, other = first.workload, second.workload
+    if not isinstance(one, Transformer) or not isinstance(other, Transformer) or one.ranks != other.ranks:
+        return
+    changed = [axis for axis in AXES if getattr(one, axis) != getattr(other, axis)]
+    names = {each.knob for each in chosen}
+    here = {axis: getattr(other if f"workload.{axis}" in names else one, axis) for axis in AXES}
+    if len(changed) < 3 or first.network.npus != second.network.npus or math.prod(here.values()) == one.ranks:
+        return
+    for axis in changed:
+        if f"workload.{axis}" in names:
+            continue
+        value, rest = divmod(one.ranks * here[axis], math.prod(here.values()))
+        if rest == 0 and value > 0:
+            try:
+                yield between(first, second, chosen, {("workload", axis): value})
+            except InputError:
+                continue

@@ -1,4 +1,4 @@
-"""From a point to what it is worth: designs made, run and judged."""
+"""Evaluate points: resolve a goal against a space, make designs, run them, judge their results."""
 
 from __future__ import annotations
 
@@ -14,46 +14,120 @@ from msgspec.structs import replace
 from astrarium.config import replace_all
 from astrarium.cost import FIGURES
 from astrarium.design import Design
-from astrarium.errors import InputError, StallError, StoppedError
+from astrarium.errors import InputError, StallError, StoppedError, nearest
 from astrarium.lower.kept import BYTES, Kept
 from astrarium.result import Result
-from astrarium.search.expression import Node, Op, compiled, names_in
-from astrarium.search.goal import Case, Goal, Judge
-from astrarium.search.limits import NO_LIMITS, STOPPED, Guard, Limits
-from astrarium.search.space import Point, Space
+from astrarium.search.axes import Point, named_paths
+from astrarium.search.constraints import ContradictionError, Rule, components_of, levels_of
+from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, compiled, names_in
+from astrarium.search.goal import NAMED, Case, Goal, Measure
+from astrarium.search.limits import NO_LIMITS, Guard, Limits
+from astrarium.search.scope import Scope
+from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 from astrarium.search.update import Updater
 from astrarium.simulate import prepare
 
-__all__ = ["Evaluator", "Verdict"]
+__all__ = ["Evaluator", "Judge"]
 
-TOGETHER = 32       # trials that take a step before the first of them takes the next
-MOMENT = 0.05       # seconds after which it does not wait for more
+TOGETHER = 32       # trials of a group at most
+MOMENT = 0.05       # seconds of a step after which a group is closed
 SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
-class Verdict(Struct, frozen=True):
-    """What a trial found. `values`: the objectives as they are (None where the design cannot be judged); `slacks`: by
-    how much each requirement is met (negative: not); `problem`: why the design was refused."""
+class Judge:
+    """A goal with its names resolved against a space, checked as far as possible without a run. `figures`: names of the
+    figures in the goal; `record`: whether runs must record node times."""
 
-    values: tuple[float, ...] | None
-    figures: tuple[float, ...] = ()
-    slacks: tuple[float, ...] = ()
-    problem: str = ""
-    seconds: float = 0.0
+    def __init__(self, space: Space, goal: Goal):
+        """Raises InputError for an unknown name, an objective that is not a number, a division by zero for some
+        design."""
+        self.space, self.goal = space, goal
+        self.scope = Scope(space.base, named_paths(space.axes), space.derived, tuple(FIGURES))
+        self.objectives: list[Node | Measure] = [
+            self._number(each.measure, each.name) if isinstance(each.measure, str) else each.measure
+            for each in goal.objectives]
+        self.requirements = [self._condition(text, f"require[{index}]")
+                             for index, text in enumerate(goal.requirements)]
+        trees = [node for node in [*self.objectives, *self.requirements] if not callable(node)]
+        self.figures = tuple(name for name in FIGURES if any(name in names_in(node) for node in trees))
+        self.functions = any(callable(each) for each in self.objectives)
+        self.record = self.functions or any(FIGURES[name].record for name in self.figures)
+        for node, text in zip(trees, [*[str(each.measure) for each in goal.objectives if not callable(each.measure)],
+                                      *goal.requirements]):
+            self._divisors(node, text)
 
-    @property
-    def feasible(self) -> bool:
-        """Whether there are values and every requirement is met."""
-        return self.values is not None and all(slack >= 0 for slack in self.slacks)
+    def _node(self, text: str, where: str) -> Node:
+        try:
+            return self.scope.node(text, where)
+        except InputError as error:
+            known = [*FIGURES, *NAMED]
+            guess = error.did_you_mean or nearest(error.path, known)
+            raise InputError(error.path or where, error.message, did_you_mean=guess,
+                             expected=error.expected if guess else "a path of the design, or one of " + ", ".join(known)
+                             ) from None
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the design ended at a limit, so that nobody knows what it is worth."""
-        return self.problem.startswith(STOPPED)
+    def _number(self, text: str, where: str) -> Node:
+        node = self._node(text, where)
+        wrong = isinstance(node, Const) and (isinstance(node.value, bool) or not isinstance(node.value, (int, float)))
+        if wrong or (isinstance(node, Op) and node.name in CONDITIONS):
+            raise InputError(where, f"{text!r} is not a number", expected="an expression that gives a number")
+        return node
+
+    def _condition(self, text: str, where: str) -> Node:
+        node = self._node(text, where)
+        if isinstance(node, Op) and node.name in CONDITIONS:
+            return node
+        raise InputError(where, f"{text!r} is not a condition on designs", expected="a comparison")
+
+    def ranges(self) -> dict[str, Interval]:
+        """The range of each figure and of each axis of numbers."""
+        found: dict[str, Interval] = {name: (figure.least, math.inf) for name, figure in FIGURES.items()}
+        for axis in self.space.axes:
+            values = [*axis.values, *(() if axis.otherwise is None else (axis.otherwise,))]
+            if not axis.size:
+                found[axis.name] = (axis.domain.low, axis.domain.high)
+            elif all(isinstance(value, (int, float)) for value in values):
+                found[axis.name] = (float(min(values)), float(max(values)))
+        return found
+
+    def _divisors(self, node: Node, text: str) -> None:
+        """Raise InputError for a divisor that is 0 for some design of the space, or that a figure can make 0."""
+        if not isinstance(node, Op):
+            return
+        for arg in node.args:
+            self._divisors(arg, text)
+        if node.name not in ("/", "//", "%"):
+            return
+        low, high = bounds(node.args[1], self.ranges())
+        if low > 0 or high < 0:
+            return
+        names = names_in(node.args[1])
+        figures = [name for name in names if name in FIGURES]
+        if not figures and not self._reached(Op("==", (node.args[1], Const(0)))):
+            return
+        what = (f"{', '.join(figures)} can be 0" if figures
+                else f"for some {' and '.join(names)} of the space" if names else "always")
+        raise InputError(text, f"divides by zero ({what})", expected="a divisor that is never 0, such as max(1, ...)")
+
+    def _reached(self, node: Node) -> bool:
+        """Whether some design of the space meets a condition; True if a continuum is in it, or it joins too many
+        knobs."""
+        space = self.space
+        levels = levels_of(space.axes, space.scope)
+        if any(name not in levels for name in names_in(node)):
+            return True
+        try:
+            components_of(space.axes, [*space.rules, Rule("", node, "")], levels)
+        except ContradictionError:
+            return False
+        except InputError:      # it joins too much to find out
+            return True
+        return True
 
 
 class _Trial(Struct, eq=False):
-    """A point on its way to a verdict."""
+    """A point between its steps: prepared, run, judged."""
 
     point: Point
     row: list[Any] = field(default_factory=list)
@@ -65,7 +139,7 @@ class _Trial(Struct, eq=False):
     cpu: float = 0.0
 
     def take(self, step: Callable[[_Trial], Verdict | None], guard: Guard) -> None:
-        """One step, unless there is a verdict; the seconds of all steps are the verdict's."""
+        """Take one step unless there is a verdict, and count its seconds; an error is a verdict without values."""
         if self.verdict is not None:
             return
         start = time.perf_counter()
@@ -80,19 +154,28 @@ class _Trial(Struct, eq=False):
 
 
 class _Condition(Struct, frozen=True):
-    """A requirement: its slack, and whether it can be judged before a run."""
+    """A requirement: its slack, and whether a design alone decides it, before a run."""
 
     slack: Callable[[Sequence[Any]], float]
     early: bool
 
 
 class Evaluator:
-    """Judges points of a space; safe to call from several threads at once. `guard` ends them; `cache` is about how many
-    bytes of workloads, traces and collectives are held for later points."""
+    """Judges points of a space; several threads may call it at once.
+
+    Args:
+        space: The space; it has a base design.
+        goal: Objectives, requirements and cases.
+        fold: `auto` or `off`; None: as the design says.
+        limits: CPU time and memory of each design.
+        cache: About how many bytes of workloads, traces and collectives are cached for later points.
+
+    Raises:
+        InputError: if the goal or a case does not fit the space.
+    """
 
     def __init__(self, space: Space, goal: Goal, *, fold: str | None = None, limits: Limits = NO_LIMITS,
                  cache: int = BYTES):
-        """Raises InputError for whatever is wrong with the goal or with a case."""
         if space.base is None:
             raise InputError("base", "is missing", expected="the design that the choices change")
         self.space, self.goal, self.fold, self.guard = space, goal, fold, Guard(limits)
@@ -115,7 +198,7 @@ class Evaluator:
         self._check_figures()
 
     def _check_figures(self) -> None:
-        """Refuse figures that need what designs of the space do not say (power, prices), before the first trial."""
+        """Raise InputError for figures whose data (power, prices) designs of the space do not have."""
         checks = [check for name in self.judge.figures if (check := FIGURES[name].check) is not None]
         if checks and self.space.count:
             assignment = self.space.assignment(self.space.sample(random.Random(0)))
@@ -133,12 +216,13 @@ class Evaluator:
         return Updater(base, space.paths)
 
     def __call__(self, point: Point) -> Verdict:
-        """Judges one point. A design that the configuration or a model refuses has no values, and says why."""
+        """Judge one point. If the configuration or a model refuses the design, the verdict has no values, and says
+        why."""
         return next(self.all([point]))
 
     def all(self, points: Sequence[Point]) -> Iterator[Verdict]:
-        """Judges points, in their order. As many as is quickly done are prepared, then all of them run, then they are
-        judged: each step finds the machine's caches full of its own code and data."""
+        """Judge points; verdicts come in their order. A group of points is prepared, then run, then judged: each step
+        finds its own code and data in the machine's caches."""
         left = [_Trial(point) for point in points]
         while left:
             prepared = self._quickly(self._prepare, left)
@@ -151,7 +235,7 @@ class Evaluator:
                 yield from [trial.verdict for trial in ran if trial.verdict is not None]
 
     def _quickly(self, step: Callable[[_Trial], Verdict | None], trials: Sequence[_Trial]) -> Sequence[_Trial]:
-        """The first of the trials, after a step of each: as many as are done within a moment."""
+        """Take a step of as many trials as fit in MOMENT seconds, at least one; returns them."""
         over, done = time.perf_counter() + MOMENT, 0
         while done < min(TOGETHER, len(trials)) and (done == 0 or time.perf_counter() < over):
             trials[done].take(step, self.guard)
@@ -186,17 +270,13 @@ class Evaluator:
                   for expression, function in self._values]
         for name, value in zip(self.goal.objectives, values):
             if not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise InputError(name.name, f"is {value!r}, no finite number")
+                raise InputError(name.name, f"is {value!r}, which is not a finite number")
         slacks = [each.slack(row) for each in self._conditions]
         trial.results = []
         return Verdict(tuple([float(value) for value in values]), tuple(figures), tuple(slacks))
 
     def _prepared(self, design: Design) -> Callable[[], Result]:
         return prepare(design, fold=self.fold, record=self.judge.record, kept=self._kept)
-
-    def run(self, design: Design) -> Result:
-        """One simulation, as trials run it."""
-        return self._prepared(design)()
 
     def _of_designs(self, designs: Sequence[tuple[float, Design]], figures: list[float]) -> None:
         for place, name in enumerate(self.judge.figures):

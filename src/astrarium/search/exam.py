@@ -15,18 +15,19 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Values
-from astrarium.search.agents.random_ import Random
+from astrarium.search.agents.sampling import Random
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal, Objective
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
-__all__ = ["Exam", "Problem", "best_after", "front_after", "problems", "sit"]
+__all__ = ["Exam", "Problem", "best_after", "dominated_area", "front_after", "problems", "sit"]
 
 GOAL = Goal((Objective("value", "0"),))      # agents look at the number of objectives only
 PATIENCE = 50      # asks without anything new after which an agent is through
 
 
 class Problem(Struct, frozen=True):
-    """A space, and what each point is worth (less is better)."""
+    """A space with the value of each point (less is better)."""
 
     name: str
     space: Space
@@ -34,7 +35,8 @@ class Problem(Struct, frozen=True):
 
 
 class Exam(Struct, frozen=True):
-    """Medians over seeds of the best value after equally many distinct points; a `gain` above 1 beats random."""
+    """Medians over seeds of the best value after equally many distinct points, of the agent and of random search. An
+    agent with a `gain` above 1 beats random search."""
 
     problem: str
     agent: float
@@ -42,7 +44,7 @@ class Exam(Struct, frozen=True):
 
     @property
     def gain(self) -> float:
-        """Random's median over the agent's."""
+        """The median of random search over that of the agent."""
         return self.random / self.agent if self.agent else math.inf
 
 
@@ -52,7 +54,7 @@ def problems() -> tuple[Problem, ...]:
 
 
 def _bowl() -> Problem:
-    """Every knob has a target of its own, under a product that couples four of them."""
+    """Every knob has its own target; a product couples four of them."""
     powers = [2**power for power in range(8)]
     space = Space(None, variables={**{f"p{i}": powers for i in range(4)}, **{f"x{i}": range(20) for i in range(5)}},
                   where="p0 * p1 * p2 * p3 == 1024")
@@ -89,15 +91,17 @@ def _tiers() -> Problem:
 
 
 def best_after(options: AgentOptions, problem: Problem, distinct: int, seed: int) -> tuple[float, Sequence[Point]]:
-    """(best value, points in order of their first visit) after `distinct` distinct points, or when nothing new comes.
-    Raises InputError where the agent leaves the space or answers otherwise than agreed."""
+    """Run an agent until it has visited `distinct` distinct points, or proposes nothing new. Returns the best value and
+    the points in the order of their first visit. Raises InputError if the agent leaves the space, or breaks the
+    protocol of `Agent`."""
     seen = _visited(options, problem.space, lambda point: (problem.value(point),), GOAL, distinct, seed)
     return min((value for value, in seen.values()), default=math.inf), tuple(seen)
 
 
 def front_after(options: AgentOptions, space: Space, values: Callable[[Point], Values], goal: Goal, distinct: int,
                 seed: int) -> list[Values]:
-    """For several objectives (less is better): what no other of the first `distinct` distinct points beats."""
+    """Run an agent on several objectives (less is better). Returns the values of the front of the first `distinct`
+    distinct points."""
     found = sorted(set(_visited(options, space, values, goal, distinct, seed).values()))
     return [one for one in found if math.isfinite(sum(one))
             and not any(other != one and all(a <= b for a, b in zip(other, one)) for other in found)]
@@ -128,7 +132,7 @@ def _visited(options: AgentOptions, space: Space, value: Callable[[Point], Value
 
 
 def sit(options: AgentOptions, problem: Problem, distinct: int, seeds: Sequence[int]) -> Exam:
-    """The exam on one problem. Raises InputError where a seed does not replay or a constraint is broken."""
+    """Examine an agent on one problem. Raises InputError if a seed does not replay, or a constraint is broken."""
     found = []
     for seed in seeds:
         best, points = best_after(options, problem, distinct, seed)
@@ -137,3 +141,14 @@ def sit(options: AgentOptions, problem: Problem, distinct: int, seeds: Sequence[
             raise InputError("agent", f"takes another way when seed {seed} is given again")
     rival = [best_after(Random(), problem, distinct, seed + 1000)[0] for seed in seeds]
     return Exam(problem.name, statistics.median(found), statistics.median(rival))
+
+
+def dominated_area(values: Sequence[Sequence[float]], worst: Sequence[float]) -> float:
+    """Hypervolume of a front of two objectives (less is better): the area between its points and `worst`. Points that
+    are not better than `worst` in both add nothing."""
+    area, height = 0.0, float(worst[1])
+    for first, second in sorted((each[0], each[1]) for each in values):
+        if first < worst[0] and second < height:
+            area += (worst[0] - first) * (height - second)
+            height = second
+    return area

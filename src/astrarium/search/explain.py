@@ -1,4 +1,4 @@
-"""Why two designs differ: their makespans' difference split by knob, to the last ps.
+"""Explain why two designs differ: split the difference of their makespans by knob, exact to the ps.
 
 A knob's contribution is its Shapley value (L. S. Shapley, "A value for n-person games", 1953): what its change adds,
 averaged over the orders in which the knobs can change from the one design to the other. Up to `EXACT` knobs all orders
@@ -9,7 +9,7 @@ tried again after every later change. Where knobs are left that no order of thei
 them that is accepted together (the first such set in the order of the knobs) is one knob from then on.
 
 Where three axes of a parallelisation or more differ (tp, pp, dp), one of them alone leaves another number of ranks:
-then an axis that has not changed yet makes up for it (`search.made_up`), so that each of them has a share of its own.
+then an axis that has not changed yet makes up for it (`differences.made_up`), so that each of them has its own share.
 
 Every design is simulated once. Contributions are whole ps and add up exactly: they are rounded down, and what is left
 goes, one ps each, to those that lost most.
@@ -29,8 +29,7 @@ from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError
-from astrarium.search.differences import Difference, between, differences
-from astrarium.search.made_up import made_up
+from astrarium.search.differences import Difference, between, differences, made_up
 from astrarium.simulate import TraceCache, simulate
 
 __all__ = ["EXACT", "PARTS", "Change", "Explanation", "explain", "shared", "times_of"]
@@ -44,11 +43,11 @@ Value = Callable[[Sequence[Difference]], int]
 
 
 class Change(Struct, frozen=True):
-    """What one knob (or several that only go together) does to the makespan; all in ps.
+    """The effect of one knob (or of several that only change together) on the makespan, in ps.
 
-    `alone`: changed in the first design and nowhere else (None: refused); `step`: changed in its turn, one after the
-    other in the order of the table; `contribution`: its share of the difference, and `error` the standard error of that
-    (0: exact).
+    `alone`: if it is the only change to the first design (None: refused); `step`: if knobs change one after the other
+    in the order of `Explanation.changes`; `contribution`: its share of the difference; `error`: the standard error of
+    the contribution (0: exact).
     """
 
     knobs: tuple[Difference, ...]
@@ -59,10 +58,10 @@ class Change(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """`changes` in the order in which `step` made them; `before`, `after`: makespans in ps. `orders`: how many counted;
-    `simulated` and `refused`: designs that ran, and that could not; `filled`: of those that ran, where one axis of the
-    parallelisation made up for others. `times`: what the time of the rank that finishes last went into in both designs
-    (`PARTS`, ps); empty where nobody looked."""
+    """The difference of two designs. `before`, `after`: makespans in ps; `changes`: in the order of their steps;
+    `exact`: whether all orders counted, else `orders` drawn ones; `simulated`, `refused`: designs that ran, and that
+    could not; `filled`: of those that ran, the ones in which an axis of the parallelisation made up for others;
+    `times`: the time of the last rank in both designs by `PARTS`, in ps (empty: not asked for)."""
 
     before: int
     after: int
@@ -76,12 +75,12 @@ class Explanation(Struct, frozen=True):
 
     @property
     def difference(self) -> int:
-        """ps; the sum of the contributions."""
+        """`after` minus `before` in ps: the sum of the contributions."""
         return self.after - self.before
 
 
 class _StuckError(Exception):
-    """Knobs that cannot change one by one after those of `at`."""
+    """No knob of `waiting` can change by itself after those of `at`."""
 
     def __init__(self, at: int, waiting: Sequence[int]):
         super().__init__()
@@ -89,7 +88,7 @@ class _StuckError(Exception):
 
 
 class _Worth:
-    """Makespan of a coalition (a bit per knob), simulated once; None where it is refused."""
+    """The makespan of a coalition of knobs (a bit per knob), simulated once; None if it is refused."""
 
     def __init__(self, knobs: Sequence[Difference], value: Value):
         self.knobs, self._value = knobs, value
@@ -109,23 +108,32 @@ class _Worth:
 
 
 def explain(first: Design, second: Design, *, orders: int = 64, seed: int = 0, run: Run | None = None) -> Explanation:
-    """Splits `second`'s makespan minus `first`'s by knob. `orders` and `seed`: for more than `EXACT` knobs. `run`: from
-    a design to its makespan in ps; `simulate` unless given. Raises InputError and its kin where one of the two cannot
-    run."""
+    """Split the makespan of `second` minus that of `first` by knob.
+
+    Args:
+        first: The design before.
+        second: The design after.
+        orders: Orders to draw if more than EXACT knobs differ; 4 or more.
+        seed: Seed of the drawn orders.
+        run: From a design to its makespan in ps; None: `simulate`.
+
+    Raises:
+        InputError: or one of its subclasses, if one of the two designs cannot run.
+    """
     way = _Way(first, second, _simulated() if run is None else run)
     found = shared(differences(first, second), way, orders, seed)
     return replace(found, filled=way.filled, times=() if run is not None else (times_of(first), times_of(second)))
 
 
 def times_of(design: Design) -> dict[str, int]:
-    """What the time of the rank that finishes last goes into, ps by `PARTS`."""
+    """The time of the last rank by `PARTS`, in ps."""
     result = simulate(design)
     row = int(result.outcome.row[result.last_rank])
     return {name: int(getattr(result.ranks, name)[row]) for name in PARTS}
 
 
 class _Way:
-    """The makespan of a design between two; where it is refused, of one in which an axis makes up for the others."""
+    """The makespan of a design between two; if it is refused, of one in which an axis makes up for the others."""
 
     def __init__(self, first: Design, second: Design, run: Run):
         self.first, self.second, self.run, self.filled = first, second, run, 0
@@ -149,8 +157,8 @@ class _Way:
 
 
 def shared(knobs: Sequence[Difference], value: Value, orders: int = 64, seed: int = 0) -> Explanation:
-    """The same for any `value`: from the knobs that have changed to a makespan in ps, InputError where it refuses
-    them (neither none of the knobs nor all of them)."""
+    """Split the difference of any `value` among knobs. `value` maps the set of changed knobs to a makespan in ps; it
+    may raise InputError, except for no knob and for all knobs."""
     if orders < 4:
         raise InputError("orders", f"{orders} is impossible", expected="4 or more")
     worth = _Worth(knobs, value)
@@ -207,13 +215,14 @@ def _pairs(players: Sequence[int], count: int, seed: int) -> Iterator[tuple[int,
 
 
 def _error(total: int, squares: int, pairs: int) -> float:
-    """Standard error of a mean over pairs of orders (two at least), from the sums over both orders of each."""
+    """The standard error of a mean over two or more pairs of orders, from the sums over both orders of each pair."""
     spread = Fraction(squares * pairs - total * total, pairs * (pairs - 1))
     return math.sqrt(spread / pairs) / 2
 
 
 def _walk(worth: _Worth, order: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """(knob, what its change adds) along an order; a refused one waits. Raises _StuckError where some wait for ever."""
+    """Yield (knob, effect of its change) along an order; a refused knob waits. Raises _StuckError if knobs wait for
+    ever."""
     at, here, waiting = 0, _known(worth, 0), list[int]()
     for player in order:
         waiting.append(player)
@@ -230,7 +239,7 @@ def _walk(worth: _Worth, order: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _smallest(worth: _Worth, stuck: _StuckError) -> tuple[int, ...]:
-    """The smallest set that waits and is accepted as one."""
+    """The smallest set of waiting knobs that is accepted together."""
     waiting = sorted(stuck.waiting)
     if len(waiting) <= SEARCHED:
         for size in range(2, len(waiting)):
@@ -246,7 +255,7 @@ def _merged(players: Sequence[int], chosen: Sequence[int]) -> list[int]:
 
 
 def _whole(shares: Sequence[Fraction]) -> list[int]:
-    """Whole numbers with the same (whole) sum, each less than one away."""
+    """Round shares to whole numbers with an equal (whole) sum, each less than one away."""
     found = [math.floor(share) for share in shares]
     left = int(sum(shares)) - sum(found)
     losses = sorted(range(len(shares)), key=lambda place: found[place] - shares[place])

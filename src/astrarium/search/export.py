@@ -1,4 +1,4 @@
-"""Studies as data for others: rows, Parquet with a data-set card, trajectories, an Optuna study."""
+"""Export studies: rows, Parquet with a data-set card, trajectories, an Optuna study."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from astrarium.config.whole import write_whole
 from astrarium.cost import sentence
 from astrarium.errors import InputError
-from astrarium.search.agents.libraries import needed
+from astrarium.search.agents.base import needed
 from astrarium.search.axes import Axis
-from astrarium.search.scope import plain
-from astrarium.search.stored import StoredStudy
+from astrarium.search.choice import plain
+from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["card", "columns", "rows", "to_optuna", "write_parquet", "write_trajectory"]
 
 
 def columns(study: StoredStudy) -> dict[str, str]:
-    """Every column of `rows`, in order, with its meaning."""
+    """Column of `rows` -> its meaning, in order."""
     space, goal = study.plan.space, study.plan.goal
     found = {"trial": "Number of the trial, from 0, in the order in which the agent asked.",
              "round": "The ask that proposed it; results of a round are told together.",
@@ -48,7 +49,7 @@ def _meaning(axis: Axis) -> str:
 
 
 def rows(study: StoredStudy) -> Iterator[dict[str, Any]]:
-    """One row a trial: plain values, quantities in base units."""
+    """Yield a row per trial: plain values, quantities in base units."""
     import astrarium
 
     plan, version = study.plan, astrarium.__version__
@@ -79,7 +80,7 @@ def _cell(value: Any) -> Any:
 
 
 def card(study: StoredStudy, name: str, count: int) -> str:
-    """The data-set card: what the rows are, where they come from, what each column means."""
+    """The data-set card (Markdown): the source of the rows and the meaning of each column."""
     plan = study.plan
     base = plan.space.base
     model = "" if base is None else f"network model `{base.network.backend}`, rule book `{base.compat}`"
@@ -94,7 +95,7 @@ def card(study: StoredStudy, name: str, count: int) -> str:
 
 
 def write_parquet(study: StoredStudy, path: str) -> int:
-    """One Parquet file, and its card beside it (`.md`); the number of rows. Raises InputError without pyarrow."""
+    """Write a Parquet file and its card (`.md`). Returns the number of rows. Raises InputError without pyarrow."""
     arrow: Any = needed("--parquet", "parquet", "pyarrow", "pyarrow.parquet")
     names = list(columns(study))
     found: dict[str, list[Any]] = {name: [] for name in names}
@@ -105,13 +106,15 @@ def write_parquet(study: StoredStudy, path: str) -> int:
         count += 1
     table = arrow.table({name: _array(arrow, values) for name, values in found.items()})
     text = card(study, os.path.basename(path), count)
-    _whole(path, lambda temporary: arrow.parquet.write_table(table, temporary))
-    _whole(f"{os.path.splitext(path)[0]}.md", lambda temporary: _write(temporary, text))
+    with write_whole(path) as stream:
+        arrow.parquet.write_table(table, stream)
+    with write_whole(f"{os.path.splitext(path)[0]}.md") as stream:
+        stream.write(text.encode())
     return count
 
 
 def _array(arrow: Any, values: list[Any]) -> Any:
-    """A column; values of several kinds become text."""
+    """Make a column; values of several types become text."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) > 1 and not kinds <= {int, float}:
         values = [None if value is None else str(value) for value in values]
@@ -120,26 +123,9 @@ def _array(arrow: Any, values: list[Any]) -> Any:
     return arrow.array(values)
 
 
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as stream:
-        stream.write(text)
-
-
-def _whole(path: str, write: Any) -> None:
-    """A file that is there whole or not at all."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
-
-
 def write_trajectory(study: StoredStudy, path: str) -> int:
-    """ArchGym-like lines of JSON, one a trial: step, action (knob -> value), observation (objectives), reward (the
-    first objective, negative where less is better; null where infeasible). The number of lines."""
+    """Write a line of JSON per trial, as ArchGym does: step, action (knob -> value), observation (objectives), reward
+    (the first objective, negative if less is better; null if infeasible). Returns the number of lines."""
     names, sign = study.plan.goal.objectives, 1.0 if study.plan.goal.objectives[0].maximize else -1.0
     lines = []
     for trial in study.trials():
@@ -149,13 +135,14 @@ def write_trajectory(study: StoredStudy, path: str) -> int:
             "step": trial.number, "action": action,
             "observation": None if values is None else {each.name: value for each, value in zip(names, values)},
             "reward": sign * values[0] if values is not None and trial.verdict.feasible else None}))
-    _whole(path, lambda temporary: _write(temporary, "\n".join(lines) + "\n" if lines else ""))
+    with write_whole(path) as stream:
+        stream.write("".join(f"{line}\n" for line in lines).encode())
     return len(lines)
 
 
 def to_optuna(study: StoredStudy, storage: str, name: str) -> Any:
-    """The study in an Optuna storage (`sqlite:///file.db`), as optuna-dashboard opens it; the Optuna study. Raises
-    InputError where one of that name is there, or Optuna is not."""
+    """Write the study to an Optuna storage (`sqlite:///file.db`), which optuna-dashboard opens. Returns the Optuna
+    study. Raises InputError if the storage has a study of that name, or Optuna is not installed."""
     optuna: Any = needed("--optuna", "search", "optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     goal, space = study.plan.goal, study.plan.space

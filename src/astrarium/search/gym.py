@@ -1,4 +1,4 @@
-"""Spaces as Gymnasium environments, so that any reinforcement-learning library plugs in.
+"""Spaces as Gymnasium environments, for any reinforcement-learning library.
 
     import gymnasium, astrarium.search.gym
     env = gymnasium.make("Astrarium/Design-v0", space="space.yaml", minimize="makespan")
@@ -20,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InputError
-from astrarium.search.agents.libraries import needed
-from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.agents.base import needed
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
-from astrarium.search.space import Point, Space
-from astrarium.search.spacefile import load_space
+from astrarium.search.searchfile import load_space
+from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 
 gymnasium: Any = needed("the environment", "search", "gymnasium", "gymnasium.spaces")
 
@@ -42,7 +44,7 @@ def action_space(space: Space) -> Any:
 
 
 def action_wish(space: Space, action: Sequence[int]) -> list[float]:
-    """What an action asks for, as the projection takes it."""
+    """Convert an action to a wish of `Projector.project`."""
     found: list[float] = []
     for axis, index in zip(space.axes, action):
         if axis.size:
@@ -60,7 +62,7 @@ class DesignEnv(gymnasium.Env):      # type: ignore[misc]
 
     def __init__(self, space: Space | str, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
                  steps: int = 16, penalty: float = -10.0, log: str | None = None, render_mode: None = None):
-        """Raises InputError for whatever is wrong, and where there is not exactly one objective."""
+        """Raises InputError if the goal does not fit the space, or does not have exactly one objective."""
         self.space = space if isinstance(space, Space) else load_space(space)
         goal = goal_of(minimize, maximize, require)
         if len(goal.objectives) != 1:
@@ -80,7 +82,7 @@ class DesignEnv(gymnasium.Env):      # type: ignore[misc]
             np.array([1.0] * count + [abs(penalty)], np.float32))
 
     def _base_value(self) -> float:
-        """The objective of the base design, or of the nearest design that is feasible."""
+        """The objective of the feasible design nearest to the base, or of the first that has one. Raises InputError."""
         wish = [_held(axis) for axis in self.space.axes]
         for point in (self.space.projector.project(wish), *map(self.space.point, range(min(64, self.space.count)))):
             verdict = self._judge(point)
@@ -90,7 +92,7 @@ class DesignEnv(gymnasium.Env):      # type: ignore[misc]
 
     def reset(self, *, seed: int | None = None,
               options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:      # noqa: ARG002
-        """A new episode; the observation is the start of every one."""
+        """Start an episode; its first observation is zeros."""
         super().reset(seed=seed)
         self._step = 0
         return np.zeros(len(self.space.axes) + 1, np.float32), {}

@@ -1,4 +1,4 @@
-"""What the values of a study depend on beside its plan: the version, the catalog, files, plug-ins, Python functions.
+"""Inputs of a study besides its plan: the version, the catalog, files, plug-ins, Python functions.
 
 A study file records them as entry -> digest, and nothing is added to trials of other inputs.
 """
@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import importlib
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import CodeType
+from typing import Any
 
-from astrarium import catalog
+from astrarium import catalog, registry
 from astrarium.catalog.files import VARIABLE
 from astrarium.config import Config, replace_all, to_plain
 from astrarium.config.spec import specs
-from astrarium.search.agents.base import Options
-from astrarium.search.code import digest_of, plugin_digests, text_of_class, text_of_function, version_of
+from astrarium.search.choice import field_at
 from astrarium.search.expression import Const, Op
 from astrarium.search.goal import Goal
-from astrarium.search.space import Space
-from astrarium.search.spacefile import space_plain
-from astrarium.search.typed import field_at
+from astrarium.search.space import Space, space_plain
 
-__all__ = ["Inputs", "differing", "file_fields", "files_of", "inputs_of", "of_values"]
+__all__ = ["Inputs", "differing", "digest_of", "file_fields", "files_of", "inputs_of", "of_values", "plugin_digests",
+           "text_of_class", "text_of_function", "version_of"]
 
 Inputs = Mapping[str, str]
-"""Entry, in words -> a version, or a digest."""
+"""Name of an input, for people -> its version, or its digest."""
 
 BLOCK = 1 << 18         # bytes of a file read at a time
 NAMED = 3               # entries that a message names
@@ -33,12 +37,13 @@ MISSING = "missing"
 OURS = "astrarium"
 CATALOG = os.path.dirname(catalog.__file__)
 AGENT = "agent "        # of entries that say who searched, on which no value depends
+PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
-    """What the values of a study depend on beside its plan, now and on this machine."""
+    """The inputs of a study of `space` and `goal` by `agent`, now and on this machine, sorted by name."""
     configs = list(_configs(space, goal))
-    found = {"Astrarium": _version(), **_catalog(), **_code(space, goal, (*configs, agent))}
+    found = {"Astrarium": _version(), **_catalog(), **_code(space, goal, configs, agent)}
     paths = {path for config in configs for _, path in _own_files(config)}
     for path in sorted({*paths, *_chosen_paths(space)}):
         for name in files_of(path) or [path]:
@@ -51,14 +56,16 @@ def inputs_of(space: Space, goal: Goal, agent: object = None) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _code(space: Space, goal: Goal, configs: Iterable[object]) -> dict[str, str]:
-    """Code that is not ours: classes of configurations and agents, installed plug-ins, functions of the goal."""
-    kinds = {type(each) for each in configs if isinstance(each, Config)}
-    agents = [each.tag for each in configs if isinstance(each, Options)]
-    text = repr((space_plain(space), goal.requirements, [each.measure for each in goal.objectives], agents))
+def _code(space: Space, goal: Goal, configs: Sequence[Config], agent: object) -> dict[str, str]:
+    """Digests of code outside Astrarium: classes of configurations and agents, installed plug-ins, functions of the
+    goal."""
+    agents = [agent] if isinstance(agent, Config) else []
+    kinds = {("class ", type(each)) for each in configs} | {(AGENT, type(each)) for each in agents}
+    text = repr((space_plain(space), goal.requirements, [each.measure for each in goal.objectives],
+                 [each.tag for each in agents]))
     return {
-        **{f"{AGENT if issubclass(kind, Options) else 'class '}{kind.__module__}.{kind.__qualname__}":
-           digest_of([text_of_class(kind)]) for kind in kinds if kind.__module__.partition(".")[0] != OURS},
+        **{f"{word}{kind.__module__}.{kind.__qualname__}": digest_of([text_of_class(kind)])
+           for word, kind in kinds if kind.__module__.partition(".")[0] != OURS},
         **{(AGENT if kind == "agent" else f"plug-in {kind}.") + name: digest
            for kind, name, digest in plugin_digests(text)},
         **{f"objective {each.name}": digest_of(text_of_function(each.measure))
@@ -66,7 +73,7 @@ def _code(space: Space, goal: Goal, configs: Iterable[object]) -> dict[str, str]
 
 
 def differing(known: Inputs, now: Inputs) -> str:
-    """In words, the entries in which two records differ; empty where they are equal."""
+    """Text about the entries in which two records differ; empty if they are equal."""
     names = [name for name in sorted({*known, *now}) if known.get(name) != now.get(name)]
     said = [_difference(name, known.get(name), now.get(name)) for name in names]
     more = len(said) - NAMED
@@ -74,7 +81,7 @@ def differing(known: Inputs, now: Inputs) -> str:
 
 
 def of_values(inputs: Inputs) -> Inputs:
-    """The entries on which values depend: all but those of the agent."""
+    """The entries on which values of trials depend: all but those of the agent."""
     return {name: digest for name, digest in inputs.items() if not name.startswith(AGENT)}
 
 
@@ -87,7 +94,7 @@ def _difference(name: str, known: str | None, now: str | None) -> str:
 
 
 def files_of(path: str) -> list[str]:
-    """The files that a file field names: a pattern's, the file itself, the ranks' of a prefix."""
+    """The files of a file field: those of a pattern, the file itself, or one per rank of a prefix."""
     from astrarium.trace.read import ranks_of  # generated workloads do without it: 12 ms
 
     if "*" in path:
@@ -97,14 +104,14 @@ def files_of(path: str) -> list[str]:
 
 
 def file_fields(config: Config) -> Iterator[tuple[str, str]]:
-    """(dotted path, value) of every file field."""
+    """Yield (dotted path, value) of every file field."""
     for where, each in _within(config, ""):
         for name, value in _own_files(each):
             yield f"{where}.{name}" if where else name, value
 
 
 def _own_files(config: Config) -> Iterator[tuple[str, str]]:
-    """(name, value) of the file fields of one configuration."""
+    """Yield (name, value) of the file fields of one configuration, without those of inner ones."""
     for spec in specs(type(config)):
         value = getattr(config, spec.name)
         if spec.knob.file and isinstance(value, str) and value:
@@ -112,7 +119,7 @@ def _own_files(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _within(value: object, path: str) -> Iterator[tuple[str, Config]]:
-    """(dotted path, configuration) of a value and of all that it holds."""
+    """Yield (dotted path, configuration) of a value and of every configuration in it."""
     if isinstance(value, Config):
         yield path, value
         for spec in specs(type(value)):
@@ -123,7 +130,7 @@ def _within(value: object, path: str) -> Iterator[tuple[str, Config]]:
 
 
 def _configs(space: Space, goal: Goal) -> Iterator[Config]:
-    """Every configuration in base, cases and choices."""
+    """Yield every configuration in base, cases and choices."""
     roots = [space.base, *(design for _, design in _cases(space, goal)),
              *(value for axis in space.axes for value in axis.values if isinstance(value, (Config, tuple)))]
     for root in roots:
@@ -138,7 +145,7 @@ def _cases(space: Space, goal: Goal) -> Iterator[tuple[str, Config]]:
 
 
 def _chosen_paths(space: Space) -> Iterator[str]:
-    """Paths among the values of choices, and in the expressions of derived values."""
+    """Yield the files among the values of choices, and in the expressions of derived values."""
     for axis in space.axes:
         if any(each.knob.file for each in axis.fields):
             yield from (value for value in axis.values if isinstance(value, str) and value)
@@ -167,7 +174,7 @@ def _file(path: str) -> str:
 
 
 def _version() -> str:
-    """The version; of one between releases, with a digest of the code."""
+    """The version; between releases with a digest of the code."""
     version = version_of(OURS)
     if version and "dev" not in version:
         return version
@@ -175,14 +182,93 @@ def _version() -> str:
 
 
 def _catalog() -> dict[str, str]:
-    """The catalog that came with the package, and the files beside it."""
+    """Digests of the package's catalog, and of the user's catalog files."""
     beside = os.environ.get(VARIABLE, "").split(os.pathsep)
     return {"the catalog": _folder(CATALOG, (".toml", ".npz")),
             **{f"catalog {path}": _file(path) for path in beside if path}}
 
 
 def _folder(folder: str, ends: tuple[str, ...]) -> str:
-    """The digest of the files in a folder and below whose names have one of these ends."""
+    """The digest of the files in and below a folder whose names end with one of `ends`."""
     names = sorted(os.path.join(where, name) for where, _, found in os.walk(folder) for name in found
                    if name.endswith(ends))
     return digest_of((os.path.relpath(name, folder), _file(name)) for name in names)
+
+
+def digest_of(parts: Iterable[object]) -> str:
+    """SHA-256 of plain data, shortened."""
+    return hashlib.sha256(json.dumps(list(parts), default=str).encode()).hexdigest()[:32]
+
+
+def text_of_function(function: Callable[..., Any]) -> Iterator[str]:
+    """Yield the compiled code of a function, its defaults and its plain closure values, without functions it calls."""
+    if isinstance(function, partial):
+        yield from text_of_function(function.func)
+        yield from _plain((*function.args, *sorted(function.keywords.items())))
+        return
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    if isinstance(code, CodeType):
+        yield from _code_text(code)
+    yield from _plain(getattr(function, "__defaults__", None) or ())
+    for cell in getattr(function, "__closure__", None) or ():
+        yield from _plain([cell.cell_contents])
+
+
+def _code_text(code: CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield " ".join(code.co_names)
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _code_text(each)
+        else:
+            yield repr(sorted(map(repr, each)) if isinstance(each, frozenset) else each)
+
+
+def _plain(values: Iterable[object]) -> Iterator[str]:
+    """Yield the text of values that are numbers or text, or tuples of them; other values have no stable text."""
+    for each in values:
+        if isinstance(each, tuple):
+            yield from _plain(each)
+        elif isinstance(each, PLAIN):
+            yield repr(each)
+
+
+def text_of_class(kind: type) -> str:
+    """The source of the module of a class; of a class in the running script, the source of the class."""
+    import inspect  # rarely needed
+
+    try:
+        module = inspect.getmodule(kind)
+        return inspect.getsource(kind if module is None or kind.__module__ == "__main__" else module)
+    except (OSError, TypeError):
+        return ""
+
+
+def plugin_digests(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (kind, name, digest) of installed plug-ins whose name occurs in `text`. The digest is of the package's
+    version and the module's source."""
+    words = set(re.findall(r"[\w-]+", text))
+    for kind in registry.kinds():
+        for name, entry in registry.entries(kind).items():
+            if entry.package and name in words:
+                yield kind, name, digest_of([version_of(entry.package), _module(entry.target.partition(":")[0])])
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package; empty if it is not installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _module(name: str) -> str:
+    """The source of a module; empty if it has none, or cannot be imported."""
+    import inspect
+
+    try:
+        return inspect.getsource(importlib.import_module(name))
+    except (ImportError, OSError, TypeError):
+        return ""

@@ -1,4 +1,4 @@
-"""What one design may take of the machine: CPU time and memory. A design that wants more is a trial without values."""
+"""Limits of CPU time and memory for one design. A design that exceeds a limit is a trial without values."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Limits(Struct, frozen=True):
     memory: float | None = None
 
     def slow(self) -> StoppedError:
-        """The reason of a design that took too long."""
+        """The error of a design that exceeds the CPU time."""
         return StoppedError(f"{STOPPED} of {format_time((self.seconds or 0.0) * 1e9)} of CPU time")
 
     def large(self) -> StoppedError:
-        """The reason of a design that took too much."""
+        """The error of a design that exceeds the memory."""
         return StoppedError(f"{STOPPED} of {format_bytes(self.memory or 0.0)} of memory")
 
 
@@ -40,7 +40,7 @@ NO_LIMITS = Limits()
 
 
 def limits_of(given: str | Sequence[str] | Limits) -> Limits:
-    """Limits as a person writes them: "10 s", "8 GB", or both. Raises InputError."""
+    """Make limits of user input: "10 s", "8 GB", or both. Raises InputError for anything else."""
     if isinstance(given, Limits):
         return given
     found: dict[str, float] = {}
@@ -62,11 +62,11 @@ def _limit(text: object) -> tuple[str, float]:
             continue
         if value > 0:
             return name, value
-    raise InputError("limit", f"{text!r} is no limit", expected='a time such as "10 s", or memory such as "8 GB"')
+    raise InputError("limit", f"{text!r} is not a limit", expected='a time such as "10 s", or memory such as "8 GB"')
 
 
 class Guard:
-    """Runs the steps of designs within limits; for several threads at once where memory has none."""
+    """Runs steps of designs within limits. Several threads may share a guard unless memory is limited."""
 
     def __init__(self, limits: Limits = NO_LIMITS):
         self.limits, self._runs = limits, Limit()
@@ -76,8 +76,8 @@ class Guard:
         self._runs.stop()
 
     def step(self, work: Callable[[], Found], taken: float) -> tuple[Found, float]:
-        """What `work` returns, and the CPU seconds of the design's steps so far, before which it took `taken`. Raises
-        what `work` does, and StoppedError beyond a limit."""
+        """Run `work`, a step of a design whose earlier steps took `taken` CPU seconds. Returns its result and the CPU
+        seconds of all steps. Raises what `work` raises, and StoppedError beyond a limit."""
         limits, start = self.limits, time.thread_time()
         self._runs.begin(None if limits.seconds is None else limits.seconds - taken)
         try:
@@ -97,7 +97,7 @@ class Guard:
 
 
 def _within(memory: float, work: Callable[[], Found]) -> Found:
-    """`work`, for which the process may ask for so much memory more."""
+    """Run `work` while the process may allocate at most `memory` bytes more."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -110,12 +110,12 @@ def _within(memory: float, work: Callable[[], Found]) -> Found:
 
 
 def _of_memory(error: BaseException | None) -> bool:
-    """Whether an error tells of one that was a lack of memory."""
+    """Whether the cause of an error was a lack of memory."""
     return error is not None and (isinstance(error, MemoryError) or _of_memory(error.__cause__))
 
 
 def _data() -> int:
-    """Bytes that this process may write to."""
+    """The writable bytes of this process."""
     import resource
 
     with open("/proc/self/statm", encoding="ascii") as stream:

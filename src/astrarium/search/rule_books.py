@@ -1,4 +1,4 @@
-"""Why our makespan of a design and ASTRA-sim's differ: by knob and by rule.
+"""Explain why our makespan of a design differs from ASTRA-sim's: by knob and by rule.
 
 Rules that ASTRA-sim's engine can do without (`lower.astra_rules`) are knobs of their own; they exist once `compat` has
 changed, so in every order they wait for it (or, on the way back, it waits for them). `compat` itself is what is left:
@@ -35,7 +35,7 @@ GROUPS_DELAY = 10       # ns
 
 
 def rule_books(design: Design) -> tuple[Design, Design]:
-    """The design, and the same under the other rule book.
+    """The design, and the design under the other rule book.
 
     A native design becomes ASTRA-sim's reading of it: what ASTRA-sim knows in one way only (one stream of a kind,
     endpoint delays in whole ns) is set to that, and what the design leaves out of collectives is written out in both as
@@ -51,7 +51,7 @@ def _native_reading(design: Design) -> tuple[Design, Design]:
 
 
 def _written(given: Collective) -> dict[str, object]:
-    """What `choice: auto` would choose, as `choice: none` has it: ASTRA-sim chooses nothing."""
+    """Changes that write out the choices of `choice: auto`: ASTRA-sim chooses nothing."""
     if given.choice != "auto":
         return {}
     return {"collective.choice": "none", "collective.composition": composition_of(given),
@@ -76,8 +76,8 @@ _READINGS = {"none": _astra_reading, "astra_sim": _native_reading}
 
 
 def explain_rules(design: Design, *, orders: int = 64, seed: int = 0) -> Explanation:
-    """From a design to the other rule book (`rule_books`), by knob and by rule. Raises InputError and its kin where one
-    of the two cannot run."""
+    """Split the difference between a design and its reading under the other rule book (`rule_books`) by knob and by
+    rule. Raises InputError or a subclass if one of the two cannot run."""
     first, second = rule_books(design)
     cache: TraceCache = {}
     to_astra = second.compat == "astra_sim"
@@ -105,7 +105,7 @@ def _native_run(design: Design, held: Sequence[str], _: Sequence[str], cache: Tr
 
 
 def _astra_run(design: Design, held: Sequence[str], rules: Sequence[str], cache: TraceCache) -> int:
-    """ps under ASTRA-sim's rule book with the rules `held`, of those that matter."""
+    """The makespan in ps under ASTRA-sim's rule book with the rules `held`, of those that matter."""
     chosen = AstraRules.only(*held, *(name for name in RULES if name not in rules and name != "group_delay"))
     work = read_work(design, cache, Kept())
     plan = lower_astra_design(design, work, rules=chosen)
@@ -117,7 +117,7 @@ _RUNS = {"none": _native_run, "astra_sim": _astra_run}
 
 
 def _rules_that_matter(design: Design, cache: TraceCache) -> list[str]:
-    """The rules that change something for this design."""
+    """The rules that can change the makespan of this design."""
     work = read_work(design, cache, Kept())
     plan = lower_astra_design(design, work)
     phases = [phase for each in plan.collectives for chunk in each.chunks for phase in chunk.phases]

@@ -1,27 +1,131 @@
-"""Search files: a space with what it is searched for, by whom, and for how long."""
+"""Space files and search files (YAML): a space, what it is searched for, by which agent, for how long."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
-from astrarium.config.yamlfile import parse_yaml, read_text
+from astrarium.config.base import ConfigError
+from astrarium.config.files import decode_at, plain_beside
+from astrarium.config.whole import write_whole
+from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
+from astrarium.design import Design, load_design
 from astrarium.errors import InputError, nearest
 from astrarium.search.goal import Case
 from astrarium.search.limits import NO_LIMITS, Limits, limits_of
-from astrarium.search.space import Space
-from astrarium.search.spacefile import located, mapping, space_from, texts
+from astrarium.search.space import Space, space_plain
 
-__all__ = ["SEARCH_KEYS", "SearchFile", "load_search"]
+__all__ = ["SEARCH_KEYS", "SPACE_KEYS", "SearchFile", "dump_space", "load_search", "load_space", "located", "mapping",
+           "space_from", "texts"]
 
+SPACE_KEYS = ("base", "choices", "variables", "derived", "constraints")
 SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit")
 
 
+def load_space(path: str | os.PathLike[str]) -> Space:
+    """Read a space file.
+
+    Relative paths in it (`base`, file fields) start at its folder. Keys of a search file (`minimize`, `agent`...) are
+    ignored; `load_search` reads them.
+
+    Args:
+        path: The file (YAML).
+
+    Raises:
+        InputError: with file and line, for whatever is wrong with the space.
+    """
+    name = os.fspath(path)
+    document = parse_yaml(read_text(name), name)
+    try:
+        return space_from(document.data, os.path.dirname(name))
+    except InputError as error:
+        raise located(error, document, name) from None
+
+
+def located(error: InputError, document: Document, name: str) -> InputError:
+    """Put the file and line in front of the path of an error."""
+    lines = [document.line(f"{section}{error.path}") for section in ("choices.", "variables.", "derived.", "base.", "")]
+    exact = [document.lines.get(f"{section}{path}") for path in (error.path, re.sub(r"\[\d+\]", "[*]", error.path))
+             for section in ("choices.", "variables.", "derived.", "")]
+    line = next((each for each in (*exact, lines[-1]) if each), None)
+    if error.path.startswith(name):      # the base design's own file: already said
+        return error
+    where = f"{name}:{line}" if line else name
+    return InputError(f"{where}: {error.path}" if error.path else where, error.message, expected=error.expected,
+                      did_you_mean=error.did_you_mean)
+
+
+def mapping(path: str, value: object) -> Mapping[str, Any]:
+    """Return `value` if it is a mapping, an empty one for None. Raises InputError otherwise."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(path, f"{str(value)[:60]!r} is not a mapping", expected="a mapping of names")
+    return value
+
+
+def texts(path: str, value: object) -> tuple[str, ...]:
+    """Convert one text, or a list of texts, to a tuple; empty for None. Raises InputError for anything else."""
+    if value is None:
+        return ()
+    found = (value,) if isinstance(value, str) else value
+    if not isinstance(found, Sequence) or not all(isinstance(each, str) for each in found):
+        raise InputError(path, f"{str(value)[:60]!r} is not a list of expressions", expected="text, or a list of texts")
+    return tuple(found)
+
+
+def space_from(data: object, folder: str = "", beside: Sequence[str] | None = None) -> Space:
+    """Make a Space of plain data; relative files start at `folder`. `beside`: other keys that `data` may have (None:
+    any). Raises InputError."""
+    found = mapping("", data)
+    for key in found:
+        if beside is not None and key not in (*SPACE_KEYS, *beside):
+            raise InputError(str(key), "unknown key", expected="one of " + ", ".join((*SPACE_KEYS, *beside)),
+                             did_you_mean=nearest(str(key), (*SPACE_KEYS, *beside)))
+    derived = mapping("derived", found.get("derived"))
+    for path, text in derived.items():
+        if not isinstance(text, str):
+            raise InputError(path, f"{text!r} is not an expression", expected="text such as 'a // b'")
+    return Space(_base(found.get("base"), folder), mapping("choices", found.get("choices")),
+                 texts("constraints", found.get("constraints")), derived,
+                 mapping("variables", found.get("variables")))
+
+
+def _base(given: object, folder: str) -> Design | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return load_design(os.path.join(folder, given))
+    try:
+        return decode_at(Design, given, folder)
+    except ConfigError as error:
+        raise ConfigError([problem.under("base") for problem in error.problems]) from None
+
+
+def dump_space(space: Space, path: str | os.PathLike[str]) -> None:
+    """Write a space file, whole or not at all. Relative file fields of the base become relative to the file's folder.
+
+    Args:
+        space: The space.
+        path: The file (YAML).
+
+    Raises:
+        InputError: if the file cannot be written.
+    """
+    name = os.fspath(path)
+    found = space_plain(space)
+    if space.base is not None:
+        found["base"] = plain_beside(space.base, os.path.dirname(name) or ".")
+    with write_whole(name) as stream:
+        stream.write(to_yaml(found).encode())
+
+
 class SearchFile(Struct, frozen=True):
-    """What a search file says; what it leaves out is empty or None."""
+    """The content of a search file; empty or None for keys that it leaves out."""
 
     space: Space
     minimize: Any = ()

@@ -1,4 +1,4 @@
-"""A design space: a base design, choices on dotted paths, derived values and constraints (COSMIC's Parameter Set)."""
+"""A design space (COSMIC's Parameter Set): a base design, choices on dotted paths, derived values and constraints."""
 
 from __future__ import annotations
 
@@ -9,34 +9,37 @@ from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec.structs import fields, force_setattr
 
+from astrarium.config import to_plain
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.search.axes import Axis, axes_of
-from astrarium.search.components import Component, Rule, components_of, levels_of
-from astrarium.search.derived import Derived, Listed, Value, token
+from astrarium.search.axes import Axis, Derived, Listed, Point, Value, axes_of, named_paths, token
+from astrarium.search.choice import Choice, choice_of, field_at
+from astrarium.search.constraints import Component, Projector, Rule, components_of, levels_of, model_rules
 from astrarium.search.expression import compiled, names_in
-from astrarium.search.model_rules import model_rules
-from astrarium.search.projection import Projector
 from astrarium.search.scope import Scope
-from astrarium.search.typed import field_at
 from astrarium.search.update import Updater
+from astrarium.units import Quantity
 
-__all__ = ["Point", "Space"]
-
-Point = tuple[Any, ...]
-"""Per axis the index of its value; -1 where it is not chosen; a float where it is a continuum."""
+__all__ = ["Space", "space_plain"]
 
 
 class Space(Struct, frozen=True, eq=False, dict=True):
-    """What may be chosen, and which choices go together. Everything is checked when it is made (InputError).
+    """The designs among which a search chooses.
 
-    Rules of the base's workload (its `conditions`) are constraints, too.
-    `choices`: path -> values (a list, a `Choice`, or a mapping with from, to, step...); `[*]` is every entry of a list.
-    `where`: constraints. `derived`: path -> expression. `variables`: like choices, for names that are no paths.
-    `base` may be None for a space of variables only. `changed`: paths that cases change, so that rules of the base's
-    workload on them say nothing (see `for_cases`).
+    The rules of the base's workload (its `conditions`) are constraints as well.
+
+    Args:
+        base: The design that the choices change; None for a space of variables only.
+        choices: Path -> values: a list, a `Choice`, or a mapping (from, to, step...). `[*]` is every entry of a list.
+        where: Constraints: expressions that are true for every design of the space.
+        derived: Path -> the expression that computes its value from the chosen ones.
+        variables: Name -> values, as in `choices`, for names that are not paths.
+        changed: Paths that cases change; workload rules on them are not constraints (see `for_cases`).
+
+    Raises:
+        InputError: for an unknown path, an illegal value, and constraints that no design meets.
     """
 
     base: Design | None
@@ -63,18 +66,18 @@ class Space(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def scope(self) -> Scope:
-        """What names in expressions mean."""
-        return Scope(self.base, self.axes, self.derived)
+        """Resolves the names in expressions."""
+        return Scope(self.base, named_paths(self.axes), self.derived)
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """The constraints, resolved, and those rules of the workload that cut what they leave."""
+        """The resolved constraints, and the rules of the workload that exclude further designs."""
         own = tuple(Rule(text, self.scope.node(text, f"constraints[{index}]"), f"constraints[{index}]")
                     for index, text in enumerate(self.where))
         return own + model_rules(self.base, self.axes, self.scope, own, self.changed)
 
     def for_cases(self, paths: Sequence[str]) -> Space:
-        """This space for designs in which these paths have other values than in the base, case by case."""
+        """This space for cases that change these paths of the base."""
         changed = tuple(dict.fromkeys((*self.changed, *paths)))
         if changed == self.changed or len(self.rules) == len(self.where):
             return self
@@ -82,7 +85,7 @@ class Space(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
-        """Independent parts; continua are in none."""
+        """The independent parts of the space; continua are in none of them."""
         return components_of(self.axes, self.rules, levels_of(self.axes, self.scope))
 
     @cached_property
@@ -92,12 +95,12 @@ class Space(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def count(self) -> int:
-        """How many feasible combinations there are, exactly; continua are left out."""
+        """The exact number of feasible combinations, without continua."""
         return math.prod(component.diagram.count for component in self.components)
 
     @property
     def nominal(self) -> int:
-        """The product of the numbers of values, as if there were no constraint."""
+        """The number of combinations without constraints: the product of the numbers of values."""
         return math.prod(axis.size for axis in self.axes if axis.size)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,7 +111,8 @@ class Space(Struct, frozen=True, eq=False, dict=True):
         return f"Space({len(self.axes)} knobs, {self.count} feasible of {self.nominal})"
 
     def point(self, number: int) -> Point:
-        """The feasible point with this number, 0 to count - 1; a continuum is at its middle."""
+        """The feasible point with this number; continua are at their middle. Raises InputError unless 0 <= number <
+        count."""
         if not 0 <= number < self.count:
             raise InputError("point", f"there is no number {number}", expected=f"0 to {self.count - 1}")
         found: list[Any] = [None] * len(self.axes)
@@ -121,7 +125,7 @@ class Space(Struct, frozen=True, eq=False, dict=True):
         return tuple(found)
 
     def number(self, point: Point) -> int:
-        """The number of a point; -1 where it is not feasible. Continua do not count."""
+        """The number of a point; -1 if it is not feasible. Continua do not count."""
         total = 0
         for component in self.components:
             own = component.diagram.number([point[place] for place in component.places])
@@ -131,11 +135,11 @@ class Space(Struct, frozen=True, eq=False, dict=True):
         return total
 
     def points(self) -> Iterator[Point]:
-        """Every feasible point, in order of its number."""
+        """Yield every feasible point, by number."""
         return (self.point(number) for number in range(self.count))
 
     def sample(self, rng: random.Random) -> Point:
-        """One feasible point, each as likely as any other (continua: even on their scale)."""
+        """Draw a feasible point, each with equal probability (continua: even on their scale)."""
         point = self.point(rng.randrange(self.count))
         if not self.continua:
             return point
@@ -152,7 +156,7 @@ class Space(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def projector(self) -> Projector:
-        """From wishes to feasible points."""
+        """Finds the feasible point nearest to a wish."""
         return Projector(self.axes, self.components)
 
     @cached_property
@@ -172,7 +176,7 @@ class Space(Struct, frozen=True, eq=False, dict=True):
         return tuple(found)
 
     def _follows(self, point: Point) -> list[Value]:
-        """What is derived at a point, in the order of `_derived`."""
+        """The derived values at a point, in the order of `_derived`."""
         numbers = self.numbers(point) if self._derived else []
         return [each.of(point, numbers) for each in self._derived]
 
@@ -193,11 +197,11 @@ class Space(Struct, frozen=True, eq=False, dict=True):
         return tuple(Listed.of(axis) if axis.size else None for axis in self.axes)
 
     def numbers(self, point: Point) -> list[Any]:
-        """Each axis's value in base units; the base's where it is not chosen."""
+        """The value of each axis in base units; the base's value if the axis is not chosen."""
         return [index if row is None else row.numbers[index] for row, index in zip(self._listed, point)]
 
     def assignment(self, point: Point) -> tuple[Any, ...]:
-        """What a design is made from: one value per path that is set, or UNSET."""
+        """The values that a point puts into the base, one per path of `paths`; UNSET for one that is not chosen."""
         found: list[Any] = []
         for axis, row, index in zip(self.axes, self._listed, point):
             found.extend([each.typed(each.computed(index)) for each in axis.fields] if row is None else row.put[index])
@@ -205,27 +209,27 @@ class Space(Struct, frozen=True, eq=False, dict=True):
         return tuple(found)
 
     def fingerprint(self, point: Point) -> bytes:
-        """What a point puts into the base, as bytes: equal where the designs are."""
+        """Encode the values that a point puts into the base: equal bytes for equal designs."""
         found = [token(index) if row is None else row.texts[index]
                  for axis, row, index in zip(self.axes, self._listed, point) if axis.paths]
         found.extend(text for _, _, text in self._follows(point))
         return b"|".join(found)
 
     def design(self, point: Point) -> Design:
-        """The design at a point. Raises InputError where the configuration refuses it."""
+        """The design at a point. Raises InputError if the configuration refuses it."""
         if self._updater is None:
-            raise InputError("base", "there is none, so a point is no design")
+            raise InputError("base", "there is none, so a point has no design")
         return self._updater.apply(self.assignment(point))
 
     def values(self, point: Point) -> dict[str, Any]:
-        """Knob -> value (as the field holds it), and derived path -> value; knobs that are not chosen are left out."""
+        """Knob -> value and derived path -> value, as the fields hold them; without knobs that are not chosen."""
         found = {axis.name: _typed_value(axis, index) for axis, index in zip(self.axes, point)
                  if index != -1 or not axis.size}
         return found | {each.path: typed for each, (_, typed, _) in zip(self._derived, self._follows(point))}
 
     def point_of(self, values: Mapping[str, Any]) -> Point:
-        """The point with these values (knob -> value, as in a file or typed). Raises InputError for an unknown knob or
-        value; a knob that is left out counts as not chosen."""
+        """The point with these values (knob -> value, as in a file or typed); a knob that is left out is not chosen.
+        Raises InputError for an unknown knob or value."""
         known = {axis.name for axis in self.axes} | set(self.scope.derived)
         for name in values:
             if name not in known:
@@ -252,3 +256,31 @@ def _place(axis: Axis, values: Mapping[str, Any]) -> Any:
         if known == typed and isinstance(known, bool) == isinstance(typed, bool):
             return index
     raise InputError(axis.name, f"{value!r} is not one of its values")
+
+
+def space_plain(space: Space) -> dict[str, Any]:
+    """Convert a space to mappings, lists and scalars, which `searchfile.space_from` reads back as an equal space."""
+    found: dict[str, Any] = {}
+    if space.base is not None:
+        found["base"] = to_plain(space.base)
+    for key, choices in (("choices", space.choices), ("variables", space.variables)):
+        if choices:
+            found[key] = {path: _choice_plain(choice_of(path, given)) for path, given in choices.items()}
+    if space.derived:
+        found["derived"] = dict(space.derived)
+    if space.where:
+        found["constraints"] = list(space.where)
+    return found
+
+
+def _choice_plain(choice: Choice) -> Any:
+    names = {"low": "from", "high": "to"}
+    found = {names.get(each.name, each.name): _value_plain(getattr(choice, each.name)) for each in fields(Choice)
+             if getattr(choice, each.name) != each.default}
+    return found["values"] if list(found) == ["values"] else found
+
+
+def _value_plain(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    return [_value_plain(each) for each in value] if isinstance(value, (tuple, list)) else value

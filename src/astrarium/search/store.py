@@ -1,9 +1,9 @@
-"""Where a study's trials are kept: one SQLite file (WAL), one writer; a trial is a row, written once with its results.
+"""Store trials in one SQLite file (WAL) with one writer: a trial is a row, written once with its results.
 
-Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file beside
-it (`.lock`) keeps a second process from writing; the operating system frees it when its owner ends, however it ends.
-A file that turns out to be damaged is replaced by one with every trial that can be read. Trials before the first one
-that cannot stay trials; what later ones found is `given`: nobody simulates those designs again.
+Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file
+(`.lock`) keeps a second process from writing; the operating system frees it when its owner ends. A damaged file is
+replaced by one with every trial that can be read. Trials before the first unreadable one stay trials; results of later
+ones are `given`: their designs are not simulated again.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from types import TracebackType
 from typing import IO, Any
 
 import msgspec
-from msgspec import Struct
 
 from astrarium.errors import InputError
-from astrarium.search.disk import FILES, damaged, disk_error, readable, replace_damaged
-from astrarium.search.evaluate import Verdict
-from astrarium.search.space import Point
+from astrarium.search.axes import Point
+from astrarium.search.trial import Trial, Verdict
 
-__all__ = ["APPLICATION", "MEMORY", "Store", "Trial", "erase", "trials_in"]
+__all__ = ["APPLICATION", "FILES", "MEMORY", "Store", "damaged", "disk_error", "readable", "reading",
+           "replace_damaged", "trials_in"]
 
-MEMORY = ":memory:"
-"""The name of a store that is never written to disk."""
-
+FILES = ("", "-wal", "-shm")      # a database, its log of newer pages, and the index of the log
+AGAIN = "the same command again: it goes on from the trials that are stored"
+SMALLEST = 40                     # bytes of a trial at least
+MEMORY = ":memory:"               # the name of a store that is never written to disk
 APPLICATION = 0x41537472      # "AStr": what `file` and a careless `--study design.yaml` are told apart by
 PAUSE = 0.05                  # seconds between transactions
 
@@ -46,26 +46,14 @@ _INSERT = f"INSERT INTO trial ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _FROM = f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number"
 _SALVAGED = "CREATE TABLE salvaged AS SELECT * FROM trial"
 _DESCRIBE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
-
 _NAN = float("nan")
 _NUMBERS = msgspec.json.Decoder(tuple[float | None, ...])
 _POINT: msgspec.json.Decoder[Point] = msgspec.json.Decoder(tuple[int | float, ...])
 
 
-class Trial(Struct, frozen=True):
-    """One trial. `round`: the ask that proposed it; `design`: hash of what was simulated; `same_as`: an earlier
-    trial of the same design, whose results these are."""
-
-    number: int
-    round: int
-    point: Point
-    design: bytes
-    same_as: int | None
-    verdict: Verdict
-
-
 class Store:
-    """Open with `with`; only then may it be written. Raises InputError where the file is no study or is in use."""
+    """The trials of a study; write to it inside `with`. `count`: trials, written or waiting; `given`: design -> its
+    known verdict. Raises InputError if the file is not a study or is in use."""
 
     def __init__(self, path: str):
         self.path = path
@@ -105,14 +93,14 @@ class Store:
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
-        """What the disk does wrong, as InputError; a damaged file is replaced before."""
+        """Turn errors of the disk into InputError, after a damaged file was replaced."""
         try:
             yield
         except (sqlite3.Error, msgspec.DecodeError) as error:
             raise (self._repaired(error) if damaged(error) else disk_error(self.path, error)) from None
 
     def _repaired(self, error: Exception) -> InputError:
-        """Replace the file by one of all that can be read; what to tell the user."""
+        """Replace the file by one of all rows that can be read; returns the error for the user."""
         data, about = self.data, dict[str, str]()
         try:
             with contextlib.suppress(sqlite3.Error):
@@ -158,24 +146,24 @@ class Store:
             known = data.execute("PRAGMA application_id").fetchone()[0]
             tables = data.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables and known != APPLICATION:
-                raise InputError(self.path, "is a database, but no study")
+                raise InputError(self.path, "is a database, but not a study")
             data.execute("PRAGMA journal_mode = WAL")
             data.execute("PRAGMA synchronous = NORMAL")
             if not tables:
                 data.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION}; COMMIT;")
         except sqlite3.Error as error:
-            raise (InputError(self.path, f"is no study ({error})") if damaged(error)
+            raise (InputError(self.path, f"is not a study ({error})") if damaged(error)
                    else disk_error(self.path, error)) from None
         return data
 
     def meta(self) -> dict[str, str]:
-        """What the study is about, as written by `describe`."""
+        """The description of the study, as `describe` wrote it."""
         with self._disk():
             return dict(self.data.execute("SELECT key, value FROM meta"))
 
     def describe(self, entries: Mapping[str, str]) -> None:
-        """Write what the study is about, all of it or nothing. Raises InputError where there are trials of another
-        study, whose description a damaged page held."""
+        """Write the description of the study in one transaction. Raises InputError if the file holds trials of another
+        study whose description was lost with a damaged page."""
         with self._disk():
             if self.count and self.data.execute("PRAGMA user_version").fetchone()[0] != _mark(entries):
                 raise InputError(self.path, "holds another study", expected="the same command, or another file")
@@ -183,7 +171,7 @@ class Store:
             self.data.execute(f"PRAGMA user_version = {_mark(entries)}")
 
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Rows in one transaction; one that an error or a signal broke off before is undone."""
+        """Write rows in one transaction, after a rollback of one that an error or a signal interrupted."""
         if self.data.in_transaction:
             self.data.execute("ROLLBACK")
         self.data.execute("BEGIN IMMEDIATE")
@@ -191,14 +179,14 @@ class Store:
         self.data.execute("COMMIT")
 
     def add(self, trial: Trial) -> None:
-        """Add the next trial; it is on disk when `flush` has returned, or a moment later."""
+        """Add the next trial; it is on disk after the next `flush`, at most PAUSE seconds of trials later."""
         self._waiting.append(_row(trial))
         self.count += 1
         if time.monotonic() - self._written >= PAUSE:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits, in one transaction."""
+        """Write the waiting trials in one transaction."""
         if self._waiting:
             with self._disk():
                 self._write(_INSERT, self._waiting)
@@ -206,7 +194,7 @@ class Store:
         self._written = time.monotonic()
 
     def known(self, designs: Sequence[bytes]) -> dict[bytes, tuple[int, Verdict]]:
-        """The first trial of each of these designs, where there is one: its number and what it found."""
+        """Design -> number and verdict of its first trial, for those of `designs` that have one."""
         found: dict[bytes, tuple[int, Verdict]] = {}
         wanted = frozenset(designs)
         for row in self._waiting:
@@ -222,20 +210,20 @@ class Store:
         return found
 
     def trials(self, first: int = 0) -> Iterator[Trial]:
-        """Every trial from number `first` on, in order, a few at a time."""
+        """Yield the trials from number `first` on, in order."""
         self.flush()
         with self._disk():
             yield from trials_in(self.data, first)
 
 
 def trials_in(data: sqlite3.Connection, first: int) -> Iterator[Trial]:
-    """The trials of an open database from number `first` on."""
+    """Yield the trials of an open database from number `first` on, in order."""
     for row in data.execute(_FROM, (first,)):
         yield _trial(row)
 
 
 def _trial(row: tuple[Any, ...]) -> Trial:
-    """Raises msgspec.DecodeError where a row holds what no trial does."""
+    """The trial of a row. Raises msgspec.DecodeError for a row that is not a trial."""
     return Trial(row[0], row[1], _POINT.decode(row[2]), row[3], row[4], _verdict(row))
 
 
@@ -247,14 +235,14 @@ def _whole(row: tuple[Any, ...]) -> bool:
 
 
 def _salvaged(data: sqlite3.Connection) -> dict[bytes, Verdict]:
-    """Design -> what it was found to be worth, of trials after the first that was lost."""
+    """Design -> verdict, of the trials after the first lost one."""
     if not data.execute("SELECT count(*) FROM sqlite_master WHERE name = 'salvaged'").fetchone()[0]:
         return {}
     return {row[3]: _verdict(row) for row in data.execute(f"SELECT {_COLUMNS} FROM salvaged")}
 
 
 def _mark(entries: Mapping[str, str]) -> int:
-    """What tells studies apart in the head of the file."""
+    """The checksum of a description, which the head of the file holds."""
     return zlib.crc32(msgspec.json.encode(sorted(entries.items()))) >> 1
 
 
@@ -278,8 +266,66 @@ def _verdict(row: tuple[Any, ...]) -> Verdict:
     return Verdict(values, _numbers(row[6]), _numbers(row[7]), row[8], row[9])
 
 
-def erase(path: str) -> None:
-    """Remove a study's files."""
-    for name in (*(path + end for end in FILES), f"{path}.lock"):
-        if os.path.exists(name):
-            os.unlink(name)
+def damaged(error: Exception) -> bool:
+    """Whether an error means a damaged file, not a full or unreadable disk: any error but OperationalError, and one
+    about text that is not UTF-8."""
+    return not isinstance(error, sqlite3.OperationalError) or "UTF-8" in str(error)
+
+
+def disk_error(path: str, error: Exception) -> InputError:
+    """The error of a disk for the user."""
+    if damaged(error):
+        return InputError(path, f"is damaged ({error})", expected="astrarium search with this study: it keeps every "
+                          "trial that can be read, and runs the others again")
+    if "full" in str(error):
+        return InputError(path, f"cannot be written ({error})", expected=f"more space, then {AGAIN}")
+    return InputError(path, f"cannot be read or written ({error})", expected=f"a disk that works, then {AGAIN}")
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn errors of reading into InputError."""
+    try:
+        yield
+    except (sqlite3.Error, msgspec.DecodeError) as error:
+        raise disk_error(path, error) from None
+
+
+def readable(data: sqlite3.Connection, path: str, query: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the readable rows of `query`, which selects rows by ascending number from `?` on."""
+    number = 0
+    with contextlib.suppress(sqlite3.Error):
+        for row in data.execute(query, (number,)):
+            yield row
+            number = row[0] + 1
+    most = sum(os.path.getsize(path + end) for end in FILES if os.path.exists(path + end)) // SMALLEST
+    for each in range(number, most):
+        with contextlib.suppress(sqlite3.Error):
+            row = data.execute(query, (each,)).fetchone()
+            if row is not None and row[0] == each:
+                yield row
+
+
+def replace_damaged(path: str, script: str, tables: Sequence[tuple[str, Sequence[tuple[Any, ...]]]]) -> str:
+    """Write a new database in place of a damaged one; returns the new name of the damaged one. `script` makes the
+    tables, `tables` are statements with their rows."""
+    kept, fresh = f"{path}.damaged", f"{path}.repaired"
+    if os.path.exists(fresh):
+        os.unlink(fresh)
+    data = sqlite3.connect(fresh, isolation_level=None)
+    try:
+        data.executescript(script)
+        data.execute("BEGIN")
+        for statement, rows in tables:
+            data.executemany(statement, rows)
+        data.execute("COMMIT")
+    except sqlite3.Error:
+        data.close()
+        os.unlink(fresh)
+        raise
+    data.close()
+    for end in FILES:
+        if os.path.exists(path + end):
+            os.replace(path + end, kept + end)
+    os.replace(fresh, path)
+    return kept

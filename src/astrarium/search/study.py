@@ -1,75 +1,105 @@
-"""The loop of a search: ask, evaluate, keep, tell; and what a study says when it stops."""
+"""Search a space: the loop that asks an agent, evaluates, stores and tells; and the result of a study."""
 
 from __future__ import annotations
 
-import hashlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
 
-from astrarium.config import to_plain
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
-from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
-from astrarium.search.agents.exact import ExactSearch, Proof
-from astrarium.search.agents.plugin import PluginAgent
-from astrarium.search.best import Front, Top
-from astrarium.search.evaluate import Verdict
-from astrarium.search.goal import Goal
+from astrarium.search.agents.base import Agent, AgentOptions, Options, PluginAgent, Proof, Prover, Values, agent_options
+from astrarium.search.axes import Point
+from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
-from astrarium.search.resume import resume
-from astrarium.search.space import Point, Space
-from astrarium.search.spacefile import space_plain
-from astrarium.search.store import MEMORY, Store, Trial
-from astrarium.search.workers import Judges
-from astrarium.units import Quantity
+from astrarium.search.limits import Limits, limits_of
+from astrarium.search.space import Space
+from astrarium.search.store import MEMORY, Store
+from astrarium.search.studyfile import Plan, design_keys, resume
+from astrarium.search.trial import Front, Top, Trial, Verdict
+from astrarium.search.workers import Judges, Workers
+from astrarium.units import Bytes
 
-__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "design_keys", "jsonable"]
+__all__ = ["Progress", "Study", "cache_of", "chosen_agent", "conduct", "default_agent", "search"]
 
-FORMAT = "2"
-FUNCTION = "a Python function"
 TICK = 1.0
 
 
-class Plan(Struct, frozen=True):
-    """What a study is: the same plan gives the same trials, whatever the machine and the number of workers."""
+def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
+           cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
+           trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
+           study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
+           cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
+    """Search a space for the best designs.
 
-    space: Space
-    goal: Goal
-    agent: AgentOptions
-    seed: int = 0
+    Equal calls give equal trials, with any number of workers.
 
-    def __post_init__(self) -> None:
-        changed = [path for case in self.goal.cases for path in case.changes]
-        force_setattr(self, "space", self.space.for_cases(changed))
+    Args:
+        space: The designs to choose from.
+        minimize: One objective or several: a figure (`makespan`), a name (`runtime_x_cost`), an expression over figures
+            and design paths, or a function of (design, result). A mapping gives them names.
+        maximize: Objectives of which more is better.
+        require: Conditions that a design must meet, over figures and design paths.
+        cases: Workloads over which the objectives are computed; none: the base's.
+        agent: Name or options of the agent (`astrarium list agent`). None: annealing; nsga2 for several objectives.
+        options: Hyper-parameters of the agent, by name.
+        trials: Trials of the study in the end, stored ones included.
+        seed: Seed of the agent.
+        jobs: Designs evaluated at a time.
+        processes: Whether to evaluate in processes instead of threads.
+        ray: Address of a Ray cluster to evaluate on (`local`, `auto`, `host:port`); `jobs` is then its number of CPUs.
+        study: File that stores the trials; a further call with it continues the study. None: they are not stored.
+        limit: CPU time ("10 s") or memory ("8 GB") of one design, or both; a design that exceeds it is a trial without
+            values.
+        cache: Memory for workloads, traces and collectives of earlier designs (text or bytes); results do not depend
+            on it.
+        progress: Called with the progress at least once per batch.
 
-    @property
-    def agent_name(self) -> str:
-        """The agent's name."""
-        assert isinstance(self.agent, Options)
-        return self.agent.tag
+    Returns:
+        The study: its best trials and its counts.
 
-    def described(self) -> dict[str, str]:
-        """The plan as text, entry by entry; studies are the same where these are."""
-        def text(value: object) -> str:
-            return msgspec.json.encode(jsonable(value)).decode()      # in the order written: it is that of the axes
-        measures = [[each.name, "max" if each.maximize else "min",
-                     each.measure if isinstance(each.measure, str) else FUNCTION] for each in self.goal.objectives]
-        cases = [[case.name, case.weight, dict(case.changes)] for case in self.goal.cases]
-        assert isinstance(self.agent, Options)
-        return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
-                "requirements": text(self.goal.requirements), "cases": text(cases),
-                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed)}
+    Raises:
+        InputError: before the first trial, for whatever is wrong.
+    """
+    goal = goal_of(minimize, maximize, require, cases)
+    plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
+    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
+                 cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
+        return conduct(plan, trials, store, workers, progress)
+
+
+def cache_of(given: str | int) -> int:
+    """Convert the size of a cache ("512 MiB", or bytes) to bytes. Raises InputError unless it is above 0."""
+    try:
+        size = int(Bytes(given)) if isinstance(given, str) else given
+    except InputError:
+        size = 0
+    if size <= 0:
+        raise InputError("cache", f"{given!r} is not a size", expected='one such as "2 GB"')
+    return size
+
+
+def default_agent(goal: Goal) -> str:
+    """The name of the agent for a goal if the user names none."""
+    return "annealing" if len(goal.objectives) == 1 else "nsga2"
+
+
+def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
+    """The options of an agent: by name with `options`, or options with `options` replaced. Raises InputError."""
+    if isinstance(agent, str):
+        return agent_options(agent, options)
+    if not isinstance(agent, Options):
+        raise InputError("agent", f"{agent!r} is not an agent", expected="a name, or the options of an agent")
+    return cast(AgentOptions, msgspec.structs.replace(agent, **options) if options else agent)
 
 
 class Progress(Struct):
-    """Where a study is: handed to the caller at its beginning, after every batch, and within one after a trial when
-    `TICK` seconds have passed."""
+    """The progress of a study: reported at its start, after every batch, and within a batch every `TICK` seconds."""
 
     trials: int
     planned: int
@@ -80,9 +110,13 @@ class Progress(Struct):
 
 
 class Study(Struct, frozen=True):
-    """What a search found. `best` is the first of the best feasible trials (None: there is none), `top` the ten best
-    designs, `front` the trials that none beats in every objective, `distinct` the number of different designs;
-    `seconds` are this run's; `refused` trials have no values, and `problem` says why the first of them has none."""
+    """The result of a search.
+
+    `trials` were made, of `distinct` designs; `fresh` of them in this run, which took `seconds` of wall-clock time.
+    `best`: the first of the best feasible trials (None: there is none); `top`: the ten best designs; `front`: the
+    trials that no other beats in every objective. `refused`: trials without values; `problem`: the reason of the first.
+    `exhausted`: the agent has nothing left to propose; `proof`: what the agent proved, if it proves optima.
+    """
 
     plan: Plan
     trials: int
@@ -100,16 +134,16 @@ class Study(Struct, frozen=True):
 
     @property
     def nothing(self) -> str:
-        """Why there is no best trial, where there is none."""
+        """The reason why there is no best trial."""
         return "no trial met every requirement" if self.plan.goal.requirements else "every trial was refused"
 
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
-        """The knobs of a trial (the best one where none is named)."""
+        """The knobs of a trial (None: the best one): name -> value."""
         chosen = trial or self.best
         return {} if chosen is None else self.plan.space.values(chosen.point)
 
     def objectives(self, trial: Trial | None = None) -> dict[str, float]:
-        """The objectives of a trial (the best one where none is named)."""
+        """The objectives of a trial (None: the best one): name -> value."""
         chosen = trial or self.best
         if chosen is None or chosen.verdict.values is None:
             return {}
@@ -118,8 +152,8 @@ class Study(Struct, frozen=True):
 
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
             progress: Callable[[Progress], None] | None = None) -> Study:
-    """Search until the open `store` holds `trials` trials; what it holds already is replayed, not run again. Raises
-    InputError where the store is of another plan, or of other inputs."""
+    """Search until the open `store` holds `trials` trials. Stored trials are replayed, not run again. Raises InputError
+    if the store is of another plan, or of other inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
     if store.path != MEMORY:
@@ -128,19 +162,13 @@ def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
 
 
 def _started(plan: Plan) -> Agent:
-    """The agent at its beginning. Raises PluginError for one that lacks a method."""
+    """Start the agent of a plan. Raises PluginError if it lacks a method."""
     who = f"agent {type(plan.agent).__qualname__}"
     if not callable(getattr(plan.agent, "start", None)):
         raise PluginError(who, "has no method start(space, goal, seed)")
     agent: Agent = checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
     own = type(plan.agent).__module__.startswith(f"{__package__}.agents.")
     return agent if own else PluginAgent(who, agent, plan.space)
-
-
-def design_keys(plan: Plan) -> Callable[[Point], bytes]:
-    """From a point to the hash of its design: of the base and of every value that is put into it."""
-    prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
-    return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
 
 
 class _Loop:
@@ -160,8 +188,8 @@ class _Loop:
         self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
 
     def run(self) -> Study:
-        """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
-        when the study is continued."""
+        """Run rounds of ask, evaluate, store, tell. A round that the number of trials cuts short is not told: it goes
+        on when the study is continued."""
         exhausted = False
         self._report()
         while self.done < self.trials:
@@ -185,8 +213,8 @@ class _Loop:
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
 
     def _proof(self) -> Proof | None:
-        """What the agent `exact` proved: nothing, where a design's value is not known."""
-        if not isinstance(self.agent, ExactSearch):
+        """The proof of an agent that proves; an empty one if a design was stopped, so that its value is not known."""
+        if not isinstance(self.agent, Prover):
             return None
         if not self.stopped:
             return self.agent.proof()
@@ -194,20 +222,20 @@ class _Loop:
         return Proof(-math.inf, math.inf, False)
 
     def _told(self, verdict: Verdict) -> Values:
-        """What an agent hears: less is better, infinity for infeasible."""
+        """The values for an agent: less is better, infinity for infeasible."""
         if verdict.values is None or not verdict.feasible:
             return (math.inf,) * len(self.signs)
         return tuple(sign * value for sign, value in zip(self.signs, verdict.values))
 
     def _round(self, points: Sequence[Point]) -> list[Trial]:
-        """The trials of one round: those stored, then those that are new, in the order asked."""
+        """The trials of one round in the order asked: stored ones, then new ones."""
         found = self._replayed(points)
         if len(found) < len(points):
             found += self._evaluated(points[len(found):])
         return found
 
     def _count(self, trial: Trial) -> None:
-        """One trial more."""
+        """Count a trial."""
         self.done += 1
         self.distinct += trial.same_as is None
         self.front.add(trial)
@@ -264,12 +292,3 @@ class _Loop:
             value = None if best is None or best.verdict.values is None else best.verdict.values[0]
             self.told = time.perf_counter()
             self.progress(Progress(self.done, self.trials, value, self.told - self.start, self.fresh, self.refused))
-
-
-def jsonable(value: Any) -> Any:
-    """Plain data with quantities as text and keys as text."""
-    if isinstance(value, Quantity):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(each) for key, each in value.items()}
-    return [jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value

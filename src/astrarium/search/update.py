@@ -1,6 +1,6 @@
-"""Many values put into a design quickly: only the sections that change are made anew, and only what is new is checked.
+"""Put many values into a design quickly: only changed sections are made again, and only new values are checked.
 
-The same values, checks and errors as `config.replace_all`, at a fraction of its time; sections seen before are cached.
+Values, checks and errors are those of `config.replace_all`; earlier sections are cached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HELD = 4096
 
 
 class _Unset:
-    """The mark of a path that keeps the base's value."""
+    """The mark of a path that keeps the value of the base."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -36,19 +36,19 @@ class _Unset:
 UNSET = _Unset()
 
 
-class _Part(Struct, eq=False):
-    """One section, or one list, of the base with what is put into it."""
+class _Section(Struct, eq=False):
+    """One section, or one list, of the base with the slots of the values that are put into it."""
 
     base: Any
     leaves: dict[str | int, int] = field(default_factory=dict)
-    parts: dict[str | int, _Part] = field(default_factory=dict)
+    parts: dict[str | int, _Section] = field(default_factory=dict)
     slots: tuple[int, ...] = ()
     cache: Cache[Any] = field(default_factory=lambda: Cache(HELD))
     fields: dict[str | int, FieldSpec] = field(default_factory=dict)
     spec: FieldSpec | None = None       # the field that holds this part
 
     def finish(self, spec: FieldSpec | None = None) -> tuple[int, ...]:
-        """Every slot below."""
+        """Collect the slots of this section and of those in it."""
         own, self.spec = list(self.leaves.values()), spec
         if isinstance(self.base, Config):
             self.fields = {each.name: each for each in specs(type(self.base))}
@@ -58,7 +58,7 @@ class _Part(Struct, eq=False):
         return self.slots
 
     def remembered(self, values: Sequence[Any]) -> Any:
-        """This part with its slots' values."""
+        """This section with the values of its slots, from the cache if it was made before."""
         key = tuple([values[slot] for slot in self.slots])
         try:
             hash(key)
@@ -67,7 +67,7 @@ class _Part(Struct, eq=False):
         return self.cache.get(key, lambda: self.made(values))
 
     def made(self, values: Sequence[Any]) -> Any:
-        """This part, made anew."""
+        """Make this section with the values of its slots."""
         new: dict[str | int, Any] = {step: part.remembered(values) for step, part in self.parts.items()}
         for step, slot in self.leaves.items():
             if values[slot] is not UNSET:
@@ -80,7 +80,7 @@ class _Part(Struct, eq=False):
         return self._exchanged(new)
 
     def _listed(self, values: tuple[Any, ...]) -> Any:
-        """A list, checked as the constructor of its owner checks it."""
+        """Check a list as the constructor of its owner does."""
         problems: list[Problem] = []
         found = values if self.spec is None else _coerced(values, self.spec, problems)
         if problems:
@@ -88,8 +88,8 @@ class _Part(Struct, eq=False):
         return found
 
     def _exchanged(self, new: dict[str | int, Any]) -> Config:
-        """The base with `new` fields, checked as its constructor checks them; parts were checked when they were made,
-        and what stays with the base."""
+        """The section with `new` fields, checked as its constructor does; inner sections and unchanged fields have been
+        checked before."""
         made: Config = copy(self.base)
         problems: list[Problem] = []
         for name in excluded(type(made), new):
@@ -106,12 +106,12 @@ class _Part(Struct, eq=False):
 
 
 def _coerced(value: Any, spec: FieldSpec, problems: list[Problem]) -> Any:
-    """`value` as the field holds it."""
+    """Convert `value` to what the field holds; add to `problems`."""
     return coerce(value, spec.type, spec.knob, spec.name, problems)
 
 
 def _turned(base: Config, tag: str, new: dict[str | int, Any]) -> Config:
-    """Another variant in the place of `base`, with the fields that were set."""
+    """Another variant in place of `base`, with the fields that were set."""
     kept = {name: value for name, value in to_plain(base).items() if name not in excluded(type(base), new)}
     plain: dict[str, Any] = {**kept, **{str(step): value for step, value in new.items()}, base.tag_key: tag}
     family = next(kind for kind in reversed(type(base).__mro__)
@@ -124,13 +124,13 @@ def _turned(base: Config, tag: str, new: dict[str | int, Any]) -> Config:
 
 
 class Updater(Generic[C]):
-    """`base` with values at fixed paths; `apply` takes one value per path, or UNSET."""
+    """Makes designs of `base` with values at fixed paths; `apply` takes one value per path, or UNSET."""
 
     def __init__(self, base: C, paths: Sequence[str]):
-        """Raises InputError for a path within another one."""
+        """Raises InputError if one path is within another, or set twice."""
         self.base, self.paths = base, tuple(paths)
         self._whole = any(path in type(base).implies for path in paths)       # then other sections change, too
-        self._root = _Part(base)
+        self._root = _Section(base)
         taken: set[tuple[str | int, ...]] = set()
         for slot, path in enumerate(paths):
             steps = parse_path(path)
@@ -139,7 +139,7 @@ class Updater(Generic[C]):
                 if steps[:depth + 1] in taken:
                     raise InputError(path, "is part of another path that is set", expected="one of the two")
                 value = part.base[step] if isinstance(step, int) else getattr(part.base, step)
-                part = part.parts.setdefault(step, _Part(value))
+                part = part.parts.setdefault(step, _Section(value))
             if steps in taken or steps[-1] in part.parts:
                 raise InputError(path, "is set twice, or in parts", expected="one value")
             taken.add(steps)
@@ -147,7 +147,7 @@ class Updater(Generic[C]):
         self._root.finish()
 
     def apply(self, values: Sequence[Any]) -> C:
-        """The design. Raises InputError as `replace_all` does."""
+        """The design with these values. Raises InputError as `replace_all` does."""
         if self._whole:
             return replace_all(self.base, self.changes(values))
         try:
@@ -157,5 +157,5 @@ class Updater(Generic[C]):
         return found
 
     def changes(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Path -> value of what is set."""
+        """Path -> value, without UNSET."""
         return {path: value for path, value in zip(self.paths, values) if value is not UNSET}

@@ -1,42 +1,60 @@
-"""Who evaluates the points of a batch: threads, processes or a Ray cluster; the same answers in the same order."""
+"""Evaluate the points of a batch in threads, processes or on a Ray cluster; verdicts come in the points' order."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import multiprocessing
 import os
 import pickle
 import platform
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
-from astrarium.errors import InputError
+from astrarium.errors import AstrariumError, InputError
 from astrarium.lower.kept import BYTES
-from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.agents.base import needed
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import Goal
 from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.limits import NO_LIMITS, Limits
-from astrarium.search.ray_pool import RayPool
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 
-__all__ = ["Judges", "Workers"]
+__all__ = ["RETRIES", "Judges", "RayPool", "Workers"]
 
 Kind = Literal["threads", "processes"]
-PART, FASTEST = 1.0, 1e-4      # seconds that a part of a batch is to take; of a design, at least
+PART, FASTEST = 1.0, 1e-4      # target seconds of a part of a batch; least seconds of a design
+RETRIES = 10        # times that one part of a batch may lose its worker
+LOCAL = "local"
 
 Judges = Callable[[Sequence[Point]], Iterator[Verdict]]
-"""What evaluates a batch: the verdicts in the order of its points."""
+"""Evaluates a batch: yields the verdicts in the order of its points."""
 
 
 class Workers:
-    """`jobs` of them, or those of the Ray cluster at `ray`; to be used with `with`, which an exception leaves within a
-    design. `limits` are those of each design, `cache` the bytes that a process holds for later designs. Raises
-    InputError for whatever is wrong with the goal."""
+    """Evaluates batches of points in threads, processes or on a Ray cluster. Use it in a `with` block; an exception in
+    the block stops the designs that are running.
+
+    Args:
+        space: The space of the points.
+        goal: Objectives, requirements and cases.
+        jobs: Designs evaluated at a time.
+        kind: `threads` or `processes`.
+        ray: Address of a Ray cluster; None: this machine alone.
+        limits: CPU time and memory of each design.
+        cache: Bytes that each process caches for later designs.
+
+    Raises:
+        InputError: for fewer than one job, a goal that does not fit the space, and a memory limit in several threads.
+    """
 
     def __init__(self, space: Space, goal: Goal, jobs: int = 1, kind: Kind = "threads", ray: str | None = None,
                  limits: Limits = NO_LIMITS, cache: int = BYTES):
@@ -44,7 +62,7 @@ class Workers:
             raise InputError("jobs", f"{jobs} is impossible", expected="1 or more")
         if limits.memory is not None and jobs > 1 and kind == "threads":
             raise InputError("limit", "threads share their memory, so that of one design cannot be limited",
-                             expected=f"processes (--processes beside -j {jobs}), or -j 1")
+                             expected=f"processes (--processes with -j {jobs}), or -j 1")
         self.evaluator = Evaluator(space, goal, limits=limits, cache=cache)
         self._space, self._goal, self.jobs, self.kind, self.ray, self._cache = space, goal, jobs, kind, ray, cache
         self._pool: Executor | None = None
@@ -81,7 +99,7 @@ class Workers:
             self._alive.close()
 
     def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
-        """What each point is worth, in their order."""
+        """Evaluate points; verdicts come in their order."""
         size = max(1, min(len(points) // (2 * self.jobs), int(PART / self._pace)))
         parts = [points[at:at + size] for at in range(0, len(points), size)]
         if self._cluster is not None:
@@ -100,19 +118,19 @@ class Workers:
             yield verdict
 
     def _as_bytes(self, inputs: Inputs | None = None) -> bytes:
-        """Space, goal, limits and cache for another process; `inputs`: what another machine must have."""
+        """Encode space, goal, limits and cache for another process; `inputs`: those that another machine must have."""
         try:
             return pickle.dumps((self._space, self._goal, self.evaluator.guard.limits, self._cache, inputs))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError("jobs", f"the goal cannot go to another process ({error})",
-                             expected="threads, or functions that stand in a module") from None
+                             expected="threads, or functions defined in a module") from None
 
     def _all(self, points: Sequence[Point]) -> list[Verdict]:
         return list(self.evaluator.all(points))
 
 
 def _end_with(watched: Connection) -> None:
-    """Ends this process, whatever it does, as soon as the one at the other end has closed it, or is gone."""
+    """End this process as soon as the process at the other end closes the connection, or is gone."""
     def watch() -> None:
         watched.poll(None)
         os._exit(1)
@@ -121,7 +139,7 @@ def _end_with(watched: Connection) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _evaluator(shipped: bytes) -> Evaluator:
-    """What a worker process makes once. Raises InputError where its machine has other inputs."""
+    """Make the evaluator of a worker process, once. Raises InputError if its machine has other inputs."""
     space, goal, limits, cache, inputs = pickle.loads(shipped)
     if inputs is not None and (said := differing(inputs, inputs_of(space, goal))):
         raise InputError(f"worker on {platform.node()}", f"has other inputs: {said}",
@@ -131,3 +149,68 @@ def _evaluator(shipped: bytes) -> Evaluator:
 
 def _evaluate(shipped: bytes, points: Sequence[Point]) -> list[Verdict]:
     return list(_evaluator(shipped).all(points))
+
+
+class RayPool:
+    """A connection to a cluster: `local` starts one on this machine, `auto` takes the one that runs here, else
+    `host:port` or `ray://host:port`. A connection that the process has already is used, and left open. Every machine
+    needs the same Astrarium. Raises InputError if Ray is not installed, or no cluster answers at the address."""
+
+    def __init__(self, address: str):
+        self._ray: Any = needed("evaluation over Ray", "ray", "ray")
+        self._own = not self._ray.is_initialized()
+        if self._own:
+            more: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+            if address == LOCAL:        # no usage reports from a cluster of ours, unless its user says otherwise
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            try:
+                with _own_signals():
+                    self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **more)
+            except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+                first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise InputError(f"ray {address}", f"no cluster answers ({first[:200]})",
+                                 expected="local, auto, host:port or ray://host:port") from error
+        self.cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def map(self, function: Callable[..., Any], shared: bytes, parts: Sequence[Any]) -> Iterator[Any]:
+        """Yield `function(shared, part)` of every part, in their order; the cluster runs as many at a time as it has
+        CPUs."""
+        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+        common = self._ray.put(shared)
+        return self._answers([task.remote(common, part) for part in parts])
+
+    def _answers(self, asked: Sequence[Any]) -> Iterator[Any]:
+        left = list(asked)
+        try:
+            while left:
+                found = self._ray.get(left[0])
+                del left[0]         # before the answer goes out, as no other may follow
+                yield found
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, AstrariumError):
+                raise error.cause from None
+            raise
+        except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
+            raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
+                             expected="workers that live; the same command goes on with this study") from error
+        finally:
+            for each in left:       # what ended the batch here ends its other parts there
+                self._ray.cancel(each, force=True)
+
+    def close(self) -> None:
+        """Leave the cluster, if this pool joined it."""
+        if self._own:
+            self._ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Restore the handler of SIGTERM after the block: Ray replaces it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

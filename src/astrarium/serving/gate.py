@@ -51,7 +51,7 @@ class Gate(Struct):
         self.asking[job.rank] += more
 
     def opens(self, decoding: int, tokens: int) -> bool:
-        """Whether prompts begin with the next step, where so many sequences decode and there are `tokens` tokens."""
+        """Whether prompts begin with the next step, if `decoding` sequences decode and there are `tokens` tokens."""
         together = not self.polls and (all(self.asking) if self.ranks > 1 else tokens >= self.tokens)
         counts = self.polls or self.ranks > 1 or any(self.asking)
         self.closed = counts and not together and decoding >= self.ranks and self.passed < self.steps
@@ -60,7 +60,7 @@ class Gate(Struct):
         return not self.closed
 
     def advance(self, steps: int) -> None:
-        """So many steps were made."""
+        """Count finished steps."""
         if self.polls or self.ranks > 1 or self.closed:
             self.passed = (self.passed + steps - 1) % self.steps + 1
 
@@ -71,5 +71,5 @@ class Gate(Struct):
 
     @property
     def left_over(self) -> int:
-        """Steps until prompts begin, if nobody comes."""
+        """Steps until prompts begin, if no request arrives."""
         return max(1, self.steps - self.passed)

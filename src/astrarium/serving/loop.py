@@ -91,7 +91,7 @@ class _Run(Struct):
         return CLOCK
 
     def arrive(self, now: int) -> None:
-        """Everybody who has come by `now`."""
+        """Requests that have arrived by `now`."""
         limit = self.requests.concurrency
         while self.come < len(self.roots):
             number = self.roots[self.come]

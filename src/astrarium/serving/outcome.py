@@ -218,7 +218,7 @@ def mean_of(values: npt.NDArray[np.generic], counts: I32 | None = None) -> float
 
 
 def percentiles(values: npt.NDArray[np.generic], shares: Sequence[int], counts: I32 | None = None) -> list[float]:
-    """For each share the smallest value that at least so many % of the values, each of them `counts` times, do not
+    """For each share the smallest value that at least that share of the values, each `counts` times, do not
     exceed (nearest rank)."""
     if counts is None:
         ordered = np.sort(values)

@@ -30,7 +30,7 @@ def _rules(policy: Policy) -> Iterator[Problem]:
     if policy.preemption == "swap" and not policy.tiers:
         yield Problem("preemption", "swap has nowhere to go", "a tier, or recompute")
     if policy.tiers and not policy.prefix_cache and policy.preemption != "swap":
-        yield Problem("tiers", "mean nothing without a prefix cache: nothing is read back from them",
+        yield Problem("tiers", "have no effect without a prefix cache: nothing is read back from them",
                       "prefix_cache: true, preemption: swap, or no tiers")
     if list(policy.graphs) != sorted(set(policy.graphs)):
         yield Problem("graphs", f"{list(policy.graphs)[:8]} are not in ascending order",
@@ -80,7 +80,7 @@ class Policy(Config, frozen=True, kw_only=True):
     routing: Annotated[Literal["fewest", "round_robin", "prefix"], Knob(
         "Which of several servers a request goes to: with the fewest requests; in turn; or with the fewest blocks to "
         "compute and in use (NVIDIA Dynamo's KV router).")] = "fewest"
-    seed: Annotated[int, Knob("Seed of which guesses are accepted, with speculation (NumPy's PCG64).", ge=0,
+    seed: Annotated[int, Knob("Seed of the acceptance of guesses in speculation (NumPy's PCG64).", ge=0,
                                 lt=2**63)] = 0
     overhead: Annotated[Time, Knob("Host time between two steps: scheduling, sampling, launch. None is assumed.")
                         ] = default("0 ns")

@@ -21,7 +21,7 @@ DRAWN = 32      # steps in a row with speculation
 
 class Costs(Struct, frozen=True):
     """Host time in ps of a step, and for each sequence in it; sizes of graphs to which steps are padded, those with
-    prompts only if `mixed`. Sequences are on `ranks` ranks of dp, each with a host and graphs of its own. `launches`:
+    prompts only if `mixed`. Sequences are on `ranks` ranks of dp, each with its own host and graphs. `launches`:
     ps in which the host launches the kernels of a decode step, and of a step with prompts, outside graphs."""
 
     step: int = 0
@@ -62,7 +62,7 @@ def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) 
 
 
 class Server(Struct):
-    """A scheduler, how long its steps take, and the step that it is at; of steps of the batch alone so many as nothing
+    """A scheduler, how long its steps take, and the step that it is at; as many steps of the batch alone as nothing
     comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
     `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended."""
 

@@ -64,7 +64,7 @@ def _links(times: TransferTimes) -> Links:
 
 
 def _shards(work: Inference, start: int) -> list[Shards]:
-    """The replicas of a workload, each on ranks of its own; ranks of dp that share experts are one replica."""
+    """The replicas of a workload, each on separate ranks; ranks of dp that share experts are one replica."""
     many = work.mesh.size(("edp",))
     one = config.replace_all(work, {"dp": work.dp // many, "batch": work.batch // many})
     return [Shards(replica_of(one), start + number * one.ranks) for number in range(many)]
@@ -122,7 +122,7 @@ def _used(policy: Policy, size: float, shares: bool) -> None:
                              f"{format_bytes(float(tier.capacity))} is less than a block",
                              expected=f"at least {format_bytes(size)}: {policy.block} tokens on all ranks of a server")
     if policy.tiers and not shares and policy.preemption != "swap":
-        raise InputError("policy.tiers", "mean nothing: this model keeps a state, which requests do not share",
+        raise InputError("policy.tiers", "have no effect: this model keeps a state, which requests do not share",
                          expected="no tiers, or preemption: swap")
 
 

@@ -27,7 +27,7 @@ def find_prefixes(paths: Sequence[str]) -> list[str]:
             continue
         found = sorted(name.removesuffix(ENDING) for name in os.listdir(path) if name.endswith(ENDING))
         if not found:
-            raise InputError(path, "has no traces with conditions", expected=f"files PREFIX{ENDING} beside the traces")
+            raise InputError(path, "has no traces with conditions", expected=f"files PREFIX{ENDING} next to the traces")
         out += [os.path.join(path, name) for name in found]
     return out
 

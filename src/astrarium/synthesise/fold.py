@@ -147,7 +147,7 @@ def _runs(line: I64, period: int) -> list[tuple[int, int]]:
 
 
 class Folder:
-    """Turns orders into programs by a list of bodies, shortest first. A body stands for itself even where it comes
+    """Turns orders into programs by a list of bodies, shortest first. A body is listed even if it occurs
     once; a loop inside a loop must run equally often every time round, else the outer one is written out."""
 
     def __init__(self, bodies: Sequence[tuple[int, ...]]) -> None:

@@ -38,13 +38,9 @@ class Drawn(Struct, frozen=True, eq=False):
     parent: I64
 
 
-def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout, *,
-         in_line: bool = False) -> tuple[Generated, int]:
-    """All ranks, one class per stage; and how many nodes did not agree and went. `in_line`: communication of a stage
-    goes one after the other even where all agree."""
-    if in_line:
-        stages = [_in_line(tokens, drawn) for drawn in stages]
-    agreed, gone = _agreed(tokens, stages, layout)
+def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> Generated:
+    """All ranks, one class per stage."""
+    agreed = _agreed(tokens, stages, layout)
     groups: list[I32] = []
     index: dict[str, I32] = {}
     used = {tokens[kind].role for drawn in agreed for kind in np.unique(drawn.token).tolist()
@@ -55,9 +51,8 @@ def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout, *,
             members = layout.groups(role)
             index[role][members] = np.arange(len(members), dtype=np.int32)[:, None] + len(groups)
             groups += list(members)
-    made = Generated(tuple(_class(tokens, drawn, layout, stage, index) for stage, drawn in enumerate(agreed)),
+    return Generated(tuple(_class(tokens, drawn, layout, stage, index) for stage, drawn in enumerate(agreed)),
                      tuple(groups), tuple(str(each + 1) for each in range(len(groups))), tuple(None for _ in agreed))
-    return made, gone
 
 
 def _class(tokens: Sequence[Token], drawn: Drawn, layout: Layout, stage: int, index: Mapping[str, I32]) -> TraceClass:
@@ -91,7 +86,7 @@ def _class(tokens: Sequence[Token], drawn: Drawn, layout: Layout, stage: int, in
 
 
 # ------------------------------------------------------------ agreement
-def _agreed(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> tuple[list[Drawn], int]:
+def _agreed(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> list[Drawn]:
     kept, pairs = _matched(tokens, stages, layout)
     gone = sum(int((~keep).sum()) for keep in kept)
     agreed = [_without(drawn, keep) for drawn, keep in zip(stages, kept, strict=True)]
@@ -107,7 +102,7 @@ def _agreed(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) ->
         agreed = [_without(drawn, keep) for drawn, keep in zip(agreed, stuck, strict=True)]
     for (a, i), (b, j) in pairs:
         agreed[b].values[j, SIZE] = agreed[a].values[i, SIZE]
-    return agreed, gone
+    return agreed
 
 
 def _in_line(tokens: Sequence[Token], drawn: Drawn) -> Drawn:
@@ -179,7 +174,7 @@ def _stuck(tokens: Sequence[Token], stages: Sequence[Drawn],
     where nothing can go on, the pair whose leading node comes first goes."""
     offset = np.cumsum([0, *(drawn.token.size for drawn in stages)])
     total = int(offset[-1])
-    one = np.arange(total)                  # the node that stands for each: collectives of several stages are one
+    one = np.arange(total)                  # the node that represents each: collectives of several stages are one
     lead = np.array([offset[a] + i for (a, i), _ in pairs], np.int64)
     follow = np.array([offset[b] + j for _, (b, j) in pairs], np.int64)
     shared = np.array([tokens[int(stages[a].token[i])].kind == NodeKind.COMM_COLL for (a, i), _ in pairs], np.bool_)

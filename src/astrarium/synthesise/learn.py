@@ -1,4 +1,4 @@
-"""Learning a model of traces from examples, without torch.
+"""Learning a model of traces from examples.
 
 Order: programs (`fold`) by a prefix tree (`order`), how often loops run as counts of the conditions (`laws`).
 Dependencies: per site, which earlier tokens a node waits for, and how many occurrences back. Sizes: per token, or per
@@ -28,7 +28,7 @@ from astrarium.synthesise.pieces import Pieces, learn_pieces
 from astrarium.synthesise.tokens import Token
 from astrarium.synthesise.waits import Waits, learn_waits
 
-__all__ = ["Coded", "Model", "Size", "SizeKey", "learn", "main_of", "programs_of", "size_rows"]
+__all__ = ["Model", "SizeKey", "learn"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The baseline's model of orders: a Markov chain that remembers everything since the start of a program.
+"""The model of orders: a Markov chain that remembers everything since the start of a program.
 
 Programs (see `fold`) are short, so all that was seen fits in a prefix tree. Where a tree forks, a decision tree over
 the conditions says which way (Breiman et al., Classification and Regression Trees, 1984); where conditions do not say,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -21,20 +21,12 @@ from astrarium.synthesise.order import walk
 from astrarium.synthesise.waits import Context, Motif, contexts_of
 from astrarium.trace.work import Generated
 
-__all__ = ["Heads", "sample", "within"]
+__all__ = ["sample", "within"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 MOST = 200_000_000      # nodes of one rank
-TRIES = 8               # draws of a network, until all stages agree
 COMM = VALUES.index("comm_size")
-
-
-class Heads(Struct, frozen=True):
-    """Another model's part in the drawing: a program for conditions, and the centre of the sizes (see `_centres`)."""
-
-    program: Callable[[Mapping[str, float], np.random.Generator], Program]
-    centres: Callable[[Mapping[str, float], I64], F64]
 
 
 def within(model: Model, conditions: Mapping[str, float]) -> list[str]:
@@ -47,7 +39,7 @@ def within(model: Model, conditions: Mapping[str, float]) -> list[str]:
 
 
 def sample(model: Model, conditions: Mapping[str, float], *, seed: int = 0, jitter: bool = False,
-           extrapolate: bool = False, heads: Heads | None = None) -> Generated:
+           extrapolate: bool = False) -> Generated:
     """A valid trace of tp * dp * pp ranks for `conditions` (all that the model names, the stage aside).
 
     Every node waits for earlier ones only; groups agree, and messages have their receives. `jitter` draws sizes from
@@ -68,20 +60,16 @@ def sample(model: Model, conditions: Mapping[str, float], *, seed: int = 0, jitt
                          expected="conditions within; --extrapolate (`extrapolate`) where that is meant")
     layout = layout_of(conditions)
     rng = np.random.Generator(np.random.PCG64(seed))
-    drawer = _Drawer(model, heads, rng, jitter)
-    for _ in range(TRIES if heads and layout.pp > 1 else 1):
-        stages = [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)]
-        made, gone = join(model.tokens, stages, layout)
-        if heads is None or not gone:
-            return made
-    return join(model.tokens, stages, layout, in_line=True)[0]
+    drawer = _Drawer(model, rng, jitter)
+    stages = [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)]
+    return join(model.tokens, stages, layout)
 
 
 class _Drawer:
     """Tables of a model, and what draws one stage."""
 
-    def __init__(self, model: Model, heads: Heads | None, rng: np.random.Generator, jitter: bool) -> None:
-        self.model, self.heads, self.rng, self.jitter = model, heads, rng, jitter
+    def __init__(self, model: Model, rng: np.random.Generator, jitter: bool) -> None:
+        self.model, self.rng, self.jitter = model, rng, jitter
         self.loops = Counts(model.loops)
         self.waits = {tuple(each.context): each for each in model.waits}
         self.sizes: dict[SizeKey, Law | None] = {
@@ -93,13 +81,13 @@ class _Drawer:
         """Tokens, values and dependencies of the ranks of one stage."""
         x = table([conditions], self.model.names)
         sizes = table([conditions], self.model.names, sizes=True)
-        program = self.heads.program(conditions, self.rng) if self.heads else walk(self.model.orders, x, self.rng)
+        program = walk(self.model.orders, x, self.rng)
         try:
             main = expand(program, self._counts(program, x, sizes), MOST)
         except ValueError as error:
             raise InputError("synthesise", f"no trace: {error}", expected="smaller conditions") from None
         codes, site = np.unique(site_codes(main, self.base), return_inverse=True)
-        values = self._values(codes, site, sizes, conditions)
+        values = self._values(codes, site, sizes)
         return self._merged(main, values, x, sizes)
 
     def _counts(self, program: Program, x: F64, sizes: F64) -> list[int]:
@@ -113,25 +101,22 @@ class _Drawer:
             out.append(int(law.at(x)[0]) if law is not None else 1)
         return out
 
-    def _values(self, codes: I64, site: I64, sizes: F64, conditions: Mapping[str, float]) -> F64:
+    def _values(self, codes: I64, site: I64, sizes: F64) -> F64:
         """[nodes, VALUES], NaN where an attribute is absent."""
-        centre = self.heads.centres(conditions, codes) if self.heads else np.full((codes.size, len(VALUES)), np.nan)
+        centre = np.full((codes.size, len(VALUES)), np.nan)
         residual = np.zeros((codes.size, len(VALUES), 10))
         for row, code in enumerate(codes.tolist()):
             before, token = divmod(code, self.base)
             for column in range(len(VALUES)):
                 if (None, token, column) not in self.sizes:
-                    centre[row, column] = np.nan
                     continue
                 law = self.sizes.get((before, token, column), self.sizes[None, token, column])
                 if law is None:
                     centre[row, column] = 0.0
                     continue
                 residual[row, column] = law.residual or np.zeros(10)
-                if column == COMM and token in self.pieces:
-                    centre[row, column] = self.pieces[token].at(sizes)[1]
-                if np.isnan(centre[row, column]):
-                    centre[row, column] = law.at(sizes)[0]
+                pieces = self.pieces.get(token) if column == COMM else None
+                centre[row, column] = law.at(sizes)[0] if pieces is None else pieces.at(sizes)[1]
         values = centre[site]
         if self.jitter:
             for column in range(len(VALUES)):

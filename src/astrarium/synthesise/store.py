@@ -17,23 +17,15 @@ from astrarium.synthesise.fold import CLOSE, OPEN
 from astrarium.synthesise.laws import FORMS, STEEPEST, Count, Form, Law
 from astrarium.synthesise.layout import ROLES
 from astrarium.synthesise.learn import Model
-from astrarium.synthesise.network import Network, check_network
 from astrarium.synthesise.order import Split
 from astrarium.trace.write import beside
 from astrarium.vocab import NodeKind
 
-__all__ = ["FORMAT", "VERSION", "Stored", "load_model", "save_model"]
+__all__ = ["FORMAT", "VERSION", "load_model", "save_model"]
 
-FORMAT, VERSION = "astrarium-trace-model", 2
+FORMAT, VERSION = "astrarium-trace-model", 3
 MOST = 256 << 20        # bytes of a file
 LINE = 1 << 10          # of those, room for the first line
-
-
-class Stored(msgspec.Struct, frozen=True):
-    """A model, and the network that was trained beside it, if one was."""
-
-    model: Model
-    network: Network | None = None
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,9 +36,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
 
 
-def save_model(path: str | os.PathLike[str], model: Model, network: Network | None = None) -> None:
+def save_model(path: str | os.PathLike[str], model: Model) -> None:
     """Writes a model, whole or not at all; equal models give equal bytes. InputError where it cannot be written."""
-    body = msgspec.json.encode(Stored(model, network))
+    body = msgspec.json.encode(model)
     header = Header(FORMAT, VERSION, hashlib.sha256(body).hexdigest())
     where = os.fspath(path)
     if len(body) + LINE > MOST:
@@ -63,7 +55,7 @@ def save_model(path: str | os.PathLike[str], model: Model, network: Network | No
         raise InputError(where, f"cannot be written ({error.strerror or error})") from None
 
 
-def load_model(path: str | os.PathLike[str]) -> Stored:
+def load_model(path: str | os.PathLike[str]) -> Model:
     """Reads a model. InputError for another file, another version, a wrong checksum, or a model that is none."""
     where = os.fspath(path)
     try:
@@ -87,17 +79,16 @@ def load_model(path: str | os.PathLike[str]) -> Stored:
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise InputError(where, "the checksum does not fit: the file is damaged", expected="the whole file")
     try:
-        stored = msgspec.json.decode(body, type=Stored)
-        _check(stored)
+        model = msgspec.json.decode(body, type=Model)
+        _check(model)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise InputError(where, f"is no valid model ({error})", expected="a file as it was written") from None
-    return stored
+    return model
 
 
 # ------------------------------------------------------------ what a file must be
-def _check(stored: Stored) -> None:
+def _check(model: Model) -> None:
     """ValueError where numbers do not fit each other."""
-    model = stored.model
     tokens, width = len(model.tokens), len(model.names) + 2
     _need(len(model.low) == len(model.high) == len(model.names) and "stage" in model.names, "conditions")
     _need(len(set(model.names)) == len(model.names), "conditions")
@@ -139,8 +130,6 @@ def _check(stored: Stored) -> None:
         _within([pieces.token], tokens)
         _law(pieces.total, width)
         _law(pieces.limit, width)
-    if stored.network is not None:
-        check_network(stored.network, tokens, width)
 
 
 def _orders(model: Model, tokens: int, width: int) -> None:

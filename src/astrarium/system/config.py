@@ -1,13 +1,29 @@
-"""The `system` section: one NPU's runtime, and which NPU runs which rank."""
+"""The `system` section: one NPU's runtime, which NPU runs which rank, and NPUs whose speed changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from astrarium.config import Config, Knob, Problem
+from astrarium.config import Config, Knob, Problem, default
+from astrarium.units import Time
 
-__all__ = ["System"]
+__all__ = ["NpuChange", "System"]
+
+
+def _speed(change: NpuChange) -> Iterator[Problem]:
+    if change.speed > 1:
+        yield Problem("speed", f"{change.speed:g} is more than full speed", "0 to 1")
+
+
+class NpuChange(Config, frozen=True, kw_only=True):
+    """An NPU whose compute nodes go at another speed from some time on: slow, out of service, or back."""
+
+    rules = (_speed,)
+    at: Annotated[Time, Knob("When, since the start.")] = default("0 ns")
+    npu: Annotated[int, Knob("Number of the NPU.", ge=0, lt=2**31)]
+    speed: Annotated[float, Knob("Part of full speed, until the next change of this NPU: 0, it stands still, to 1.",
+                                 ge=0)]
 
 
 def _placement_rules(system: System) -> Iterator[Problem]:
@@ -21,7 +37,7 @@ def _placement_rules(system: System) -> Iterator[Problem]:
 
 
 class System(Config, frozen=True, kw_only=True):
-    """How many nodes of each kind an NPU runs at once, and where ranks sit."""
+    """How many nodes of each kind an NPU runs at once, where ranks sit, and which NPUs are slow or out of service."""
 
     rules = (_placement_rules,)
     compute_streams: Annotated[int, Knob("Compute nodes in flight on one NPU.", ge=1, lt=2**31)] = 1
@@ -33,6 +49,7 @@ class System(Config, frozen=True, kw_only=True):
     cpu_threads: Annotated[int, Knob("Host nodes in flight for one NPU.", ge=1, lt=2**31)] = 1
     placement: Annotated[Literal["identity"] | Sequence[int],
                          Knob("NPU of every rank, or `identity`: rank r on NPU r.", ge=0)] = "identity"
+    changes: Annotated[Sequence[NpuChange], Knob("NPUs whose speed changes while the design runs.")] = ()
 
     def lanes(self, process_groups: int) -> tuple[int, int, int, int, int]:
         """Nodes in flight at once per engine lane: compute, comm, host, p2p, copy. `process_groups`: the most that a

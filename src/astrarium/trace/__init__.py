@@ -5,8 +5,9 @@ Names are imported when first used: a run reads traces, and needs neither the do
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.trace._native import HAVE_CORE
@@ -21,32 +22,10 @@ if TYPE_CHECKING:
     from astrarium.trace.read import find_traces, read_traces, traces_of_bytes
     from astrarium.trace.write import encode_trace, read_node, write_trace, write_traces
 
-_WHERE = {
-    "astrarium.trace._native": ("HAVE_CORE",),
-    "astrarium.trace.build": ("TraceBuilder",),
-    "astrarium.trace.columns": ("Attr", "Columns", "Traces"),
-    "astrarium.trace.doctor": ("check",),
-    "astrarium.trace.export": ("Written", "write_generated"),
-    "astrarium.trace.finding": ("Finding",),
-    "astrarium.trace.graph": ("Dependencies", "Graph", "graph_of", "index_of", "ready_order"),
-    "astrarium.trace.groups": ("Groups", "group_key", "groups_of", "read_groups"),
-    "astrarium.trace.node": ("Attribute", "IOInfo", "Metadata", "Node", "attribute"),
-    "astrarium.trace.read": ("find_traces", "read_traces", "traces_of_bytes"),
-    "astrarium.trace.write": ("encode_trace", "read_node", "write_trace", "write_traces"),
-}
-_MODULE = {name: module for module, names in _WHERE.items() for name in names}
-
 __all__ = [
     "HAVE_CORE", "Attr", "Attribute", "Columns", "Dependencies", "Finding", "Graph", "Groups", "IOInfo", "Metadata",
     "Node", "TraceBuilder", "Traces", "Written", "attribute", "check", "encode_trace", "find_traces", "graph_of",
     "group_key", "groups_of", "index_of", "read_groups", "read_node", "read_traces", "ready_order", "traces_of_bytes",
     "write_generated", "write_trace", "write_traces",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
-        raise AttributeError(f"module 'astrarium.trace' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULE[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(__name__)

@@ -231,7 +231,7 @@ def _constant(kind: int, cpu: bool, ops: float | None, tensor_size: int, comm_ty
 def _tensor_lists(tensors: Tensors, trace: TraceClass) -> list[bytes]:
     """Every node's `inputs` and `outputs`: names and bytes in turn.
 
-    A tensor that nobody writes or reads stays for the whole run: a node that starts with the run writes it. What tiers
+    A tensor without writer and reader stays for the whole run: a node that starts with the run writes it. What tiers
     hold is left out: readers of the lists take all that they name for local.
     """
     nodes = trace.type.size
@@ -252,7 +252,7 @@ def _tensor_lists(tensors: Tensors, trace: TraceClass) -> list[bytes]:
 
 
 def _start(trace: TraceClass) -> int:
-    """The first node that waits for nobody, none that others have to join where there is one."""
+    """The first root, if possible one that is not a merge point."""
     free = np.flatnonzero(np.diff(trace.parent_ptr) == 0)
     alone = free[~np.isin(trace.type[free], COMM)]
     return int((alone if alone.size else free if free.size else np.zeros(1))[0])

@@ -36,7 +36,7 @@ def delimited(content: bytes) -> bytes:
 
 
 def tagged(field: int, wire: int, content: bytes) -> bytes:
-    """Field number and wire type, then content as it stands."""
+    """Field number and wire type, then the raw content."""
     return varint(field << 3 | wire) + content
 
 

@@ -38,9 +38,9 @@ class Written(Struct, frozen=True):
 
 
 def write_generated(generated: Generated, prefix: str | os.PathLike[str], *, jobs: int | None = None,
-                    link: Link = "hard", compress: bool = False, tensors: bool = False, groups: str | None = None,
+                    link: Link = "hard", compress: bool = False, tensors: bool = False,
                     progress: Progress | None = None) -> Written:
-    """Writes `<prefix>.<rank>.et` for every rank and `<prefix>.groups.json` (or `groups`), the groups' names and ranks.
+    """Writes `<prefix>.<rank>.et` for every rank and `<prefix>.groups.json`, the groups' names and ranks.
 
     `jobs` threads write (all cores). Ranks whose files are equal share one: `link` makes the others hard links,
     symbolic links or copies of it. `compress` writes gzip. `tensors` writes what every node reads and writes as
@@ -55,7 +55,7 @@ def write_generated(generated: Generated, prefix: str | os.PathLike[str], *, job
     ranks = sum(trace.ranks.size for trace in generated.classes)
     _check(where, ranks, link, jobs)
     names = group_names(generated)
-    groups = f"{where}.groups.json" if groups is None else groups
+    groups = f"{where}.groups.json"
     text = json.dumps({name: group.tolist() for name, group in zip(names, generated.groups, strict=True)})
     _remove(groups)
     out = _Output(where, link, compress, ranks, progress)
@@ -99,7 +99,7 @@ class _Output:
         return f"{self.prefix}.{rank}.et"
 
     def write(self, pool: ThreadPoolExecutor, found: ClassFiles, ranks: Sequence[int], ahead: int) -> None:
-        """The files of one class: those with a content of their own first, then the links to them."""
+        """The files of one class: those with their own content first, then the links to them."""
         followers: list[list[int]] = [[] for _ in range(len(found.rows))]
         for row, place in enumerate(found.same.tolist()):
             if row != found.rows[place]:

@@ -1,4 +1,4 @@
-"""Communication groups: which ranks a `pg_name` stands for, from a comm-group file or from the traces themselves."""
+"""Communication groups: the ranks of a `pg_name`, from a comm-group file or from the traces themselves."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ STRIDES = "input_strides"
 """Attribute of an operator with inputs that are not contiguous: the strides of all its inputs, as lists like shapes."""
 
 GAP_NAME = "unexplained idle time of a stream"
-"""Name of the nodes that stand for such time of a stream."""
+"""Name of the nodes that represent such time of a stream."""
 
 
 def logical_ops(columns: Columns) -> dict[int, str]:

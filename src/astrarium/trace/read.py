@@ -1,4 +1,5 @@
-"""Reading Chakra execution traces: `<prefix>.<rank>.et`, plain or gzip, equal ranks held once."""
+"""Reading execution traces, a file a rank (`<prefix>.<rank>.et`), plain or gzip, of any form that `readers` know; equal
+ranks are held once."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from astrarium.trace import _native
 from astrarium.trace._wire import VARINT, Cursor
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.node import decode_metadata
+from astrarium.trace.readers import HEAD, Read, as_chakra
 
-__all__ = ["find_traces", "rank_of_file", "ranks_of", "read_traces", "refuse_leftovers", "refuse_more", "trace_of_rank",
-           "traces_of_bytes"]
+__all__ = ["convert_file", "find_traces", "head_of", "rank_of_file", "ranks_of", "read_file", "read_traces",
+           "refuse_leftovers", "refuse_more", "trace_of_rank", "traces_of_bytes"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_FILE = 4 << 30       # bytes of one file after decompression
@@ -31,13 +33,13 @@ PathLike = str | os.PathLike[str]
 def read_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = None, *, pure: bool = False) -> Traces:
     """Reads the traces of ranks 0 .. n-1.
 
-    `workload` is a prefix (files `<prefix>.<rank>.et`), a pattern `<prefix>.*.et`, one file (which is rank 0 then), or
-    one path per rank. `ranks` is how many there must be; None takes those that exist, which must be 0 .. n-1. `pure`
-    reads without the compiled core.
+    `workload` is a prefix (files `<prefix>.<rank>.et`), a pattern such as `<prefix>.*.et` or `run/kineto_*.json.gz`,
+    one file (which is rank 0 then), or one path per rank. `ranks` is how many there must be; None takes those that
+    exist, which must be 0 .. n-1. `pure` reads without the compiled core.
     Raises InputError naming a missing file, TraceError naming file, rank and byte offset of a malformed one.
     """
     paths = find_traces(workload, ranks)
-    return _collect(((_load(path, rank)) for rank, path in enumerate(paths)), paths, pure)
+    return _collect((read_file(path, rank).data for rank, path in enumerate(paths)), paths, pure)
 
 
 def traces_of_bytes(files: Sequence[bytes], *, pure: bool = False) -> Traces:
@@ -56,19 +58,15 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
     prefix = os.fspath(workload)
     if ranks in (None, 1) and _single(prefix):
         return [prefix]
-    prefix = prefix[: -len(".*.et")] if prefix.endswith(".*.et") else prefix
-    if ranks is None:
-        ranks = _count(prefix)
-    return [f"{prefix}.{rank}.et" for rank in range(ranks)]
+    return [_path(prefix, rank) for rank in range(_count(prefix) if ranks is None else ranks)]
 
 
 def trace_of_rank(workload: str, rank: int) -> str:
     """The file of one rank; `workload` itself where that is a file. InputError where the rank has none."""
     if _single(workload):
         return workload
-    prefix = workload.removesuffix(".*.et")
-    if not os.path.isfile(path := f"{prefix}.{rank}.et"):
-        raise _missing(prefix, path, ranks_of(prefix))
+    if not os.path.isfile(path := _path(workload, rank)):
+        raise _missing(workload, path, ranks_of(workload))
     return path
 
 
@@ -78,13 +76,24 @@ def rank_of_file(workload: str) -> int | None:
     return int(found[1]) if found is not None and _single(workload) else None
 
 
+def _ends(workload: str) -> tuple[str, str]:
+    """What stands before and behind the rank in the names of files: the * of a pattern, `.` and `.et` of a prefix."""
+    before, star, after = workload.rpartition("*")
+    return (before, after) if star and os.sep not in after else (f"{workload}.", ".et")
+
+
+def _path(workload: str, rank: int) -> str:
+    before, after = _ends(workload)
+    return f"{before}{rank}{after}"
+
+
 def _single(workload: str) -> bool:
     return os.path.isfile(workload) and not os.path.exists(f"{workload}.0.et")
 
 
 def refuse_more(workload: str, ranks: int) -> None:
-    """InputError where there are traces of further ranks than 0 .. ranks - 1: work that nobody would do."""
-    more = [rank for rank in ranks_of(workload.removesuffix(".*.et")) if rank >= ranks]
+    """InputError where there are traces of ranks beyond 0 .. ranks - 1, whose work would not be done."""
+    more = [rank for rank in ranks_of(workload) if rank >= ranks]
     if more:
         raise InputError("workload.path", f"{workload} has traces of ranks {spans(more)} too",
                          expected=f"ranks 0 to {ranks - 1}: one per NPU, or per entry of system.placement")
@@ -98,10 +107,11 @@ def refuse_leftovers(prefix: str, ranks: int) -> None:
                          "be written", expected="another prefix, or those files removed")
 
 
-def ranks_of(prefix: str) -> list[int]:
-    """Ranks that have a file, ascending."""
-    folder, stem = os.path.split(prefix)
-    pattern = re.compile(re.escape(stem) + r"\.(0|[1-9][0-9]*)\.et")
+def ranks_of(workload: str) -> list[int]:
+    """Ranks of a prefix or a pattern that have a file, ascending."""
+    before, after = _ends(workload)
+    folder, stem = os.path.split(before)
+    pattern = re.compile(re.escape(stem) + "(0|[1-9][0-9]*)" + re.escape(after))
     try:
         names = os.listdir(folder or ".")
     except (OSError, ValueError):      # ValueError: a name that no folder can have
@@ -109,17 +119,16 @@ def ranks_of(prefix: str) -> list[int]:
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
 
-def _count(prefix: str) -> int:
-    found = ranks_of(prefix)
-    if not found:
-        raise _missing(prefix, f"{prefix}.0.et", found)
-    for rank, seen in enumerate(found):
-        if rank != seen:
-            raise _missing(prefix, f"{prefix}.{rank}.et", found)
+def _count(workload: str) -> int:
+    found = ranks_of(workload)
+    missing = next((rank for rank, seen in enumerate(found) if rank != seen), None if found else 0)
+    if missing is not None:
+        raise _missing(workload, _path(workload, missing), found)
     return len(found)
 
 
-def _missing(prefix: str, path: str, found: Sequence[int]) -> InputError:
+def _missing(workload: str, path: str, found: Sequence[int]) -> InputError:
+    prefix = workload.removesuffix(".*.et")
     exists = f"; ranks that have one: {spans(found)}" if found else "; no rank has one"
     hint = None
     if not found and os.path.splitext(prefix)[1] == ".et":
@@ -127,8 +136,9 @@ def _missing(prefix: str, path: str, found: Sequence[int]) -> InputError:
     elif found and path == prefix:      # one file was wanted
         hint = f"{prefix}.{found[0]}.et"
     alone = f", or one rank alone ({prefix}.{found[0]}.et; run --rank {found[0]})" if found and found[0] else ""
+    files = workload if "*" in prefix else "files <prefix>.<rank>.et"
     return InputError("", f"workload file: {path} does not exist{exists}",
-                      expected=f"files <prefix>.<rank>.et for ranks 0, 1, …{alone}", did_you_mean=hint)
+                      expected=f"{files} for ranks 0, 1, …{alone}", did_you_mean=hint)
 
 
 def spans(numbers: Iterable[int]) -> str:
@@ -143,7 +153,8 @@ def spans(numbers: Iterable[int]) -> str:
     return ", ".join(shown) + (f" and {len(out) - 12} more spans" if len(out) > 12 else "")
 
 
-def _load(path: str, rank: int) -> bytes:
+def read_file(path: str, rank: int = 0) -> Read:
+    """One file, of any form that `readers` know, as a rank's Chakra file. Raises what `read_traces` does."""
     try:
         with open(path, "rb", buffering=0) as file:
             data = file.read()
@@ -157,7 +168,29 @@ def _load(path: str, rank: int) -> bytes:
         raise InputError("", f"workload file: {path} exists but is not readable") from None
     except OSError as error:
         raise InputError("", f"workload file: {path} cannot be read: {error.strerror}") from None
-    return _plain(data, path, rank)
+    return as_chakra(_plain(data, path, rank), path, rank)
+
+
+def convert_file(path: str) -> Read:
+    """`read_file` for what is written on: also parses the result, so that what is no trace is refused."""
+    found = read_file(path)
+    traces_of_bytes([found.data])
+    return found
+
+
+def head_of(path: str) -> bytes:
+    """The first bytes of a file, decompressed, as many as tell its form. Raises InputError where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(HEAD)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    if not data.startswith(GZIP_MAGIC):
+        return data
+    try:
+        return zlib.decompressobj(31).decompress(data, HEAD)
+    except zlib.error as error:
+        raise InputError(path, f"cannot be read: {error}") from None
 
 
 def _plain(data: bytes, path: str, rank: int) -> bytes:

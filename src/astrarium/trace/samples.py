@@ -44,7 +44,7 @@ def sample_traces(ranks: int, *, runtime: int = 5, tensor_size: int = 1024,
 
 
 def _message(made: TraceBuilder, rank: int, ranks: int, size: int) -> None:
-    """Rank 2k sends to rank 2k + 1; the last of an odd number has nobody and computes nothing."""
+    """Rank 2k sends to rank 2k + 1; the last of an odd number has no partner and computes nothing."""
     peer = rank ^ 1
     if peer >= ranks:
         return

@@ -68,7 +68,7 @@ class TraceClass(Struct, frozen=True, eq=False):
                           node=int(self.node_id[node]), name=name, expected=expected)
 
     def refusal(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> UnsupportedError:
-        """The same for what is legal, but not simulated."""
+        """An UnsupportedError about node index `node`: the trace is legal, but this cannot be simulated."""
         error = self.fault(node, message, row=row, expected=expected)
         return UnsupportedError(error.path, error.message, expected=expected)
 

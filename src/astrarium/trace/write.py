@@ -15,15 +15,15 @@ from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_files",
-           "write_trace", "write_traces"]
+__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_file",
+           "write_files", "write_trace", "write_traces"]
 
-STALE = 86_400.0     # s after which a file beside its place belongs to nobody
+STALE = 86_400.0     # s after which a hidden file next to its place is stale
 _LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{12}", re.DOTALL)
 
 
 def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> bytes:
-    """The bytes of a file; a bytes value is a message that is taken as it stands."""
+    """The bytes of a file; a bytes value is a message that is already encoded."""
     first = metadata if isinstance(metadata, bytes) else encode_metadata(metadata)
     messages = (node if isinstance(node, bytes) else encode_node(node) for node in nodes)
     return b"".join(map(delimited, (first, *messages)))
@@ -32,7 +32,11 @@ def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> b
 def write_trace(path: str | os.PathLike[str], metadata: Metadata | bytes, nodes: Iterable[Node | bytes], *,
                 compress: bool = False) -> None:
     """Writes one rank's file, whole or not at all. `compress` writes gzip (the same bytes for the same input)."""
-    data = encode_trace(metadata, nodes)
+    write_file(path, encode_trace(metadata, nodes), compress=compress)
+
+
+def write_file(path: str | os.PathLike[str], data: bytes, *, compress: bool = False) -> None:
+    """Writes one file of these bytes, as `write_trace` does."""
     write_files({os.fspath(path): gzip.compress(data, mtime=0) if compress else data}.items())
 
 
@@ -91,7 +95,7 @@ def _edited(traces: Traces, rank: int, edits: Mapping[int, Node | bytes | None] 
 def write_files(files: Iterable[tuple[str, bytes]]) -> None:
     """Writes all files beside their places, then moves them there; on a fault nothing is left behind.
 
-    A process that is killed outright leaves hidden files (`.NAME.` and 12 digits) that nobody reads; the next one to
+    A process that is killed outright leaves unread hidden files (`.NAME.` and 12 digits); the next one to
     write the same names removes those that are more than a day old.
     """
     written: list[tuple[str, str]] = []

@@ -34,7 +34,7 @@ class Trees(Struct, frozen=True):
 
 
 def table_of(rows: Sequence[Row], like: Sequence[Row]) -> F64:
-    """[rows, columns]: logarithms of numbers (-1 where nothing stands), numbers of words in order of `like`."""
+    """[rows, columns]: logarithms of numbers (-1: empty), numbers of words in order of `like`."""
     known = {word: list(dict.fromkeys(row.text(word) for row in like)) for word in WORDS}
     return np.array([[*(np.log(row.number(column) or np.exp(-1)) for column in COLUMNS),
                       *(known[word].index(row.text(word)) if row.text(word) in known[word] else -1 for word in WORDS)]

@@ -1,4 +1,4 @@
-"""How far measured times lay from predictions, per device and stack: intervals for what nobody measured, and how well
+"""How far measured times lay from predictions, per device and stack: intervals for unmeasured designs, and how well
 they hold on rows that they have not seen."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from astrarium.cost.support import Support, support_of, united
 if TYPE_CHECKING:
     from astrarium.validate.predict import NotPredictable, Prediction
 
-__all__ = ["Held", "Part", "conformal", "held", "interval_score", "intervals", "usual_counts"]
+__all__ = ["Held", "StackInterval", "conformal", "held", "interval_score", "intervals", "usual_counts"]
 
 Key = tuple[str, str]       # stack, device
 SURE = 0.95
@@ -64,7 +64,7 @@ def _judges(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[_
 
 
 def _divided(rows: Sequence[_Judge]) -> dict[Key, bool]:
-    """Whether the rows of a stack on a device have an interval of their own where they are wide: both parts need
+    """Whether the rows of a stack on a device have their own interval where they are wide: both parts need
     rows enough."""
     count = {(each.key, wide): 0 for each in rows for wide in (False, True)}
     for each in rows:
@@ -72,7 +72,7 @@ def _divided(rows: Sequence[_Judge]) -> dict[Key, bool]:
     return {key: min(count[key, False], count[key, True]) >= FEWEST for key, _ in count}
 
 
-class Part(Struct, frozen=True):
+class StackInterval(Struct, frozen=True):
     """Some rows of a stack: their devices, the interval of measured over predicted time, and their settings."""
 
     devices: tuple[str, ...]
@@ -82,7 +82,7 @@ class Part(Struct, frozen=True):
     support: Support
 
 
-def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapping[Key, tuple[Part, ...]]:
+def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapping[Key, tuple[StackInterval, ...]]:
     """(stack, device) -> the interval of its step times; where there are rows enough of wide ones, the interval of the
     others and theirs. The device `ANYWHERE` is all of them together."""
     rows = _judges(found)
@@ -97,9 +97,10 @@ def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapp
     return made
 
 
-def _part(rows: Sequence[_Judge]) -> Part:
-    return Part(tuple(sorted({each.key[1] for each in rows})), len(rows), *conformal([each.ratio for each in rows]),
-                united(each.support for each in rows))
+def _part(rows: Sequence[_Judge]) -> StackInterval:
+    devices = tuple(sorted({each.key[1] for each in rows}))
+    return StackInterval(devices, len(rows), *conformal([each.ratio for each in rows]),
+                         united(each.support for each in rows))
 
 
 class Held(Struct, frozen=True):

@@ -43,7 +43,8 @@ class Value(Struct, frozen=True):
 
     @property
     def time_error(self) -> float:
-        """The same of the time that the metric stands for: a rate that is too high is a time that is too short."""
+        """Relative error of the time behind the metric: a predicted rate that is too high is a time that is too
+        short."""
         return self.measured / self.predicted - 1.0 if self.metric in RATES else self.error
 
 

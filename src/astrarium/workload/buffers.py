@@ -14,7 +14,7 @@ class Buffers(Config, frozen=True, kw_only=True):
 
     gather: Annotated[Literal["in_place", "copied"],
                       Knob("Gathered weights (zero: 3). in_place: a collective writes them; copied: it fills a buffer, "
-                           "out of which a kernel copies them (FSDP2, DeepSpeed).")] = "in_place"
+                           "from which a kernel copies them (FSDP2, DeepSpeed).")] = "in_place"
     reduce: Annotated[Literal["in_place", "group", "buckets", "fixed"],
                       Knob("Gradients on their way into a collective. in_place: none is copied; group: a kernel copies "
                            "those of a block into a buffer in the format of the reduction, one collective for a block "

@@ -18,14 +18,14 @@ from astrarium.workload.config import Workload
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["CONDITIONS", "PARTS", "Part", "draw_corpus", "sizes_of_model", "transformer_of"]
+__all__ = ["CONDITIONS", "PARTS", "CorpusSplit", "draw_corpus", "sizes_of_model", "transformer_of"]
 
 CONDITIONS = ("batch", "d_model", "dp", "ffn", "kv_size", "layers", "micro_batches", "pp", "seq", "tp", "vocab")
 """What traces are conditioned on: samples of a micro-batch, the model's sizes (kv_size: kv_heads * head_size), tokens
 of a sample, micro-batches, and the layout of ranks."""
 
 
-class Part(Struct, frozen=True):
+class CorpusSplit(Struct, frozen=True):
     """What is drawn from: layers of one stage, how much wider or narrower than the catalog's model, replicas."""
 
     layers: Sequence[int]
@@ -34,10 +34,10 @@ class Part(Struct, frozen=True):
     seq: Sequence[int]
 
 
-PARTS: Mapping[str, Part] = {
-    "learn": Part((1, 2, 3, 4, 6, 8, 12), (0.25, 0.5, 1.0, 2.0), (1, 2, 4, 8, 16, 32), (1024, 2048, 4096, 8192)),
-    "held_out": Part((5, 7, 9, 10, 11), (0.375, 0.75, 1.5), (3, 6, 12, 24), (1536, 3072, 6144)),
-    "fresh": Part((5, 7, 9, 10, 11), (0.375, 0.75, 1.5), (5, 7, 10, 20, 28), (1280, 2560, 5120)),
+PARTS: Mapping[str, CorpusSplit] = {
+    "learn": CorpusSplit((1, 2, 3, 4, 6, 8, 12), (0.25, 0.5, 1.0, 2.0), (1, 2, 4, 8, 16, 32), (1024, 2048, 4096, 8192)),
+    "held_out": CorpusSplit((5, 7, 9, 10, 11), (0.375, 0.75, 1.5), (3, 6, 12, 24), (1536, 3072, 6144)),
+    "fresh": CorpusSplit((5, 7, 9, 10, 11), (0.375, 0.75, 1.5), (5, 7, 10, 20, 28), (1280, 2560, 5120)),
 }
 """Parts by name. `fresh` is to be looked at once, when everything else is settled."""
 
@@ -71,10 +71,10 @@ def _alike(names: Sequence[str], models: Sequence[Decoder]) -> None:
     for name, model in zip(names, models, strict=True):
         if kind(model) != kind(models[0]):
             raise InputError(f"corpus: {name}", f"is built otherwise than {names[0]}",
-                             expected="models that differ in sizes alone; learn others by themselves")
+                             expected="models that differ in sizes alone; learn the others separately")
 
 
-def _draw(rng: random.Random, model: Decoder, part: Part) -> tuple[dict[str, float], Workload] | None:
+def _draw(rng: random.Random, model: Decoder, part: CorpusSplit) -> tuple[dict[str, float], Workload] | None:
     """One of them; None where sizes do not divide."""
     head = int(model.head)
     heads = round(model.heads * rng.choice(part.width))

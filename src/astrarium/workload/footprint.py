@@ -19,7 +19,7 @@ from astrarium.workload.assemble.memory import Some, frees, grown, held, saves, 
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.stages import chosen, final, parts_of, places
-from astrarium.workload.assemble.units import Part, Templates
+from astrarium.workload.assemble.units import StageChunk, Templates
 from astrarium.workload.graph import Forms
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 from astrarium.workload.training import recipe_of
@@ -65,12 +65,12 @@ def footprint(workload: Transformer, forms: Forms | None = None, placed: Placed 
 
 
 def footprints(recipe: Recipe) -> tuple[Footprint, ...]:
-    """The same of a recipe."""
+    """Every pipeline stage's local memory for a recipe."""
     made, where = Templates(recipe, Pool(recipe.mesh)), places(recipe)
     return tuple(_stage(recipe, made, parts_of(recipe, where, stage), stage) for stage in range(recipe.stages))
 
 
-def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -> Footprint:
+def _stage(recipe: Recipe, made: Templates, parts: Sequence[StageChunk], stage: int) -> Footprint:
     units = recipe.schedule.units(recipe.stages, stage, recipe.batches, recipe.chunks)
     templates, which = chosen(made, units, parts, final(recipe, units))
     peaks, left = [], []
@@ -105,7 +105,7 @@ def _with(owned: Holdings, fixed: Mapping[str, float], peaks: F64, overhead: flo
         kind: float(value) + fixed.get(kind, 0.0) for kind, value in zip(KINDS, most.tolist(), strict=True)})
 
 
-def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple[F64, F64]:
+def _profile(recipe: Recipe, part: StageChunk, kind: int, template: Template) -> tuple[F64, F64]:
     """([kinds] what a unit adds when most is there, [kinds] what it leaves behind)."""
     change = np.zeros((len(KINDS), len(template) + 1))
     for what in KINDS:

@@ -24,7 +24,6 @@ GENERATORS: Mapping[str, str] = MappingProxyType({
     "disaggregated": "astrarium.workload.inference.transfers:disaggregated",
     "micro": "astrarium.workload.micro_patterns:micro",
     "collective": "astrarium.workload.micro_patterns:single",
-    "stage": "astrarium.workload.stage.generate:stage_trace",
 })
 """Tag of a workload -> the function that makes it. One that has no `ranks` of its own is told how many there are."""
 

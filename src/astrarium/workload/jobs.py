@@ -45,12 +45,12 @@ def _how_many(job: Job) -> Iterator[Problem]:
 
 def _by_rule(job: Job) -> Iterator[Problem]:
     if job.listed and job.placement is not None:
-        yield Problem("placement", f"{job.placement}, beside a list of NPUs", "one of the two")
+        yield Problem("placement", f"{job.placement} cannot be combined with a list of NPUs", "one of the two")
     seeded = (job.placement or "") == "random"
     if seeded and job.seed is None:
         yield Problem("seed", "is missing", "a whole number, from which placement: random draws")
     if not seeded and job.seed is not None:
-        yield Problem("seed", "would do nothing", "placement: random, or no seed")
+        yield Problem("seed", "has no effect", "placement: random, or no seed")
 
 
 def _begins(job: Job) -> Iterator[Problem]:
@@ -95,7 +95,7 @@ def _some(jobs: Jobs) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for number, name in enumerate(jobs.names):
         if seen.setdefault(name, number) != number:
-            yield Problem(f"jobs[{number}].name", f"{name!r} is that of jobs[{seen[name]}]", "a name of its own")
+            yield Problem(f"jobs[{number}].name", f"{name!r} is that of jobs[{seen[name]}]", "another name")
 
 
 class Jobs(Workload, frozen=True):

@@ -35,7 +35,7 @@ MOST_BYTES, MOST_NS = 2.0**60, 9e15     # what a trace can hold: 2^63 bytes and 
 def _used(work: Micro) -> Iterator[Problem]:
     for name in OPTIONS:
         if getattr(work, name) is not None and name not in PATTERNS[work.pattern][1]:
-            yield Problem(name, f"means nothing under pattern: {work.pattern}",
+            yield Problem(name, f"has no effect under pattern: {work.pattern}",
                           "one of " + ", ".join(("count", *PATTERNS[work.pattern][1])))
 
 

@@ -38,8 +38,8 @@ def spread(free: I64, count: int, sizes: Sequence[int], seed: int | None) -> I64
 
 
 def rail_aligned(free: I64, count: int, sizes: Sequence[int], seed: int | None) -> I64 | None:
-    """The same few coordinates of the innermost dim (rails) in every group of it: as few rails as suffice, next to each
-    other, the first for which enough groups have them free; ranks in order of NPU numbers."""
+    """Take the same coordinates of the innermost dim (rails) in every group: adjacent rails, as few as suffice, the
+    first for which enough groups have them free. Ranks are in order of NPU numbers. None if there are no such rails."""
     del seed
     table = np.zeros((math.prod(sizes[1:]), sizes[0]), np.bool_)
     table.reshape(-1)[free] = True

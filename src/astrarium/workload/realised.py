@@ -72,7 +72,7 @@ def _with_behind(piece: Piece, change: Callable[[Step], tuple[Step, Step | None]
 
 
 def _moved(step: Step, place: Sequence[int]) -> Step:
-    """The step, which waits for the steps that it waits for where they stand now."""
+    """The step, with its dependencies renumbered."""
     after = tuple([place[other] for other in step.after])
     return step if after == step.after else step._replace(after=after)
 
@@ -164,7 +164,7 @@ def _beside(piece: Piece, tp: int, back: bool) -> Piece:
 
 
 def _cut(step: Step, pieces: int) -> Step:
-    """A product in so many pieces along its rows."""
+    """A product in `pieces` pieces along its rows."""
     kernel = step.kernel
     if kernel is None or kernel.kind != "gemm" or kernel.launches > 1 or kernel.shape[1] < pieces:
         return step

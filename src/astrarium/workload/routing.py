@@ -2,7 +2,7 @@
 
 Loads of experts are equal, those of a power law, or measured. The power law is that of aiconfigurator's measured
 expert layers (its collector's `sample_power_law`): loads have the density x^-a between 1 and 0.8 of the tokens (between
-0.01 and 2 where tokens choose fewer experts than there are); here its quantiles in random order stand for the draw.
+0.01 and 2 where tokens choose fewer experts than there are); here its quantiles in random order replace the draw.
 
 Redundant experts are copies of the busiest ones: each goes to the expert with the highest load per copy, then copies
 are packed, the busiest first, onto the rank with the least load that has room (DeepSeek's EPLB, its global policy).
@@ -26,7 +26,7 @@ F64 = npt.NDArray[np.float64]
 
 def _one_source(routing: Routing) -> Iterator[Problem]:
     if routing.loads is not None and routing.skew:
-        yield Problem("skew", "means nothing beside loads", "0, or no loads")
+        yield Problem("skew", "has no effect together with loads", "0, or no loads")
     if routing.loads is not None and not sum(routing.loads):
         yield Problem("loads", "are all 0", "a load above 0")
 

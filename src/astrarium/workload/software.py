@@ -33,7 +33,7 @@ class Software(Config, frozen=True, kw_only=True):
                          "for every operation, with a tensor as large as a moment (PyTorch's default); cast: gradients "
                          "in 16 bits are cast to fp32 and unscaled first (DeepSpeed).")] = "fused"
     clip: Annotated[Literal["norm", "scaled"],
-                    Knob("Gradient clipping, beside the norm: none that counts, or all gradients are multiplied in "
+                    Knob("Gradient clipping after the norm: none that counts, or all gradients are multiplied in "
                          "each step (PyTorch's clip_grad_norm_).")] = "norm"
     fused_norms: Annotated[bool, Knob("Normalisation and softmax share kernels with their elementwise neighbours "
                                       "(fusion).")] = True
@@ -45,9 +45,9 @@ class Software(Config, frozen=True, kw_only=True):
     casts: Annotated[bool, Knob("Products in formats of 8 or 4 bits have their activations and gradients cast by a "
                                 "kernel in front, but for what a norm gives, which it casts itself; casts of weights, "
                                 "once per step, are not counted.")] = False
-    tp_async: Annotated[bool, Knob("Collectives of tp run beside kernels that do not need them; else everything waits "
-                                   "for them, and they for everything.")] = True
-    tp_overlap: Annotated[float, Knob("Share of the collectives of tp beside products that run at the same time as "
+    tp_async: Annotated[bool, Knob("Collectives of tp run at the same time as kernels that do not need them; else "
+                                   "everything waits for them, and they for everything.")] = True
+    tp_overlap: Annotated[float, Knob("Share of the collectives of tp next to products that run at the same time as "
                                       "these (the products are cut into pieces); the rest is waited for.", ge=0,
                                       lt=1.0000001)] = 0.0
     host: Annotated[Time, Knob("Host time to issue one layer's kernels in one pass (forward, recomputation or "

@@ -23,7 +23,7 @@ from astrarium.workload.model.stacks import model_pieces
 from astrarium.workload.pieces import BlockPieces, Torch
 from astrarium.workload.precision import numbers_of, sizes_of, widths_of
 from astrarium.workload.realised import realised
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import load_schedule
 from astrarium.workload.software import Software
 from astrarium.workload.transformer import Transformer
 
@@ -48,7 +48,7 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
         pieces, parts = _some(workload, pieces, recipe_of(plain, forms, placed).kinds, parts)
     return Recipe(
         mesh=mesh, kinds=_once(pieces) if workload.pp == 1 else pieces.blocks, parts=parts,
-        schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages,
+        schedule=load_schedule(workload.schedule), batches=workload.micro_batches, chunks=workload.virtual_stages,
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=_bucket(workload, sizes.sent),
         flat=_flat(workload), overlap=workload.overlap, tied=tied,
@@ -142,7 +142,7 @@ def _gradients(workload: Transformer) -> str:
     """How gradients are held: fresh ones are those of a step of one micro-batch, and those that each micro-batch makes
     to be sharded; else the step's are there when a later micro-batch holds most."""
     at_once = workload.micro_batches == 1 or (workload.zero >= 2 and workload.buffers.between == "reduced")
-    if workload.weight_gradients != "fresh" or (at_once and not SCHEDULES[workload.schedule].split):
+    if workload.weight_gradients != "fresh" or (at_once and not load_schedule(workload.schedule).split):
         return workload.weight_gradients
     return "temporary"
 

@@ -20,10 +20,10 @@ from astrarium.workload.divisors import divides, divisors
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, with_layers
 from astrarium.workload.precision import Precision
-from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.schedule import KIND, PipelineSchedule, load_schedule, schedules
 from astrarium.workload.software import Software
 
-__all__ = ["CONDITIONS", "Transformer", "unplaceable"]
+__all__ = ["Transformer", "unplaceable"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 ENDS = 2            # blocks beside the layers, which can be parts of the model by themselves: embedding and head
@@ -107,7 +107,7 @@ def _layers(work: Transformer) -> Iterator[Problem]:
     if work.stage_layers is None:
         return
     if work.stage_balance != "layers":
-        yield Problem("stage_balance", f"{work.stage_balance}, beside stage_layers", "one of the two")
+        yield Problem("stage_balance", f"{work.stage_balance} cannot be combined with stage_layers", "one of the two")
     if not all(work.stage_layers[1:-1]):
         yield Problem("stage_layers", "0 layers in the middle", "0 for the first and the last part at most")
     if len(work.stage_layers) != parts:
@@ -117,30 +117,28 @@ def _layers(work: Transformer) -> Iterator[Problem]:
 
 
 def _schedule(work: Transformer) -> Iterator[Problem]:
-    if work.schedule == "interleaved" and work.pp == 1:
-        yield Problem("pp", "1 stage has nothing to interleave", "2 or more, or schedule: 1f1b")
-    yield from SCHEDULES[work.schedule].check(work.pp, work.micro_batches, work.virtual_stages)
+    yield from load_schedule(work.schedule).check(work.pp, work.micro_batches, work.virtual_stages)
 
 
 def _zero(work: Transformer) -> Iterator[Problem]:
     if work.zero_axes is not None and work.zero == 0:
-        yield Problem("zero_axes", "means nothing under zero: 0", "zero: 1, 2 or 3")
+        yield Problem("zero_axes", "has no effect under zero: 0", "zero: 1, 2 or 3")
     if work.zero_axes is not None and (not work.zero_axes or len(set(work.zero_axes)) != len(work.zero_axes)):
         yield Problem("zero_axes", f"{list(work.zero_axes)} is not a set of axes", "some of dp, cp, sp, each once")
     if work.zero_ranks is not None and (work.zero == 0 or "dp" not in (work.zero_axes or ("dp",))):
-        yield Problem("zero_ranks", "means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp")
+        yield Problem("zero_ranks", "has no effect if dp is not sharded over", "zero: 1, 2 or 3 over dp")
     elif work.zero_ranks is not None and (work.dp % work.zero_ranks or work.zero_ranks % work.ep):
         legal = [n for n in divisors(work.dp) if n % work.ep == 0]
         what = f"{work.zero_ranks} is not a multiple of ep ({work.ep}) that divides dp ({work.dp})"
         yield Problem("zero_ranks", what, "one of " + ", ".join(map(str, legal[:20])))
     if work.prefetch is not None and work.zero != 3:
-        yield Problem("prefetch", "means nothing but under zero: 3", "zero: 3")
+        yield Problem("prefetch", "has an effect only under zero: 3", "zero: 3")
 
 
 def _autocast(work: Transformer) -> Iterator[Problem]:
     software, weights = work.software, work.precision.weights
     if software.autocast and software.operators == "fused":
-        yield Problem("software.autocast", "means nothing under software.operators: fused", "eager or compiled")
+        yield Problem("software.autocast", "has no effect under software.operators: fused", "eager or compiled")
     if software.autocast and weights != "fp32":
         yield Problem("precision.weights", f"{weights}, under software.autocast, which casts weights in fp32",
                       "fp32, or software.autocast: false")
@@ -148,11 +146,11 @@ def _autocast(work: Transformer) -> Iterator[Problem]:
 
 def _split(work: Transformer) -> Iterator[Problem]:
     """What the pieces cannot do together."""
-    line = SCHEDULES[work.schedule]
-    if line.split and work.recompute in ("full", "operators"):
+    split = load_schedule(work.schedule).split
+    if split and work.recompute in ("full", "operators"):
         yield Problem("recompute", f"{work.recompute}, under schedule: {work.schedule}, would compute everything twice "
                       "over", "none or selective")
-    if work.offload == "activations" and line.split:
+    if work.offload == "activations" and split:
         yield Problem("offload", f"activations, under schedule: {work.schedule}, which needs them twice",
                       "none or optimizer, or another schedule")
 
@@ -163,10 +161,10 @@ def _away(work: Transformer) -> Iterator[Problem]:
             yield Problem("zero", f"{work.zero}, under offload: model", "3")
         if work.pp > 1:
             yield Problem("pp", f"{work.pp}, under offload: model", "1")
-        if SCHEDULES[work.schedule].split:
+        if load_schedule(work.schedule).split:
             yield Problem("schedule", f"{work.schedule}, under offload: model", "gpipe or 1f1b")
     if work.gather == "remote" and work.offload != "model":
-        yield Problem("gather", "means nothing but under offload: model", "network, or offload: model")
+        yield Problem("gather", "has an effect only under offload: model", "network, or offload: model")
     elif work.gather == "remote" and (work.zero_axes is not None or work.zero_ranks is not None):
         yield Problem("gather", "remote, but some ranks keep the same shards",
                       "network, or no zero_axes and zero_ranks")
@@ -175,7 +173,7 @@ def _away(work: Transformer) -> Iterator[Problem]:
 def unplaceable(work: Transformer, what: str) -> tuple[str, str] | None:
     """(why a kind of tensors, as `memory.placement` names it, cannot be in another memory than the NPU's, what could
     be); None: it can."""
-    if what != "states" and SCHEDULES[work.schedule].split:
+    if what != "states" and load_schedule(work.schedule).split:
         return f"cannot be under workload.schedule: {work.schedule}, which needs {what} twice", "local, or 1f1b"
     if what == "parameters" and work.zero in (1, 2):
         return (f"cannot be under workload.zero: {work.zero}, where ranks step parts of weights that all have",
@@ -190,7 +188,6 @@ RULES: Rules = (
     _bounds, _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split,
     _away, _autocast)
 
-SPLIT = "(workload.schedule == 'zero_bubble' or workload.schedule == 'dualpipe')"
 BATCHES = "ceil(workload.global_batch / (workload.dp * workload.micro_batch))"
 WHOLE = "workload.uneven != 'refuse' or"
 PARTS = "(workload.sp * workload.cp * if(workload.tp_sequence, workload.tp, 1))"
@@ -204,13 +201,6 @@ CONDITIONS = (
     (f"{WHOLE} workload.seq % {PARTS} == 0", f"{WHOLE} workload.model.seq % {PARTS} == 0"),
     (f"{WHOLE} workload.global_batch % workload.dp == 0",),
     (f"{WHOLE} workload.global_batch // workload.dp % workload.micro_batch == 0",),
-    ("workload.schedule != 'interleaved' or workload.pp > 1",),
-    ("workload.schedule == 'interleaved' or workload.virtual_stages == 1",),
-    (f"workload.schedule != 'interleaved' or {BATCHES} % workload.pp == 0",),
-    ("workload.schedule != 'dualpipe' or workload.pp % 2 == 0",),
-    (f"workload.schedule != 'dualpipe' or {BATCHES} % 2 == 0 and {BATCHES} >= 2 * workload.pp",),
-    (f"workload.recompute != 'full' and workload.recompute != 'operators' or not {SPLIT}",),
-    (f"workload.offload != 'activations' or not {SPLIT}",),
     ("workload.offload != 'model' or workload.zero == 3 and workload.pp == 1",),
     ("workload.gather == 'network' or workload.offload == 'model'",),
     ("system.placement != 'identity' or "
@@ -219,6 +209,23 @@ CONDITIONS = (
 """Those of the rules that need only numbers and names, as conditions over the paths of a design. A space uses them to
 skip designs that the rules would refuse. Each entry is a condition, then others that are used in its place where it
 names a field that the design does not set."""
+
+
+def _of_schedules() -> tuple[tuple[str, ...], ...]:
+    """Conditions that schedules set, as in `CONDITIONS`."""
+    known = schedules()
+
+    def one_of(has: Callable[[PipelineSchedule], bool]) -> str:
+        names = [f"workload.schedule == '{name}'" for name, each in known.items() if has(each)]
+        return f"({' or '.join(names)})"
+
+    split = one_of(lambda each: each.split)
+    return (
+        (f"{one_of(lambda each: each.chunked)} or workload.virtual_stages == 1",),
+        *((f"workload.schedule != '{name}' or {condition.format(batches=BATCHES)}",)
+          for name, each in known.items() for condition in each.conditions),
+        (f"workload.recompute != 'full' and workload.recompute != 'operators' or not {split}",),
+        (f"workload.offload != 'activations' or not {split}",))
 
 
 class Transformer(Workload, frozen=True):
@@ -232,13 +239,12 @@ class Transformer(Workload, frozen=True):
 
     tag: ClassVar[str] = "transformer"
     rules: ClassVar[Rules] = RULES
-    conditions: ClassVar[tuple[tuple[str, ...], ...]] = CONDITIONS
     model: Annotated[Named[Model], Knob("The model: a name of the catalog, a Hugging Face config.json, or a "
                                            "family with its sizes.")]
     global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1, lt=2**31)]
     dp: Annotated[int, Knob("Data-parallel replicas.", ge=1, lt=2**24)] = 1
     tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1, lt=2**24)] = 1
-    sp: Annotated[int, Knob("Ranks that divide the sequence (an axis of its own).", ge=1, lt=2**24)] = 1
+    sp: Annotated[int, Knob("Ranks that divide the sequence (a separate axis).", ge=1, lt=2**24)] = 1
     cp: Annotated[int, Knob("Ranks that divide the sequence, with ring attention (context parallelism).", ge=1,
                             lt=2**24)] = 1
     pp: Annotated[int, Knob("Pipeline stages.", ge=1, lt=2**24)] = 1
@@ -268,8 +274,7 @@ class Transformer(Workload, frozen=True):
                                          ge=0)] = None
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
                                "(dp-tp-sp-cp-ep-pp), or all six axes joined by -.")] = "megatron"
-    schedule: Annotated[Literal["gpipe", "1f1b", "interleaved", "zero_bubble", "dualpipe"],
-                        Knob("In which order stages run their micro-batches.")] = "1f1b"
+    schedule: Annotated[str, Knob("In which order stages run their micro-batches.", choices=KIND)] = "1f1b"
     virtual_stages: Annotated[int, Knob("Parts of the model on each stage (schedule: interleaved).", ge=1, lt=2**16)
                               ] = 1
     stage_layers: Annotated[Sequence[int] | None,
@@ -279,7 +284,7 @@ class Transformer(Workload, frozen=True):
                                  "have no layer.", ge=0)] = None
     stage_balance: Annotated[Literal["layers", "cost"],
                              Knob("What is divided evenly where stage_layers is left out: layers, or FLOPs, with the "
-                                  "embedding and the head as blocks of their own. More parts than layers are divided "
+                                  "embedding and the head as separate blocks. More parts than layers are divided "
                                   "by FLOPs.")] = "layers"
     recompute: Annotated[Literal["none", "selective", "operators", "full"],
                          Knob("Activations that backward computes again: none, those of recompute_modules (selective), "
@@ -301,10 +306,11 @@ class Transformer(Workload, frozen=True):
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
     dropout: Annotated[bool, Knob("Training with dropout: masks are kept.")] = False
     cross_entropy: Annotated[Literal["plain", "fused", "compiled", "eager"],
-                             Knob("plain: logits in fp32, their gradient beside them; fused: logits in the format of "
-                                  "activations, their gradient in their place (Transformer Engine); compiled: beside "
-                                  "them (torch.compile); eager: a kernel an operator (PyTorch), with a copy of the "
-                                  "logits in fp32, their log softmax, and the gradients of both.")] = "plain"
+                             Knob("plain: logits in fp32, their gradient in another tensor; fused: logits in the "
+                                  "format of activations, their gradient in their place (Transformer Engine); "
+                                  "compiled: in another tensor (torch.compile); eager: a kernel an operator (PyTorch), "
+                                  "with a copy of the logits in fp32, their log softmax, and the gradients of "
+                                  "both.")] = "plain"
     weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside", "fresh"],
                                 Knob("Memory of weight gradients of a micro-batch before they join those of the "
                                      "step. in_place: none, the product sums them itself; temporary: one tensor at "
@@ -338,6 +344,11 @@ class Transformer(Workload, frozen=True):
     uneven: Annotated[Literal["refuse", "pad", "fractional"],
                       Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")
                       ] = "refuse"
+
+    @property
+    def conditions(self) -> tuple[tuple[str, ...], ...]:
+        """`CONDITIONS` and those of the schedules."""
+        return CONDITIONS + _of_schedules()
 
     @property
     def ranks(self) -> int:

@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 import astrarium as ar
 from astrarium import engine, registry
+from astrarium.engine.media import MediumKind
+from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import Changes, NetworkPlan
-from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
-from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key, Order, ticks
-from astrarium.engine.reference.native_media import MediumKind
-from astrarium.engine.reference.traffic import Traffic
+from astrarium.oracle.clock import DEPART, DONE, Clock, Event, Key, Order, ticks
+from astrarium.oracle.fabric import coordinate, differing_dims, hops, strides
+from astrarium.oracle.record import Traffic
 
 
 class Toy:
     """Messages never wait for each other."""
 
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+    def __init__(self, clock: Clock, network: NetworkPlan, traffic: Traffic | None,
                  changes: Changes | None = None) -> None:
         del traffic, changes
         self._clock, self._dims, self._strides = clock, network.dims, strides(network.dims)
@@ -26,6 +26,10 @@ class Toy:
     def waits(self) -> list[str]:
         """Nothing waits."""
         return []
+
+    def counts(self) -> PacketCounts | None:
+        """No packets."""
+        return None
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
@@ -40,24 +44,32 @@ class Toy:
         clock.at(clock.now, DEPART, key, lambda: clock.at(clock.now + time, DONE, key, delivered))
 
 
-TOY = MediumKind(Toy)
+TOY = MediumKind("toy_medium:Toy")
 
 
 def main() -> None:
-    """One registry line, then a training step on both engines."""
+    """A registry line each, then a training step on both engines: on the toy medium, and on packets by the toy
+    transport."""
     table = registry._BUILT_IN
     assert not isinstance(table["backend"], str)
     line = {"toy": ("toy_medium:TOY", "Messages never wait for each other.")}
-    registry._BUILT_IN = MappingProxyType({**table, "backend": MappingProxyType({**table["backend"], **line})})
+    delayed = {"delayed": ("toy_transport:Delayed", "Whatever is sent arrives after a delay.")}
+    assert not isinstance(table["transport"], str)
+    registry._BUILT_IN = MappingProxyType({**table, "backend": MappingProxyType({**table["backend"], **line}),
+                                           "transport": MappingProxyType({**table["transport"], **delayed})})
     design = ar.Design(
         workload=ar.Transformer("llama3-8b", tp=2, pp=2, dp=2, global_batch=8, micro_batch=1, seq=1024),
         compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
         network=ar.Network([ar.Ring(2, bandwidth="100 GB/s", latency="500 ns"),
                             ar.Switch(4, bandwidth="25 GB/s", latency="2 us")], backend="toy"))
-    result = ar.simulate(design)
-    pure = engine.execute(result.plan, record=True, fold=False, pure=True)
-    ends = {name: one.finish[one.row].tolist() for name, one in (("core", result.outcome), ("pure", pure))}
-    print(json.dumps(ends))
+    packets = ar.replace_all(design, {"network.backend": "packets",
+                                      "network.packets.transport": {"name": "delayed", "delay": "3 us"}})
+    found = []
+    for each in (design, packets):
+        result = ar.simulate(each)
+        pure = engine.execute(result.plan, record=False, fold=False, pure=True)
+        found.append({name: one.finish[one.row].tolist() for name, one in (("core", result.outcome), ("pure", pure))})
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ ROOM = BUFFER * (PACKET + HEADER)
 PLENTY = 10**12
 # A threshold of ROOM at each link's end: of a buffer so large, a share so small.
 PFC = RoceRules(buffer=PLENTY, alpha=ROOM / PLENTY, kmin=PLENTY, kmax=PLENTY)
-OURS = {"credits": PacketRules(PACKET, HEADER, ROOM), "roce": PacketRules(PACKET, HEADER, roce=PFC)}
+OURS = {"credits": PacketRules(PACKET, HEADER, ROOM), "roce": PacketRules(PACKET, HEADER, transport=PFC)}
 
 
 class Case(Struct, frozen=True):

@@ -167,12 +167,12 @@ def test_formats_of_experts() -> None:
 
 
 @pytest.mark.parametrize(("fields", "message"), [
-    ({"full_every": 2}, "full_every: means nothing without window or delta"),
-    ({"delta": KINDS["delta"]["delta"], "window": 4}, "window: means nothing with delta"),
-    ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}}, r"sparse\.heads: 1, but beside ordinary heads"),
+    ({"full_every": 2}, "full_every: has no effect without window or delta"),
+    ({"delta": KINDS["delta"]["delta"], "window": 4}, "window: has no effect with delta"),
+    ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}}, r"sparse\.heads: 1, but with ordinary heads"),
     ({"sparse": {"heads": 1, "head_size": 4, "top_k": 4}, "mla": {**LATENT, "q_rank": None}},
      "sparse: needs mla with q_rank"),
-    ({"mla": LATENT, "gated_heads": True}, "gated_heads: means nothing with mla"),
+    ({"mla": LATENT, "gated_heads": True}, "gated_heads: has no effect with mla"),
     ({"delta": {"key_heads": 3, "key_size": 4, "value_heads": 4, "value_size": 4}}, "4 is not a multiple of 3 key_h"),
 ])
 def test_what_does_not_go_together(fields: dict[str, Any], message: str) -> None:

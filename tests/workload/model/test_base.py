@@ -98,11 +98,11 @@ def test_what_is_no_model(value: object, message: str) -> None:
         ({"kv_heads": 3}, "kv_heads: 3 does not divide 8 heads; expected one of 1, 2, 4, 8"),
         ({"kv_heads": 16}, "kv_heads: 16 is more than 8 heads"),
         ({"positions": "learned"}, "max_positions: is missing"),
-        ({"full_every": 2}, "full_every: means nothing without window"),
+        ({"full_every": 2}, "full_every: has no effect without window"),
         ({"moe": {"experts": 4, "top_k": 5}}, "moe.top_k: 5 is more than there are experts"),
         ({"moe": {"experts": 4, "top_k": 2, "dense_layers": 5}}, "moe.dense_layers: 5 is more than 4 layers"),
         ({"mla": {"kv_rank": 8, "nope_size": 4, "rope_size": 4, "v_size": 4}, "kv_heads": 8},
-         "kv_heads: means nothing with mla"),
+         "kv_heads: has no effect with mla"),
     ],
 )
 def test_decoders_that_cannot_be(changes: dict[str, object], path: str) -> None:

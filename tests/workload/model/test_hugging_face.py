@@ -323,7 +323,7 @@ def test_modules_for_prediction_are_imported_and_said() -> None:
     found = from_mapping(sample("deepseek_v3"))
     assert isinstance(found, Decoder)
     assert found.mtp == 1
-    assert any("num_nextn_predict_layers 1: trained beside the head" in note for note in found.notes)
+    assert any("num_nextn_predict_layers 1: trained together with the head" in note for note in found.notes)
 
 
 def test_training_asks_for_the_length_of_samples(tmp_path: Path) -> None:

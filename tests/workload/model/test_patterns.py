@@ -165,8 +165,8 @@ def model(**more: Any) -> Decoder:
     ({"pattern": ["full+window"] * 3}, r"pattern\[0\]: 'full\+window' is no kind of layer"),
     ({"pattern": ["mamba"] * 3}, r"pattern\[0\]: 'mamba' needs mamba"),
     ({"pattern": ["full+experts"] * 3}, r"pattern\[0\]: 'full\+experts' needs moe"),
-    ({"mamba": {"heads": 4}}, "mamba: means nothing without a pattern"),
-    ({"full_heads": {"kv_heads": 2}}, "full_heads: means nothing without a window"),
+    ({"mamba": {"heads": 4}}, "mamba: has no effect without a pattern"),
+    ({"full_heads": {"kv_heads": 2}}, "full_heads: has no effect without a window"),
 ])
 def test_patterns_that_cannot_be(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):

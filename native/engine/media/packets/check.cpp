@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "media/distance.hpp"
+#include "media/packets/net.hpp"
 #include "plan/check_plan.hpp"
 #include "plan/graph.hpp"
 
@@ -14,16 +15,12 @@ void check_rules(const PacketRules& rules) {
     require(rules.size >= 1 && rules.size < most && rules.header >= 0 && rules.header < most && rules.buffer >= 0 && rules.threads >= 1 &&
                 rules.threads <= 256,
             "packets out of range");
-    if (!rules.roce) return;
-    const RoceRules& roce = *rules.roce;
-    require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000,
-            "packets out of range");
-    require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 &&
-                roce.byte_counter >= 1 && roce.recovery >= 1 && roce.additive > 0,
-            "packets out of range");
+    if (const TransportKind& transport = transport_of(rules); transport.check) transport.check(rules);
 }
 
 }  // namespace
+
+bool pulls(const Network& network) { return transport_of(network.packets).pulls; }
 
 void check(const Network& network) {
     const PacketRules& rules = network.packets;
@@ -31,7 +28,7 @@ void check(const Network& network) {
     const auto one = [&rules](double latency, std::int64_t buffer, const std::string& what) {
         if (ticks(latency, false) < 1) throw Unsupported("packets over " + what + " without latency: at least 1 ps");
         if (buffer == 0) buffer = rules.buffer;
-        if (!rules.roce && buffer > 0 && buffer < rules.size + rules.header)
+        if (transport_of(rules).link_buffers && buffer > 0 && buffer < rules.size + rules.header)
             throw Unsupported("packets of " + std::to_string(rules.size + rules.header) + " bytes over " + what + " with a buffer of " +
                               std::to_string(buffer));
     };

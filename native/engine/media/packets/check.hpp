@@ -4,8 +4,8 @@
 
 namespace astrarium::packets {
 
-void check(const Network& network);  // throws Unsupported; the same words as astrarium.engine.reference.packet_rules
+void check(const Network& network);  // throws Unsupported
 // Whether messages at one first link go one after the other, so that those that wait need not exist.
-inline bool pulls(const Network& network) { return !network.packets.roce; }
+bool pulls(const Network& network);
 
 }  // namespace astrarium::packets

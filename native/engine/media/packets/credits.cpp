@@ -323,8 +323,9 @@ private:
     const std::size_t part_;  // links
 };
 
-}  // namespace
+const TransportKind credits{.name = "credits", .pulls = true, .link_buffers = true, .open = open_transport<Credits>};
+const RegisteredTransport registered_credits(credits);
 
-std::unique_ptr<Transport> open_credits(Net& net, Windows& windows) { return std::make_unique<Credits>(net, windows); }
+}  // namespace
 
 }  // namespace astrarium::packets

@@ -1,5 +1,5 @@
 // The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015), without hyper increase. Timers are caught up
-// when the flow sends. The same doubles as astrarium.engine.reference.packet_dcqcn.
+// when the flow sends. The same doubles as astrarium.oracle.roce.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -7,6 +7,15 @@
 #include "plan/plan.hpp"
 
 namespace astrarium::packets {
+
+// See astrarium.engine.plan.RoceRules.
+struct RoceRules {
+    std::int64_t buffer = 0, kmin = 0, kmax = 0, pmax = 0;  // bytes; pmax: parts per million
+    double alpha = 1, gain = 0, additive = 0;               // additive: bytes per ns
+    Tick cnp_interval = 0, alpha_timer = 0, rate_timer = 0;
+    std::int64_t byte_counter = 0, recovery = 0;
+    bool departing = false;  // marks go by the queue that a packet leaves, not by the one that it joins
+};
 
 struct Rate {
     double line = 0, current = 0, target = 0, alpha = 1;  // bytes per ns

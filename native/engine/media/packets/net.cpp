@@ -1,8 +1,40 @@
 #include "media/packets/net.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "plan/check_plan.hpp"
 
 namespace astrarium::packets {
+namespace {
+
+std::map<std::string_view, const TransportKind*>& transports() {
+    static std::map<std::string_view, const TransportKind*> all;
+    return all;
+}
+
+}  // namespace
+
+RegisteredTransport::RegisteredTransport(const TransportKind& kind) { transports().emplace(kind.name, &kind); }
+
+const TransportKind& transport_of(const PacketRules& rules) {
+    const auto found = transports().find(rules.transport);
+    if (found == transports().end()) throw Unsupported("packet transport " + rules.transport + ", which is not compiled in");
+    return *found->second;
+}
+
+double setting(const PacketRules& rules, std::string_view name) {
+    const auto found = rules.settings.find(name);
+    require(found != rules.settings.end(), "packets without a setting of their transport");
+    return found->second;
+}
+
+std::int64_t whole_setting(const PacketRules& rules, std::string_view name) {
+    const double value = setting(rules, name);
+    require(std::abs(value) < 0x1p62, "packets out of range");
+    return static_cast<std::int64_t>(value);
+}
 
 Net::Net(const Plan& plan, bool with_record, Carried& carried)
     : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried),

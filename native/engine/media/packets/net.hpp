@@ -1,8 +1,9 @@
-// What both transports of packets share: links, ways, windows, the messages under way, and what was measured.
+// What transports of packets share: links, ways, windows, the messages under way, and what was measured.
 #pragma once
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "media/growing.hpp"
@@ -117,8 +118,30 @@ public:
     virtual void report(PacketCounts& out) const = 0;                 // per link
 };
 
-std::unique_ptr<Transport> open_credits(Net& net, Windows& windows);
-std::unique_ptr<Transport> open_roce(Net& net, Windows& windows);
+// A transport, and what must be known of it before a run. One more is a file that ends in `const RegisteredTransport registered(kind)`.
+struct TransportKind {
+    std::string_view name;
+    bool by_node = false;       // a unit is a node, whose links share a buffer
+    bool pulls = false;         // messages at one first link go one after the other, so that those that wait need not exist
+    bool link_buffers = false;  // links have buffers of their own, which must hold a packet
+    void (*check)(const PacketRules&) = nullptr;  // throws where settings are out of range
+    std::unique_ptr<Transport> (*open)(Net&, Windows&) = nullptr;
+};
+
+const TransportKind& transport_of(const PacketRules& rules);  // throws Unsupported for one that is not compiled in
+
+struct RegisteredTransport {
+    explicit RegisteredTransport(const TransportKind& kind);
+};
+
+template <class Of>
+std::unique_ptr<Transport> open_transport(Net& net, Windows& windows) {
+    return std::make_unique<Of>(net, windows);
+}
+
+// A setting of the transport; throws InternalError where there is none of this name.
+double setting(const PacketRules& rules, std::string_view name);
+std::int64_t whole_setting(const PacketRules& rules, std::string_view name);
 
 // For stalls: "link 3 from node 1 to node 2".
 std::string name_of(const Net& net, std::uint32_t link);

@@ -1,5 +1,5 @@
 // packets: messages as packets over links with queues, in windows of the shortest latency (design/0017). With the same integers:
-// astrarium.engine.reference.native_packets.
+// astrarium.oracle.packets.
 #include <algorithm>
 
 #include "clock/interrupt.hpp"
@@ -12,7 +12,7 @@ namespace {
 class Packets final : public Medium {
 public:
     Packets(const Plan& plan, bool record, Carried& run) : net_(plan, record, run), width_(width()), windows_(units(), width_, horizon()) {
-        transport_ = plan.network.packets.roce ? packets::open_roce(net_, windows_) : packets::open_credits(net_, windows_);
+        transport_ = packets::transport_of(net_.rules).open(net_, windows_);
     }
 
     void ask(MessageId id, Tick now) override {
@@ -61,7 +61,9 @@ public:
     }
 
 private:
-    std::size_t units() const { return net_.rules.roce ? static_cast<std::size_t>(net_.ways->nodes) : net_.ways->wires.size(); }
+    std::size_t units() const {
+        return packets::transport_of(net_.rules).by_node ? static_cast<std::size_t>(net_.ways->nodes) : net_.ways->wires.size();
+    }
 
     Tick width() const {
         Tick least = 1000;  // where there is no link

@@ -3,16 +3,34 @@
 #include <algorithm>
 
 #include "clock/interrupt.hpp"
+#include "plan/check_plan.hpp"
 
 namespace astrarium::packets {
 namespace {
 
 __extension__ typedef __int128 Wide;
 
+RoceRules roce_rules(const PacketRules& rules) {
+    const auto whole = [&](std::string_view name) { return whole_setting(rules, name); };
+    return {whole("buffer"),
+            whole("kmin"),
+            whole("kmax"),
+            whole("pmax"),
+            setting(rules, "alpha"),
+            setting(rules, "gain"),
+            setting(rules, "additive"),
+            whole("cnp_interval"),
+            whole("alpha_timer"),
+            whole("rate_timer"),
+            whole("byte_counter"),
+            whole("recovery"),
+            whole("departing") != 0};
+}
+
 }  // namespace
 
 Roce::Roce(Net& net, Windows& windows)
-    : net_(net), windows_(windows), rules_(*net.rules.roce), ports_(net.ways->wires.size()), ends_(ports_.size()),
+    : net_(net), windows_(windows), rules_(roce_rules(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
       nodes_(static_cast<std::size_t>(net.ways->nodes)), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
       hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
@@ -344,6 +362,20 @@ void Roce::report(PacketCounts& out) const {
     }
 }
 
-std::unique_ptr<Transport> open_roce(Net& net, Windows& windows) { return std::make_unique<Roce>(net, windows); }
+namespace {
+
+void check_roce(const PacketRules& rules) {
+    const RoceRules roce = roce_rules(rules);
+    require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000,
+            "packets out of range");
+    require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 &&
+                roce.byte_counter >= 1 && roce.recovery >= 1 && roce.additive > 0,
+            "packets out of range");
+}
+
+const TransportKind roce{.name = "roce", .by_node = true, .check = check_roce, .open = open_transport<Roce>};
+const RegisteredTransport registered_roce(roce);
+
+}  // namespace
 
 }  // namespace astrarium::packets

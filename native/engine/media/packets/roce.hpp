@@ -132,7 +132,7 @@ private:
 
     Net& net_;
     Windows& windows_;
-    const RoceRules& rules_;
+    const RoceRules rules_;
     std::vector<Port> ports_;    // per link
     std::vector<Ingress> ends_;  // per link
     std::vector<Node> nodes_;

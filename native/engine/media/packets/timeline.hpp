@@ -1,4 +1,4 @@
-// Queues and pauses of links over time: opt-in (PacketRules.queues). The same integers as astrarium.engine.reference.packet_timeline.
+// Queues and pauses of links over time: opt-in (PacketRules.queues). The same integers as astrarium.oracle.record.
 #pragma once
 #include <cstdint>
 #include <vector>

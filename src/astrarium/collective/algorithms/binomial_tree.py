@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from astrarium.collective.algorithms.algorithm import Algorithm, Bound, Case, Counts, bit_length, even, same
 from astrarium.collective.algorithms.options import Options
 from astrarium.collective.messages import Messages, assemble, concatenate, ranges, reverse
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["build"]
+__all__ = ["BINOMIAL_TREE", "build"]
 
 
 def build(op: CommOp, n: int, _options: Options) -> Schedule:
@@ -39,3 +40,22 @@ def _down(n: int, shares: bool) -> Messages:
     block = ranges(dst if shares else np.zeros(len(dst), np.int64), counts)
     return Messages(origin, dst, when, when - 1, np.zeros(len(dst), np.bool_),
                     np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), block)
+
+
+# ------------------------------------------------------------ what it costs
+def _bound(op: CommOp, n: int, _blocks: int) -> Bound:
+    """The whole payload as often as the root has children, in as many steps per way."""
+    steps = bit_length(n)
+    return {CommOp.BROADCAST: Bound(steps, 1, steps), CommOp.REDUCE: Bound(1, steps, steps),
+            CommOp.SCATTER: same(n - 1, steps), CommOp.GATHER: same(n - 1, steps)}.get(op, same(steps, 2 * steps))
+
+
+def _counts(case: Case) -> list[Counts]:
+    """Steps of the whole payload, a block of its schedule."""
+    limit = _bound(case.op, case.n, 1)
+    return even(case, limit.steps, limit.sent * case.n)
+
+
+BINOMIAL_TREE = Algorithm(
+    build, frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER,
+                      CommOp.BARRIER}), _bound, counts=_counts)

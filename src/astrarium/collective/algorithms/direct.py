@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from astrarium.collective.algorithms.algorithm import (
+    AROUND,
+    Algorithm,
+    Bound,
+    Case,
+    Counts,
+    both_ways,
+    known_chain,
+    same,
+)
 from astrarium.collective.algorithms.options import Options
 from astrarium.collective.messages import Messages, assemble, one_program, reverse
+from astrarium.engine.plan import Shape
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["build"]
+__all__ = ["DIRECT", "build"]
 
 
 def build(op: CommOp, n: int, options: Options) -> Schedule:
@@ -39,3 +50,36 @@ def _rooted(op: CommOp, n: int) -> Schedule:
     if op in (CommOp.REDUCE, CommOp.GATHER):
         out = reverse(out, reduce=op == CommOp.REDUCE)
     return assemble(op, "direct", n, n if own_block else 1, out)
+
+
+# ------------------------------------------------------------ what it costs
+def _bound(op: CommOp, n: int, _blocks: int) -> Bound:
+    """Least traffic in one step, two of an all_reduce."""
+    if op in (CommOp.BROADCAST, CommOp.SCATTER):
+        return Bound(n - 1, 1, 1)
+    if op in (CommOp.REDUCE, CommOp.GATHER):
+        return Bound(1, n - 1, 1)
+    return same(2 * (n - 1), 2) if op == CommOp.ALL_REDUCE else same(n - 1, 1)
+
+
+def _counts(case: Case) -> list[Counts]:
+    """All at once: through one port, each on its own link, or over the links of others."""
+    shape, op, n, reach, _ = case
+    late = 0.0
+    if shape in AROUND:
+        held = reach.load
+    elif shape == Shape.MESH:
+        held, late = float(n // 2 * ((n + 1) // 2)), float((n - 1) // 2)
+    elif shape == Shape.HYPERCUBE:      # the first bit's port has half of the messages
+        held = n / 2
+    else:
+        held = 1.0 if shape == Shape.FULLY_CONNECTED else n - 1.0
+    hops = 2 if shape == Shape.SWITCH else reach.far
+    return both_ways([Counts(0, 1, held, hops, 1.0, late)], op)
+
+
+def _candidate(_case: Case) -> bool:
+    return True
+
+
+DIRECT = Algorithm(build, bound=_bound, candidate=_candidate, counts=_counts, exact=known_chain)

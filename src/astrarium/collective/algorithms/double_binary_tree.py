@@ -13,15 +13,29 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.collective.algorithms.algorithm import (
+    AROUND,
+    Algorithm,
+    Bound,
+    Case,
+    Counts,
+    bit_length,
+    even,
+    may_beat_direct,
+    same,
+)
 from astrarium.collective.algorithms.options import Options
 from astrarium.collective.messages import Messages, assemble, together
+from astrarium.engine.plan import Shape
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["build", "parents"]
+__all__ = ["DOUBLE_BINARY_TREE", "build", "parents"]
 
 I64 = npt.NDArray[np.int64]
 _HOP = 4  # logical times per hop, against one per block: measured best between latency and bandwidth
 _LAST = 1 << 32  # later than any logical time
+MOST = 1024         # participants whose trees the estimate walks
+PIECES_HIDE = 0.35
 
 
 def build(op: CommOp, n: int, options: Options) -> Schedule:
@@ -50,7 +64,7 @@ def parents(n: int, tree: int) -> I64:
 
 
 def _rooted(n: int, tree: int) -> I64:
-    """Parents [n] when position 0 sends: it stands above both roots of the two trees of the other n - 1 positions."""
+    """Parents [n] when position 0 sends: it is above the roots of the two trees of the other n - 1 positions."""
     up = np.full(n, -1, np.int64)
     if n > 1:
         below = parents(n - 1, tree)
@@ -97,3 +111,58 @@ def _tree_messages(op: CommOp, up: I64, blocks: int, first_block: int) -> Messag
     reduce = np.concatenate([np.full(len(part[0]), part[4]) for part in parts])
     block = np.concatenate([part[5] for part in parts]) + first_block
     return Messages(src, dst, times, afters, reduce, np.arange(len(block) + 1), block)
+
+
+# ------------------------------------------------------------ what it costs
+def _bound(op: CommOp, n: int, blocks: int) -> Bound:
+    """Twice the payload over twice the height; beyond 8 blocks per tree, late blocks on their way up wait for early
+    ones on their way down."""
+    if op == CommOp.BROADCAST:
+        return same(blocks, bit_length(n + 1))
+    if op == CommOp.REDUCE:
+        return Bound(blocks, blocks + blocks // 2, bit_length(n + 1))
+    return same(2 * blocks, 2 * (n.bit_length() - 1) + max(0, blocks // 2 - 8) // 4)
+
+
+def _counts(case: Case) -> list[Counts]:
+    """An all_reduce in a whole dim: each tree carries half of the payload up and down."""
+    shape, op, n, *_ = case
+    if op != CommOp.ALL_REDUCE or n > MOST:
+        limit = _bound(op, n, 1)
+        return even(case, limit.steps, limit.sent * n)
+    deepest, ports = 0, dict[tuple[int, int], float]()
+    for up in (parents(n, 0).tolist(), parents(n, 1).tolist()):
+        depth = [0] * n
+        for member in range(n):
+            at = member
+            while up[at] >= 0:
+                depth[member] += _hops(shape, n, abs(at - up[at]))
+                at = up[at]
+        deepest = max(deepest, *depth)
+        for member, above in enumerate(up):
+            for source, target in ((member, above), (above, member)) if above >= 0 else ():
+                port = source, 0 if shape not in AROUND else int((target - source) % n > n // 2)
+                held = _hops(shape, n, abs(target - source)) if shape in AROUND else 1
+                ports[port] = ports.get(port, 0.0) + n / 2 * held
+    return [Counts(0, 1, max(ports.values()), 2 * deepest, n / 16, 0.0, PIECES_HIDE)]
+
+
+def _hops(shape: Shape, n: int, far: int) -> int:
+    """Hops between members that are `far` places apart."""
+    if shape in AROUND:
+        return min(far, n - far)
+    return 2 if shape == Shape.SWITCH else far if shape == Shape.MESH else 1
+
+
+def _messages(_op: CommOp, _n: int) -> int:
+    """8 blocks in two trees, up and down."""
+    return 32
+
+
+def _candidate(case: Case) -> bool:
+    return case.shape in (Shape.RING, Shape.MESH) and may_beat_direct(case)
+
+
+DOUBLE_BINARY_TREE = Algorithm(
+    build, frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.BARRIER}), _bound, _candidate, _counts,
+    _messages)

@@ -3,7 +3,7 @@
 Powers of two: Rabenseifner's scheme ("Optimization of collective reduction operations", 2004) with the nearest partner
 first, so that the largest messages go the shortest way; one XOR program. Other sizes: a group is split into its even
 and its odd members; even member 2j and odd member 2j+1 exchange what the other half owns. A left-over even member
-deals its share out over all odd members, one block each, so that nobody receives much more than the others. Each
+deals its share out over all odd members, one block each, so that no member receives much more than the others. Each
 participant sends n - 1 blocks per reduce-scatter or all-gather in ceil(log2 n) steps: the least possible traffic,
 without the doubled payload of the usual fold-in and fold-out.
 
@@ -18,11 +18,24 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.collective.algorithms.algorithm import (
+    AROUND,
+    Algorithm,
+    Bound,
+    Case,
+    Counts,
+    bit_length,
+    both_ways,
+    known_chain,
+    may_beat_direct,
+    same,
+)
 from astrarium.collective.algorithms.options import Options
 from astrarium.collective.messages import Messages, assemble, concatenate, one_program, reverse
+from astrarium.engine.plan import Shape
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["build"]
+__all__ = ["HALVING_DOUBLING", "build"]
 
 I64 = npt.NDArray[np.int64]
 Rows = list[tuple[int, int, int, I64]]  # (time, source, destination, blocks)
@@ -114,3 +127,52 @@ def _table(rows: Rows, *, reduce: bool) -> Messages:
     block = np.concatenate([row[3] for row in rows]) if rows else np.zeros(0, np.int64)
     return Messages(np.array([row[1] for row in rows], np.int64), np.array([row[2] for row in rows], np.int64), time,
                     time - 1, np.full(count, reduce), np.concatenate([[0], np.cumsum(lengths)]), block)
+
+
+# ------------------------------------------------------------ what it costs
+def _bound(op: CommOp, n: int, _blocks: int) -> Bound:
+    """Least traffic in ceil(log2 n) steps; a left-over member adds so many blocks."""
+    steps = bit_length(n)
+    extra = 0 if n & (n - 1) == 0 else steps
+    if op == CommOp.ALL_TO_ALL:
+        return same((n if extra else n // 2) * steps, steps)
+    return {CommOp.ALL_REDUCE: same(2 * (n - 1) + extra, 2 * steps),
+            CommOp.REDUCE_SCATTER: Bound(n - 1, n - 1 + extra, steps),
+            CommOp.SCATTER: Bound(n - 1, n // 2, steps), CommOp.GATHER: Bound(n // 2, n - 1, steps),
+            CommOp.BROADCAST: Bound(2 * (n - 1) + extra, n - 1 + n // 2, 2 * steps),
+            CommOp.REDUCE: Bound(n - 1 + n // 2, 2 * (n - 1) + extra, 2 * steps),
+            }.get(op, Bound(n - 1 + extra, n - 1, steps))
+
+
+def _counts(case: Case) -> list[Counts]:
+    """Powers of two; other numbers of members take a step more."""
+    shape, op, n, *_ = case
+    rows = []
+    for level in range(bit_length(n)):
+        size = n / 2 if op == CommOp.ALL_TO_ALL else n / (2 << level)
+        far = 1 << level
+        if shape == Shape.HYPERCUBE:
+            rows.append(Counts(level, 1, size, 1, size))
+        elif shape == Shape.MESH:
+            rows.append(Counts(0, 1, 0.75 * size * far, far, size, 0.25 * size * far))
+        else:
+            hops = 2 if shape == Shape.SWITCH else min(far, n - far) if shape in AROUND else 1
+            rows.append(Counts(0, 1, size * (hops if shape in AROUND else 1), hops, size))
+    return both_ways(rows[::-1] if op == CommOp.ALL_GATHER else rows, op)
+
+
+def _messages(op: CommOp, n: int) -> int:
+    return bit_length(n) * (2 if op == CommOp.ALL_REDUCE else 1)
+
+
+def _candidate(case: Case) -> bool:
+    able = case.shape in (Shape.SWITCH, Shape.HYPERCUBE, Shape.MESH) and case.n & (case.n - 1) == 0
+    return able and may_beat_direct(case)
+
+
+def _exact(case: Case) -> bool:
+    return known_chain(case) and case.n & (case.n - 1) == 0
+
+
+HALVING_DOUBLING = Algorithm(build, bound=_bound, candidate=_candidate, counts=_counts, messages=_messages,
+                             exact=_exact)

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from astrarium.collective.algorithms.algorithm import EVERY_OP, Algorithm, Bound, Case, Counts, same
 from astrarium.collective.algorithms.options import Options
 from astrarium.collective.messages import Messages, assemble
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["nvls", "sharp", "tree", "ways_down"]
+__all__ = ["NVLS", "SHARP", "nvls", "sharp", "tree", "ways_down"]
 
 I64 = npt.NDArray[np.int64]
 Row = tuple[int, int, int, int, bool, Sequence[int]]    # as `Messages`: src, dst, time, after, reduce, blocks
@@ -133,3 +134,41 @@ def _schedule(op: CommOp, algorithm: str, n: int, switches: int, blocks: int, ro
     table = Messages(src, dst, time, after, np.array([row[4] for row in rows], np.bool_),
                      np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), block)
     return replace(assemble(op, algorithm, n + switches, blocks, table), n=n, switches=switches)
+
+
+# ------------------------------------------------------------ what it costs
+ROUNDS = 32         # in which the choice has them pass, so that only one way counts
+
+
+def _bound(op: CommOp, n: int, blocks: int) -> Bound:
+    """What an NPU sends and receives: the payload, or its share."""
+    if op == CommOp.ALL_GATHER:
+        return Bound(blocks // n, blocks, 2)
+    return Bound(blocks, blocks // n, 2) if op == CommOp.REDUCE_SCATTER else same(blocks, 2)
+
+
+def _bound_of_nvls(op: CommOp, n: int, blocks: int) -> Bound:
+    if op != CommOp.ALL_REDUCE:
+        return _bound(op, n, blocks)
+    return same(blocks + blocks // n, 2 * (1 + (blocks // n + 1) // 2))
+
+
+def _counts(case: Case) -> list[Counts]:
+    return [Counts(0, 1, float(case.n), 2, float(case.n))]
+
+
+def _counts_of_nvls(case: Case) -> list[Counts]:
+    return [Counts(0, 1, case.n + 1.0, 4, case.n + 1.0)] if case.op == CommOp.ALL_REDUCE else _counts(case)
+
+
+def _messages(_op: CommOp, _n: int) -> int:
+    return ROUNDS
+
+
+def _messages_of_nvls(op: CommOp, _n: int) -> int:
+    return ROUNDS * (2 if op == CommOp.ALL_REDUCE else 1)
+
+
+_OPS = EVERY_OP - {CommOp.ALL_TO_ALL, CommOp.GATHER, CommOp.SCATTER}
+SHARP = Algorithm(sharp, _OPS, _bound, counts=_counts, messages=_messages, in_switch=True)
+NVLS = Algorithm(nvls, _OPS, _bound_of_nvls, counts=_counts_of_nvls, messages=_messages_of_nvls, in_switch=True)

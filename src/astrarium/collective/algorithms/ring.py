@@ -10,11 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from astrarium.collective.algorithms.algorithm import (
+    AROUND,
+    Algorithm,
+    Bound,
+    Case,
+    Counts,
+    both_ways,
+    known_chain,
+    may_beat_direct,
+    same,
+)
 from astrarium.collective.algorithms.options import Options
 from astrarium.collective.messages import Messages, assemble, one_program, reverse
+from astrarium.engine.plan import Shape
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["build"]
+__all__ = ["RING", "build", "counts"]
 
 
 def build(op: CommOp, n: int, options: Options) -> Schedule:
@@ -66,3 +78,34 @@ def _deal(n: int) -> Messages:
     src, block = src.astype(np.int64), block.astype(np.int64)
     time = src + (n - 1 - block)
     return Messages(src, src + 1, time, time - 1, np.zeros(len(src), np.bool_), np.arange(len(src) + 1), block)
+
+
+# ------------------------------------------------------------ what it costs
+def _bound(op: CommOp, n: int, blocks: int) -> Bound:
+    """Least traffic in n - 1 steps; what is relayed counts again."""
+    if op == CommOp.ALL_REDUCE:
+        return same(2 * (n - 1), 2 * (n - 1))
+    sent = {CommOp.ALL_TO_ALL: n * (n - 1) // 2, CommOp.BROADCAST: blocks, CommOp.REDUCE: blocks}
+    return same(sent.get(op, n - 1), n - 1)
+
+
+def counts(case: Case) -> list[Counts]:
+    """To the next one; on a mesh the message back to the first passes all others."""
+    shape, op, n, reach, _ = case
+    hops = 2 if shape == Shape.SWITCH else reach.near
+    charged = reach.near if shape in AROUND else 1
+    if op == CommOp.ALL_TO_ALL:
+        return [Counts(0, 1, charged * (n - 1.0 - step), hops, n - 1.0 - step) for step in range(n - 1)]
+    if shape == Shape.MESH:
+        times = 2 * n - 3
+        held = (n - 1) / times
+        return both_ways([Counts(0, times, held, 1, 1.0, 1.0 - held)], op)
+    return both_ways([Counts(0, n - 1, charged, hops, 1.0)], op)
+
+
+def _candidate(case: Case) -> bool:
+    """`ring_two_way` is better where links go both ways."""
+    return case.shape in (Shape.RING_ONE_WAY, Shape.MESH) and may_beat_direct(case)
+
+
+RING = Algorithm(build, bound=_bound, candidate=_candidate, counts=counts, exact=known_chain)

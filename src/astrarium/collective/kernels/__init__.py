@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.collective.kernels.build import kernel_algorithm, kernel_launch, kernel_time
@@ -25,19 +26,4 @@ __all__ = ["CopyEngines", "Gemm", "Gpu", "GpuOverlap", "KernelTimes", "Kernels",
            "gemm_launch", "gpu_overlap", "kernel_algo", "kernel_algorithm", "kernel_launch", "kernel_time",
            "library_kernels", "library_time", "msccl_launch", "mscclpp_launch", "mscclpp_plan", "prove_program",
            "read_mscclpp", "uneven_all_to_all"]
-
-_WHERE = {"kernel_algorithm": "build", "kernel_launch": "build", "kernel_time": "build", "Gpu": "device",
-          "CopyEngines": "device", "Gemm": "gemm", "gemm_launch": "gemm", "GpuOverlap": "overlap",
-          "Overlapped": "overlap", "gpu_overlap": "overlap",
-          "examine_kernels": "exam", "Kernels": "settings", "KernelTimes": "settings", "kernel_algo": "msccl_write",
-          "library_kernels": "libraries", "library_time": "libraries", "msccl_launch": "msccl_launch",
-          "mscclpp_launch": "mscclpp_launch", "mscclpp_plan": "mscclpp_write", "prove_program": "programs",
-          "read_mscclpp": "mscclpp", "uneven_all_to_all": "uneven"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'astrarium.collective.kernels' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"astrarium.collective.kernels.{_WHERE[name]}"), name)
-    globals()[name] = found     # designs have settings of kernels, and few of them run one
-    return found
+__getattr__ = lazy(__name__)

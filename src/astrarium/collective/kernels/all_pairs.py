@@ -2,7 +2,8 @@
 
 put, Simple: write to peers, fence, raise their semaphores, wait for one's own. put, LL: write lines that carry their
 flag; who needs one waits for it. get: wait until all have begun (so their data are there), then read from peers.
-Positions go by distance (`writer`): what a GPU has for the one at distance d stands at d, and what comes from there.
+Positions go by distance (`writer`): position d holds what a GPU has for the one at distance d, and what comes from
+there.
 """
 
 from __future__ import annotations

@@ -124,5 +124,5 @@ def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: s
 
 def kernel_time(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels | None = None, *,
                 pure: bool = False, path: str = "kernels") -> Finished:
-    """Run a collective's kernels, alone: see `kernel_launch`. `pure`: in Python. One GPU stands for all."""
+    """Run a collective's kernels, alone: see `kernel_launch`. `pure`: in Python. One GPU represents all."""
     return run_launch(kernel_launch(op, payload, gpus, gpu, kernels, path=path), pure=pure, path=path)

@@ -29,9 +29,10 @@ def _rules(gpu: Gpu) -> Iterator[Problem]:
         yield Problem("peers", f"{gpu.peers} peers, {gpu.ports} ports" + ", switched" * gpu.switched,
                       "ports that no switch joins, a multiple of their peers")
     if gpu.channels % 2 and gpu.rows > 1:
-        yield Problem("channels", f"{gpu.channels}, half of which stand in the top row", "an even number")
+        yield Problem("channels", f"{gpu.channels} cannot be divided between the top and the bottom row", "an even "
+                                                                                                          "number")
     if gpu.ports % 2 and gpu.columns > 1:
-        yield Problem("ports", f"{gpu.ports}, half of which stand in the left column", "an even number")
+        yield Problem("ports", f"{gpu.ports} cannot be divided between the left and the right column", "an even number")
 
 
 class CopyEngines(Config, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class CopyEngines(Config, frozen=True, kw_only=True):
 class Gpu(Config, frozen=True, kw_only=True):
     """What GPU kernels run on. No field of time or rate has a default: say what you know of a device, and its source.
 
-    Compute units, and copy engines, stand at routers in equal blocks; half of the channels in the top row and half in
+    Compute units and copy engines are at routers in equal blocks; half of the channels in the top row and half in
     the bottom row; half of the ports in the left column and half in the right one.
     """
 
@@ -70,7 +71,7 @@ class Gpu(Config, frozen=True, kw_only=True):
     fence: Annotated[Time, Knob("A fence, once all requests of the workgroup are back.", gt=0)]
     rows: Annotated[int, Knob("Rows of routers.", ge=1)] = 1
     columns: Annotated[int, Knob("Columns of routers; 1 x 1 is a crossbar.", ge=1)] = 1
-    network_latency: Annotated[Time, Knob("Latency of any way on the chip, beside its hops.", gt=0)]
+    network_latency: Annotated[Time, Knob("Latency of any way on the chip, without its hops.", gt=0)]
     hop_latency: Annotated[Time, Knob("Latency of a link between routers.", gt=0)] = default("1 ns")
     mesh_bandwidth: Annotated[Bandwidth | None, Knob("Of a link between routers, each way.", gt=0)] = None
     channels: Annotated[int, Knob("Channels of memory, each a slice of L2 with its HBM.", ge=1)]
@@ -84,7 +85,7 @@ class Gpu(Config, frozen=True, kw_only=True):
     ports: Annotated[int, Knob("Ports to other GPUs.", ge=1)]
     port_interleave: Annotated[Bytes, Knob("Bytes in a row on one port.", gt=0)]
     port_bandwidth: Annotated[Bandwidth, Knob("Of one port, each way, headers included.", gt=0)]
-    header: Annotated[Bytes, Knob("What a packet with data has beside it.", ge=0)]
+    header: Annotated[Bytes, Knob("Header of a packet with data.", ge=0)]
     control: Annotated[Bytes, Knob("A packet without data: a read, an acknowledgement, a semaphore.", gt=0)]
     link_latency: Annotated[Time, Knob("From a port to the other GPU, switch included.", gt=0)]
     credits: Annotated[int, Knob("Packets that a port has out in a round trip of its link; 0: any number.", ge=0)] = 0
@@ -150,7 +151,7 @@ class Gpu(Config, frozen=True, kw_only=True):
 
 
 def _edges(count: int, places: int, step: int, far: int) -> tuple[int, ...]:
-    """Routers of what stands on two opposite edges of `places` routers each, the first half on the near edge."""
+    """Routers of units on two opposite edges of `places` routers each, the first half on the near edge."""
     half = -(-count // 2)
     near = [i * places // half * step for i in range(half)]
     return tuple(near + [i * places // half * step + far for i in range(count - half)])

@@ -127,7 +127,7 @@ class _Walk:
         self.told: dict[Who, int] = defaultdict(int)                # at the last fence: what a release passes on
         self.raised: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.packets: dict[Line, int] = {}                          # what a packet tells, by the piece's first line
-        self.taken: dict[Line, int] = {}                            # who has read the packet that stands there
+        self.taken: dict[Line, int] = {}                            # who has read the packet there
 
     def open(self) -> Iterator[Doubt]:
         """Doubts that stay."""

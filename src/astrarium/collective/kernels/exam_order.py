@@ -94,7 +94,8 @@ class Order:
         return written, read
 
     def repeat(self, gpu: int, place: Place, mine: I64) -> None:
-        """A workgroup stores packets where it loaded them from: nobody sees it but who stores others there."""
+        """A workgroup stores packets where it loaded them from: only a workgroup that stores others there can see
+        it."""
         self.writes[gpu][place.buffer][:, place.offset:place.offset + mine.shape[1]] = mine
 
     def meet(self, who: Who) -> None:

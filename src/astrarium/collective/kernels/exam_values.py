@@ -11,14 +11,14 @@ from msgspec import Struct
 from astrarium.engine.gpu import Launch, Place
 from astrarium.vocab import CommOp
 
-__all__ = ["Contents", "Part", "Promise", "Value", "by_distance", "one"]
+__all__ = ["Contents", "Promise", "Region", "Value", "by_distance", "one"]
 
 I64 = npt.NDArray[np.int64]
 Value = tuple[I64, I64]         # elements, -1: nothing; numbers of sets of contributors
 OUTPUT = 1
 
 
-class Part(Struct, frozen=True, eq=False):
+class Region(Struct, frozen=True, eq=False):
     """What a part of a buffer holds, from request `offset` on: `elements` of the payload (-1: nothing), and how often
     each GPU contributes to them, `counts`."""
 
@@ -33,8 +33,8 @@ class Promise(Struct, frozen=True):
     for errors. `blind`: operations (GPU, workgroup, number) that copy lines with flags without waiting for these."""
 
     what: str
-    starts: Sequence[Part]
-    ends: Sequence[Part]
+    starts: Sequence[Region]
+    ends: Sequence[Region]
     names: Sequence[Sequence[Sequence[str]]] | None = None
     blind: Set[tuple[int, int, int]] = frozenset()
 
@@ -42,7 +42,7 @@ class Promise(Struct, frozen=True):
 class Contents:
     """All buffers of all GPUs; sets of contributors are numbered, so that contents are arrays of integers."""
 
-    def __init__(self, launch: Launch, starts: Sequence[Part]):
+    def __init__(self, launch: Launch, starts: Sequence[Region]):
         self.sets: dict[tuple[int, ...], int] = {}
         self.counts: list[tuple[int, ...]] = []
         self.held = [[(np.full(b.size, -1, np.int64), np.zeros(b.size, np.int64)) for b in launch.buffers]
@@ -84,7 +84,7 @@ class Contents:
         return np.array(sums, np.int64)[where.reshape(-1)]
 
     def holds(self, gpu: int, place: Place, value: Value) -> bool:
-        """Whether `value` stands in a place."""
+        """Whether a place holds `value`."""
         part = slice(place.offset, place.offset + len(value[0]))
         element, counts = (column[part] for column in self.held[gpu][place.buffer])
         return bool(((element >= 0) & (element == value[0]) & (counts == value[1])).all())
@@ -94,7 +94,7 @@ class Contents:
         for column, new in zip(self.held[gpu][place.buffer], value, strict=True):
             column[place.offset:place.offset + len(new)] = new
 
-    def differs(self, gpu: int, part: Part) -> tuple[int, str] | None:
+    def differs(self, gpu: int, part: Region) -> tuple[int, str] | None:
         """(first request of a part of a buffer of `gpu` that does not hold what it should, what it holds); None."""
         where = slice(part.offset, part.offset + len(part.elements))
         element, counts = (column[where] for column in self.held[gpu][part.buffer])
@@ -126,29 +126,29 @@ def by_distance(launch: Launch, op: CommOp, whole: bool) -> Promise:
                    [_end(launch, op, whole, gpu) for gpu in gpus])
 
 
-def _start(launch: Launch, op: CommOp, whole: bool, gpu: int) -> Part:
+def _start(launch: Launch, op: CommOp, whole: bool, gpu: int) -> Region:
     n, size = launch.gpus, launch.buffers[0].size
     mine = [one(n, gpu)] * size
     if whole:
-        return Part(0, 0, np.arange(size), mine)
+        return Region(0, 0, np.arange(size), mine)
     chunk = _chunk(launch, op)
     if op == CommOp.ALL_GATHER:
-        return Part(0, 0, gpu * chunk + np.arange(chunk), mine)
+        return Region(0, 0, gpu * chunk + np.arange(chunk), mine)
     there = (gpu + np.repeat(np.arange(n), chunk)) % n
     if op == CommOp.ALL_TO_ALL:
         there = there * n + gpu
-    return Part(0, 0, there * chunk + np.tile(np.arange(chunk), n), mine)
+    return Region(0, 0, there * chunk + np.tile(np.arange(chunk), n), mine)
 
 
-def _end(launch: Launch, op: CommOp, whole: bool, gpu: int) -> Part:
+def _end(launch: Launch, op: CommOp, whole: bool, gpu: int) -> Region:
     n, size = launch.gpus, launch.buffers[OUTPUT].size
     everyone = (1,) * n
     if whole:
-        return Part(OUTPUT, 0, np.arange(size), [everyone] * size)
+        return Region(OUTPUT, 0, np.arange(size), [everyone] * size)
     chunk = _chunk(launch, op)
     if op == CommOp.REDUCE_SCATTER:
-        return Part(OUTPUT, 0, gpu * chunk + np.arange(chunk), [everyone] * size)
+        return Region(OUTPUT, 0, gpu * chunk + np.arange(chunk), [everyone] * size)
     there = (gpu + np.repeat(np.arange(n), chunk)) % n
     base = gpu * n + there if op == CommOp.ALL_TO_ALL else there
     who = [everyone if op == CommOp.ALL_REDUCE else one(n, int(each)) for each in there]
-    return Part(OUTPUT, 0, base * chunk + np.tile(np.arange(chunk), n), who)
+    return Region(OUTPUT, 0, base * chunk + np.tile(np.arange(chunk), n), who)

@@ -4,7 +4,7 @@ Panels. A panel is as many rows of A (or columns of B) as divide both sides of a
 memory. A wavefront loads a step of the tile's panels, waits, and then the unit's matrix pipe takes the step; other
 wavefronts load meanwhile, so that their number is the number of stages of the software pipeline.
 
-Which bytes go to HBM. Tiles that run at once (a wave: so many as have places on the units) read a panel from HBM once:
+Which bytes go to HBM. Tiles that run at once (a wave: as many as have places on the units) read a panel from HBM once:
 the first of them in order of dispatch; the others find it in L2. Between waves nothing stays in L2. C goes to HBM once.
 `group` rows of tiles are walked column by column, which makes waves compact (Triton's GROUP_SIZE_M,
 https://triton-lang.org/main/getting-started/tutorials/03-matrix-multiplication.html, "L2 Cache Optimizations").
@@ -47,11 +47,11 @@ class Gemm(Config, frozen=True, kw_only=True):
     tile_m: Annotated[int, Knob("Rows of an output tile.", ge=1)] = 128
     tile_n: Annotated[int, Knob("Columns of an output tile.", ge=1)] = 256
     group: Annotated[int, Knob("Rows of tiles that are walked together.", ge=1)] = 8
-    wavefronts: Annotated[int, Knob("Wavefronts of a tile's workgroup, of which one multiplies at a time.", ge=1)] = 8
+    wavefronts: Annotated[int, Knob("Wavefronts of a tile's workgroup; one at a time multiplies.", ge=1)] = 8
     unroll: Annotated[int, Knob("Instructions of a wavefront in a step.", ge=1)] = 4
     places: Annotated[int | None, Knob(
         "Of a unit's places for workgroups, those that a tile's workgroup takes (its share of registers and shared "
-        "memory); none, or more than there are: all, so that nothing else runs beside it.", ge=1)] = None
+        "memory); none, or more than there are: all, so that nothing else runs on the unit.", ge=1)] = None
 
     @property
     def flops(self) -> int:
@@ -141,7 +141,7 @@ def _at_once(machine: Machine, stream: Stream) -> int:
 
 
 def _workgroups(tiles: Tiles, wave: int) -> Iterator[Workgroup]:
-    """One per tile, in waves of so many."""
+    """One per tile, in waves."""
     read = set[tuple[int, int]]()
     for number, (row, column) in enumerate(tiles.order()):
         if number % wave == 0:

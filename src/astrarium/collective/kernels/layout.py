@@ -1,4 +1,5 @@
-"""Where a collective's data stand in a launch whose chunks go by rank, as plans and programs of others count them.
+"""Places of a collective's data in a launch whose chunks are ordered by rank, as plans and programs of others count
+them.
 
 Input and output are two buffers, or one that has both (in place); scratch and whatever else follows.
 """
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from astrarium.collective.kernels.exam_values import Part, one
+from astrarium.collective.kernels.exam_values import Region, one
 from astrarium.engine.gpu import Buffer, Launch, Place, Workgroup
 from astrarium.errors import UnsupportedError
 from astrarium.vocab import CommOp
@@ -45,15 +46,15 @@ class Layout(Struct, frozen=True):
     def _size(self, kind: str) -> int:
         return self.inputs if kind == "i" else self.outputs
 
-    def starts(self) -> list[Part]:
+    def starts(self) -> list[Region]:
         """What each rank holds before the collective."""
         return [self._part(rank, "i") for rank in range(self.n)]
 
-    def ends(self) -> list[Part]:
+    def ends(self) -> list[Region]:
         """What each rank holds after it."""
         return [self._part(rank, "o") for rank in range(self.n)]
 
-    def _part(self, rank: int, kind: str) -> Part:
+    def _part(self, rank: int, kind: str) -> Region:
         (buffer, first), size, n = self.at(rank, kind), self._size(kind), self.n
         requests: npt.NDArray[np.int64] = np.arange(size, dtype=np.int64)
         of, rest = np.divmod(requests, max(1, size // n))
@@ -65,7 +66,7 @@ class Layout(Struct, frozen=True):
         if kind == "o" and self.op in (CommOp.ALL_TO_ALL, CommOp.ALL_GATHER):
             single = [one(n, each) for each in range(n)]
             counts = [single[each] for each in of.tolist()]
-        return Part(buffer, first, elements, counts)
+        return Region(buffer, first, elements, counts)
 
 
 def check_room(path: str, n: int, buffers: tuple[Buffer, ...]) -> None:

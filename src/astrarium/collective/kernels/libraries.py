@@ -49,7 +49,7 @@ def library_kernels(library: str, device: str, op: CommOp, payload: float, gpus:
     found = LIBRARIES[library](op, int(payload), gpus)
     if not found:
         raise UnsupportedError("library", f"{library} has no {op.name.lower()} of {int(payload)} B on {gpus} GPUs",
-                               expected="the payloads of its own kernels")
+                               expected="the payloads of the library's kernels")
     measured = row["libraries"][library]
     common = {key: value for key, value in measured.items() if not isinstance(value, Mapping)}
     ways = [(each, measured.get(each["algorithm"] if each["algorithm"] == "nvls" else each.get("protocol", "")))

@@ -18,9 +18,8 @@ from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.exam import prove
 from astrarium.collective.kernels.exam_values import Promise
 from astrarium.collective.kernels.layout import Layout, check_room, fold
-from astrarium.collective.msccl import RECEIVES, SENDS, msccl_op
 from astrarium.collective.msccl_exam import check_ranges, examine_msccl
-from astrarium.collective.msccl_xml import Algo, Block, Step
+from astrarium.collective.msccl_xml import RECEIVES, SENDS, Algo, Block, Step, msccl_op
 from astrarium.engine.gpu import Buffer, Launch, Operation, OpKind, Place, Stream, Workgroup
 from astrarium.errors import UnsupportedError
 from astrarium.units import Bytes
@@ -104,7 +103,7 @@ class _Builder:
         self.names: list[list[list[str]]] = []
 
     def _connections(self) -> dict[Connection, int]:
-        """Chunks of each connection, of the GPU with most; notes where each message stands."""
+        """Chunks of each connection, of the GPU with most; records the place of each message."""
         size: dict[Connection, int] = defaultdict(int)
         for gpu in self.algo.gpus:
             for block in gpu.blocks:

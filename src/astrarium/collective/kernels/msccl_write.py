@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 
 from astrarium.collective.kernels.build import write_kernel
 from astrarium.collective.kernels.settings import Kernels
-from astrarium.collective.msccl import COLLS
-from astrarium.collective.msccl_xml import Algo, Block, Gpu, Step
+from astrarium.collective.msccl_xml import COLLS, Algo, Block, Gpu, Step
 from astrarium.errors import UnsupportedError
 from astrarium.vocab import CommOp
 
@@ -62,7 +61,7 @@ class _Rank:
         return "o", (0 if alone else (self.rank + distance) % self.n) * self.channels + channel
 
     def block(self, to: int, source: int, channel: int, steps: list[Step]) -> None:
-        """A thread block that sends to one distance and receives from another; 0: from nobody."""
+        """A thread block that sends to one distance and receives from another; 0: from no rank."""
         send, recv = ((self.rank + way) % self.n if way else -1 for way in (to, source))
         self.blocks.append(Block(len(self.blocks), send, recv, channel, tuple(steps), 0))
 

@@ -175,7 +175,7 @@ class _Builder:
         return made
 
     def _inside(self, rank: int, step: PlanStep, met: Counter[Semaphore]) -> list[Operation]:
-        """Semaphores inside a GPU: an acquire takes one of what stands there at first and what was released."""
+        """Semaphores inside a GPU: an acquire takes one of the initial value and the releases."""
         made = []
         for at, each in enumerate(step.semaphores):
             key = ("semaphore", each, 0)

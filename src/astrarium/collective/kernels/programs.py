@@ -10,8 +10,7 @@ from astrarium.collective.kernels.msccl_launch import msccl_launch
 from astrarium.collective.kernels.mscclpp import MOST_BYTES, PlannedKernels, read_mscclpp
 from astrarium.collective.kernels.mscclpp_launch import mscclpp_launch
 from astrarium.collective.kernels.settings import Kernels
-from astrarium.collective.msccl import msccl_op
-from astrarium.collective.msccl_xml import parse_msccl
+from astrarium.collective.msccl_xml import msccl_op, parse_msccl
 from astrarium.engine.gpu import Launch
 from astrarium.errors import InputError
 from astrarium.units import Bandwidth, Bytes, Time

@@ -29,7 +29,8 @@ class Kernels(Config, frozen=True):
                                 "shared memory); more than there are: all.", ge=1)] = 1
     at_once: Annotated[bool, Knob("A step of the loop copies from or to all peers; else one peer comes after another.")
                        ] = False
-    step: Annotated[Time, Knob("What a step of a ring costs a workgroup beside loads and stores.", ge=0)] = default(
+    step: Annotated[Time, Knob("What a step of a ring costs a workgroup in addition to loads and "
+                               "stores.", ge=0)] = default(
         "0 ns")
     launch: Annotated[Time, Knob("From the start of the collective to the dispatch of workgroups.", ge=0)] = default(
         "0 ns")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from astrarium.collective.kernels.build import FLAG, kernel_launch
 from astrarium.collective.kernels.device import Gpu
 from astrarium.collective.kernels.exam import prove
-from astrarium.collective.kernels.exam_values import Part, Promise, one
+from astrarium.collective.kernels.exam_values import Promise, Region, one
 from astrarium.collective.kernels.settings import Kernels
 from astrarium.engine.gpu import Launch, Operation, Workgroup
 from astrarium.errors import InputError, UnsupportedError
@@ -58,7 +58,7 @@ def _cut(group: Workgroup, number: int, rank: int, even: Launch, requests: Seque
     def cut(op: Operation) -> Operation | None:
         if not op.sources:
             return op
-        place = op.targets[0]               # what stands at position p came from the rank at that distance
+        place = op.targets[0]               # position p holds what came from the rank at that distance
         receiver = (rank + place.peer) % n
         size = requests[(receiver + place.offset // chunk) % n][receiver]
         first, end = size * number // count, size * (number + 1) // count
@@ -76,7 +76,7 @@ def _promise(launch: Launch, requests: Sequence[Sequence[int]]) -> Promise:
     n = launch.gpus
     chunk = launch.buffers[0].size // n
 
-    def part(buffer: int, rank: int) -> Part:
+    def part(buffer: int, rank: int) -> Region:
         elements, counts = np.full(n * chunk, -1, np.int64), list[tuple[int, ...]]()
         for position in range(n):
             other = (rank + position) % n
@@ -85,6 +85,6 @@ def _promise(launch: Launch, requests: Sequence[Sequence[int]]) -> Promise:
             first = (sender * n + receiver) * chunk
             elements[position * chunk:position * chunk + held] = np.arange(first, first + held)
             counts += [one(n, sender)] * chunk
-        return Part(buffer, 0, elements, counts)
+        return Region(buffer, 0, elements, counts)
 
     return Promise("all_to_all", [part(0, rank) for rank in range(n)], [part(1, rank) for rank in range(n)])

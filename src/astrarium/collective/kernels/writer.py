@@ -1,6 +1,6 @@
 """Write a collective's kernel: what one GPU's workgroups do, with peers as distances.
 
-Where a chunk stands goes by distance, too: position p of a buffer on GPU g holds what the algorithm has for GPU
+Chunks are ordered by distance, too: position p of a buffer on GPU g holds what the algorithm has for GPU
 (g + p) mod n. So all GPUs run one grid, and the simulator needs to run one of them.
 """
 

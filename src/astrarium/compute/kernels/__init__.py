@@ -6,8 +6,22 @@
 
 from astrarium.compute.kernels.files import from_sheet, generic, load, named, names, read, with_torch, write
 from astrarium.compute.kernels.machine import Machine
-from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Part
+from astrarium.compute.kernels.model import FAMILIES, DeviceModel, FamilyModel
 from astrarium.compute.kernels.predict import KINDS, latency_ns
 
-__all__ = ["FAMILIES", "KINDS", "DeviceModel", "Machine", "Part", "from_sheet", "generic", "latency_ns", "load",
-           "named", "names", "read", "with_torch", "write"]
+__all__ = [
+           "FAMILIES",
+           "KINDS",
+           "DeviceModel",
+           "FamilyModel",
+           "Machine",
+           "from_sheet",
+           "generic",
+           "latency_ns",
+           "load",
+           "named",
+           "names",
+           "read",
+           "with_torch",
+           "write",
+]

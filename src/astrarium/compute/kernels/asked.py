@@ -22,7 +22,7 @@ __all__ = ["KINDS", "SCANS", "STREAMS", "Asked", "asked_of", "normalised"]
 
 I64 = npt.NDArray[np.int64]
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
-"""Kinds that move bytes and compute little; a scan with a shape has rows of its own on devices that measured it."""
+"""Kinds that move bytes and compute little; a scan with a shape has its own rows on devices that measured it."""
 LEAST_HEADS = 64.0
 """Of sparse latent attention in prompts (FlashMLA's `flash_mla_sparse_fwd`; SGLang pads fewer)."""
 SCANS = "bf16"
@@ -97,7 +97,7 @@ def _layers(part: Columns, shape: F64, precision: str) -> Asked:
 
 
 def _attention(part: Columns) -> Iterator[Asked]:
-    """What attention asks, and a multi-token query of latent attention, in which each query has keys of its own and the
+    """What attention asks, and a multi-token query of latent attention, in which each query has its own keys and the
     kernel computes 64 heads at least (sparse)."""
     batch, heads, kv_heads, queries, keys, long, value = part.shape.astype(np.float64)
     times = part.flops / (2.0 * batch * heads * queries * keys * (long + value) * part.work)
@@ -171,7 +171,7 @@ def _weight_only(kernel: Columns) -> str:
 def asked_of(model: DeviceModel, parts: Iterable[Columns], framework: str | None = None) -> Iterator[Asked]:
     """`normalised`, by the classes that the device has rows of, and by models: sparse attention as latent decoding, an
     indexer's scores as attention with values of one number, and so in decoding, of whose kernel (paged) no device has
-    rows. Absorbed products (one of each head) and prompts of latent attention have classes of their own where rows
+    rows. Absorbed products (one of each head) and prompts of latent attention have their own classes where rows
     exist."""
     for asked in normalised(parts):
         own = in_torch(asked) if is_torch(framework) else asked

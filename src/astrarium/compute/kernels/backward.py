@@ -1,6 +1,6 @@
 """How much less efficient attention's backward pass is than its forward pass.
 
-Nobody's table has backward rows. Published speeds of FlashAttention-3 on H100 SXM5, head length 128, no mask, 16k
+No published table has backward rows. Published speeds of FlashAttention-3 on H100 SXM5, head length 128, no mask, 16k
 tokens in all (Shah et al., 2024, arXiv 2407.08608, figures 5 and 6), TFLOP/s at 512 ... 16k queries, backward counted
 as 2.5 times the forward flops:
 

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from astrarium.compute.kernels.forest import Forest
 from astrarium.compute.kernels.machine import Machine
-from astrarium.compute.kernels.model import DeviceModel, Part
+from astrarium.compute.kernels.model import DeviceModel, FamilyModel
 from astrarium.compute.kernels.power import TYPICAL
 from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.errors import InputError, nearest
@@ -110,12 +110,12 @@ def read(path: Path) -> DeviceModel:
     for name, part in header["parts"].items():
         forest = Forest(arrays[f"{name}/feature"], arrays[f"{name}/threshold"],
                         arrays[f"{name}/leaf"], part["bias"])
-        parts[name] = Part(forest, tuple(part["variants"]), part["default"], part["rows"],
-                           MappingProxyType(part["error"]),
-                           {name: tuple(each) for name, each in part.get("caches", {}).items()},
-                           part.get("counts", {}),
-                           {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()},
-                           {name: tuple(map(tuple, each)) for name, each in part.get("casts", {}).items()})
+        parts[name] = FamilyModel(forest, tuple(part["variants"]), part["default"], part["rows"],
+                                  MappingProxyType(part["error"]),
+                                  {name: tuple(each) for name, each in part.get("caches", {}).items()},
+                                  part.get("counts", {}),
+                                  {name: tuple(map(tuple, each)) for name, each in part.get("sites", {}).items()},
+                                  {name: tuple(map(tuple, each)) for name, each in part.get("casts", {}).items()})
     return DeviceModel(Machine(**header["machine"]), MappingProxyType(parts), header["version"], header["notice"],
                        streams={op: tuple(map(tuple, curve)) for op, curve in header.get("streams", {}).items()},
                        rowwise={op: Rowwise(*each) for op, each in header.get("rowwise", {}).items()},

@@ -47,7 +47,7 @@ class Machine(Struct, frozen=True):
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, clock: float) -> Machine:
-        """The same machine with another clock, a part of its own."""
+        """This machine at another clock. `clock`: fraction of the data sheet's clock."""
         return replace(self, peaks={name: peak * clock for name, peak in self.peaks.items()})
 
     def streaming_like(self, other: Machine) -> Machine:

@@ -22,7 +22,7 @@ from astrarium.compute.kernels.rowwise import Rowwise
 from astrarium.compute.kernels.table import F64, Curve, Described, along
 from astrarium.errors import InputError, nearest
 
-__all__ = ["FAMILIES", "DeviceModel", "Part"]
+__all__ = ["FAMILIES", "DeviceModel", "FamilyModel"]
 
 Describe = Callable[[F64, str, Machine, F64], Described]
 Site = tuple[int, int]
@@ -50,7 +50,7 @@ TORCH_FAMILY = MappingProxyType({"gemm": "product", "attention": "fused", "decod
 """Class of others' rows -> that of PyTorch's."""
 
 
-class Part(Struct, frozen=True, eq=False):
+class FamilyModel(Struct, frozen=True, eq=False):
     """A forest of log2(measured / base); `variants` number its option; `default` is the one taken when none is asked.
 
     `error`: figures of rows left out of the fit, per cent. Of each variant: `caches`, formats of the cache in
@@ -72,15 +72,15 @@ class Part(Struct, frozen=True, eq=False):
 
 
 class DeviceModel(Struct, frozen=True, eq=False):
-    """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
-    part of the machine's peaks to which residuals are relative (`power`); `streams`: operator of PyTorch -> rising
+    """`parts`: "family/precision" -> FamilyModel; `corrections`: of a user's own rows, by the same names; `sustained`:
+    the part of the machine's peaks to which residuals are relative (`power`); `streams`: operator of PyTorch -> rising
     (bytes, ns); `rowwise`: operator -> constants of kernels whose rows and columns are known; `slower`: operator ->
     rising (bytes, factor of its time), of a user's own rows; `chip`: what it draws, if its own rows say so;
     `framework`: whose kernels answer where a design names none; "": the default; `seen`: numbers of the rows of kernels
     on which it was fitted, as `validate` numbers them."""
 
     machine: Machine
-    parts: Mapping[str, Part]
+    parts: Mapping[str, FamilyModel]
     version: str
     notice: str
     corrections: Mapping[str, Correction] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
     framework: str = ""
     seen: frozenset[int] = frozenset()
 
-    def part(self, family: str, precision: str) -> Part:
+    def part(self, family: str, precision: str) -> FamilyModel:
         """The part of a class and precision, or of the precision that stands in for it."""
         return self.parts[f"{family}/{self._measured(family, precision)}"]
 
@@ -129,7 +129,7 @@ class DeviceModel(Struct, frozen=True, eq=False):
             held: The format in which memory holds weights or a cache, where it is narrower than the rest; else "".
             framework: A framework (its newest version), a version ("trtllm/1.3.0rc20"), `fastest`, or None: the
                 default, with quantised weights the fastest.
-            site: The model (see Part.sites); variants that measured it answer, if there are any.
+            site: The model (see FamilyModel.sites); variants that measured it answer, if there are any.
         """
         self.check_framework(framework)
         part = self.part(family, precision)

@@ -12,7 +12,7 @@ power keeps to the limit. With c the clock as a share of the highest one, and vo
     P(c) = idle + (byte x bytes + flop x flops x c^2 + active x units x c^3 x busy) / span
 
 for kernels that take `busy` and runs that last `span`; c is the highest at which P keeps to the limit. Leakage is in
-`idle`; memory has a voltage of its own.
+`idle`; memory has its own voltage.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Rowwise(NamedTuple):
 
 
 def which(op: str, rows: F64, known: Mapping[str, Rowwise]) -> list[tuple[str, npt.NDArray[np.bool_]]]:
-    """(name, mask) of the kernels that run an operator on so many rows each; none without constants."""
+    """(name, mask) of the kernels that run an operator on these rows each; none without constants."""
     most, few = FEW.get(op, (0, ""))
     masks = [(op, rows > most), (few, rows <= most)]
     return [(name, mask) for name, mask in masks if name in known and mask.any()]

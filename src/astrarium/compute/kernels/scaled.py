@@ -49,7 +49,7 @@ CONSTANTS = Constants()
 
 
 def tiling(m: F64, n: F64, units: int) -> tuple[Bool, F64]:
-    """(whether tiles have 64 rows, tiles in whole clusters) of products with m x n results on so many units."""
+    """(whether tiles have 64 rows, tiles in whole clusters) of products with m x n results on `units` units."""
     rows, columns = np.ceil(m / 64) * 64, np.ceil(n / 64) * 64
     odd, other = rows % 256 > 0, columns % 256 > 0
     few, both = rows * columns <= 4096**2, np.minimum(rows, columns)

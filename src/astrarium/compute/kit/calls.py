@@ -29,7 +29,7 @@ def bytes_of(case: Case) -> int:
 
 
 def prepared(torch: Any, case: Case, device: str) -> Prepared:
-    """A call on operands of its own. Raises NotImplementedError where this PyTorch has no such operator, RuntimeError
+    """A call on separate operands. Raises NotImplementedError where this PyTorch has no such operator, RuntimeError
     where the device cannot run it or has too little memory."""
     if case.kind == "stream":
         return _stream(torch, case, device)

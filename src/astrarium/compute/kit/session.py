@@ -24,7 +24,7 @@ USED = 0.98         # of the budget, after which no case starts: the rest is for
 
 
 class Progress(NamedTuple):
-    """`done` of `total` cases have a row or a reason, after so many seconds of `budget`."""
+    """`done` of `total` cases have a row or a reason, after `used` of `budget` seconds."""
 
     done: int
     total: int

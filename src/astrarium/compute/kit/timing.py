@@ -91,7 +91,7 @@ def _slow(torch: Any, call: Call) -> float:
 
 
 def _between(torch: Any, run: Callable[[], object], busy: float = 0) -> float:
-    """ns of the GPU between two events around what `run` launches, while it was kept `busy` for so many ns."""
+    """ns of the GPU between two events around what `run` launches, while it was kept `busy` (ns)."""
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     if busy:
         torch.cuda._sleep(int(1.5 * busy * (TICKS if getattr(torch.version, "hip", None) else CYCLES)))

@@ -19,7 +19,7 @@ def run_launch(launch: Launch, *, fold: bool = True, pure: bool = False, threads
 
     `fold`: where all GPUs do the same, simulate one of them: same integers. `pure`: in Python. `threads`: of the
     compiled core; they share the GPUs that are simulated, and change no integer. `record`: keep when operations ended,
-    and the use of ports in bins of so many ps (`Finished.recorded`), 65,536 bins at most; 0: nothing. Raises
+    and the use of ports in bins of this width in ps (`Finished.recorded`), 65,536 bins at most; 0: nothing. Raises
     InputError for a launch that is broken and for bins that are too short, StallError when workgroups wait for ever.
     """
     check(launch, path=path)

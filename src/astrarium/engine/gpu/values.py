@@ -36,7 +36,7 @@ class OpKind(enum.IntEnum):
 class Machine(Struct, frozen=True, kw_only=True):
     """A GPU and its scale-up links. Times in ps; `*_data`: of a packet with a line, `*_control`: of one without.
 
-    `unit_router`, `channel_router`, `port_router`: the router at which each compute unit, channel and port stands,
+    `unit_router`, `channel_router`, `port_router`: the router of each compute unit, channel and port,
     row x columns + column. `mesh_data` 0: links between routers have no rate, only the latency `hop`. The last
     `engines` units are copy engines, with rates, limits and dispatch of their own.
     """

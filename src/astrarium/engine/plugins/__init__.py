@@ -6,8 +6,9 @@ through the entry-point group `astrarium.plugins`, or hand it to a run: `simulat
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astrarium.lazy import lazy
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.clockwork import EventQueue, Mailbox
@@ -23,23 +24,4 @@ if TYPE_CHECKING:
 __all__ = ["NEVER", "Callback", "CollectiveChoice", "ComputeModel", "ComputeNode", "ComputeNodes", "DelayNetwork",
            "Desk", "EventQueue", "Library", "LocalMemory", "Mailbox", "Network", "PerNode", "Plugins", "RemoteMemory",
            "Scheduling", "load"]
-
-_WHERE = {
-    "clockwork": ("EventQueue", "Mailbox"),
-    "compute": ("ComputeModel", "ComputeNode", "ComputeNodes", "LocalMemory", "PerNode"),
-    "delays": ("DelayNetwork",),
-    "desk": ("Desk",),
-    "given": ("Plugins",),
-    "library": ("Library", "load"),
-    "memory": ("RemoteMemory",),
-    "network": ("NEVER", "Callback", "Network"),
-    "system": ("CollectiveChoice", "Scheduling"),
-}
-_MODULE = {name: module for module, names in _WHERE.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """What is asked for, and no more: most runs need the compute protocol alone."""
-    if name not in _MODULE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE[name]}"), name)
+__getattr__ = lazy(__name__)

@@ -33,7 +33,7 @@ class EventQueue:
         return self._heap[0][0] if self._heap else NEVER
 
     def advance(self, to: int) -> None:
-        """Run everything up to and including `to`, also what that schedules, and stand at `to`."""
+        """Run everything up to and including `to`, also what that schedules, and set the clock to `to`."""
         heap = self._heap
         while heap and heap[0][0] <= to:
             self.now, _, callback = heappop(heap)

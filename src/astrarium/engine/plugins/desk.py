@@ -57,7 +57,7 @@ class Desk:
         return len(self.collectives) - 1
 
     def duration(self, num_ops: float, tensor_bytes: int = 0, rank: int = 0) -> int:
-        """Time in ps that the design's compute model gives a node of so many flops and bytes on a rank's NPU. Raises
+        """Time in ps that the design's compute model gives a node of these flops and bytes on a rank's NPU. Raises
         InputError where the model is `replay`, which knows recorded times only."""
         if not 0 <= rank < self.ranks or not math.isfinite(num_ops) or num_ops < 0 or tensor_bytes < 0:
             raise InputError(WHERE, f"duration({num_ops}, {tensor_bytes}, rank={rank})",

@@ -53,7 +53,7 @@ def exam_network(make: Make, *, npus: int = 8, latency: int = 0, seed: int = 0, 
 
 
 def _clock(make: Make) -> None:
-    """The plug-in's clock: starts at 0, runs what was scheduled, in order, and stands where it is told."""
+    """The plug-in's clock: starts at 0, runs what was scheduled, in order, and stops at the given time."""
     network = make()
     demand(demand_int(network.sim_get_time(), "sim_get_time()") == 0, "a new network's clock does not stand at 0")
     ran: list[tuple[str, int]] = []

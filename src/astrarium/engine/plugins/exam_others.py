@@ -14,7 +14,7 @@ from astrarium.engine.plugins.given import Plugins
 from astrarium.engine.plugins.memory import RemoteMemory
 from astrarium.engine.plugins.system import CollectiveChoice, Scheduling
 from astrarium.engine.plugins.work import WorkSource
-from astrarium.engine.source import SourceOutcome, Stage, run_source
+from astrarium.engine.source import RunContext, SourceOutcome, run_source
 from astrarium.errors import AstrariumError
 from astrarium.vocab import CommOp
 
@@ -88,13 +88,13 @@ def exam_choice(choice: CollectiveChoice, known: Sequence[str]) -> None:
                 demand(again == chosen, f"{what}, and another answer next time")
 
 
-def exam_work(make: Callable[[], WorkSource], stage: Stage, plugins: Plugins | None = None) -> SourceOutcome:
-    """Examine workloads made by `make()` on `stage`: they come to their end, twice in the same way, and in the
+def exam_work(make: Callable[[], WorkSource], context: RunContext, plugins: Plugins | None = None) -> SourceOutcome:
+    """Examine workloads made by `make()` on `context`: they come to their end, twice in the same way, and in the
     pure-Python engine too. Gives the outcome. Raises ExamError."""
     runs = []
     for pure in (False, False, True):
         try:
-            runs.append(run_source(make(), stage, plugins, pure=pure))
+            runs.append(run_source(make(), context, plugins, pure=pure))
         except AstrariumError as error:
             demand(False, str(error))
     first, *others = runs

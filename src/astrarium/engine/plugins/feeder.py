@@ -9,7 +9,7 @@ import numpy as np
 
 from astrarium.engine.plan import CollectivePlan, Kind
 from astrarium.engine.plugins.given import ask
-from astrarium.engine.plugins.work import Stage, Work, WorkSource
+from astrarium.engine.plugins.work import RunContext, Work, WorkSource
 from astrarium.errors import PluginError, UnsupportedError
 
 __all__ = ["Feeder", "fits"]
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def fits(collective: CollectivePlan, members: int) -> bool:
-    """Whether a collective can run among so many: the participants of a phase, stride apart, are all members."""
+    """Whether a collective can run among this many: the participants of a phase, stride apart, are all members."""
     if collective.custom is not None and collective.custom.program_of.size != members:
         return False
     return all(phase.n == 1 or members % (phase.n * phase.stride) == 0
@@ -41,12 +41,12 @@ def _whole(value: object) -> bool:
 class Feeder:
     """The source of one run. `works` is everything that it handed out, in that order; `who` is its name in errors."""
 
-    def __init__(self, source: WorkSource, stage: Stage, heaviest: float) -> None:
-        self._source, self._stage, self._heaviest = source, stage, heaviest
+    def __init__(self, source: WorkSource, context: RunContext, heaviest: float) -> None:
+        self._source, self._context, self._heaviest = source, context, heaviest
         self.who = f"workload plug-in {type(source).__qualname__}"
         self.works: list[Work] = []
         self._of: dict[tuple[int, int], Work] = {}
-        self._rows = [0] * len(stage.npu_of)
+        self._rows = [0] * len(context.npu_of)
         self._fitting: set[tuple[int, int]] = set()
 
     def start(self) -> Sequence[Work]:
@@ -77,7 +77,7 @@ class Feeder:
         if not all(map(_whole, (work.id, work.rank, work.duration, work.size, work.tag, work.priority))):
             return False
         own = (0 <= work.id <= self._rows[work.rank] + HOLES and (work.rank, work.id) not in self._of
-               and work.kind in KINDS and -1 <= work.lane < len(self._stage.lanes)
+               and work.kind in KINDS and -1 <= work.lane < len(self._context.lanes)
                and 0 <= work.duration < LONGEST and 0 <= work.size < LONGEST
                and -WIDE <= work.priority < WIDE)
         if work.kind in MESSAGES:
@@ -89,15 +89,15 @@ class Feeder:
 
     def _misfit(self, work: Work) -> str:
         """What is wrong with a collective; nothing: it is remembered."""
-        stage = self._stage
-        if not 0 <= work.collective < len(stage.collectives):
+        context = self._context
+        if not 0 <= work.collective < len(context.collectives):
             return f"there is no collective {work.collective}"
-        if not -1 <= work.group < len(stage.groups):
+        if not -1 <= work.group < len(context.groups):
             return f"there is no group {work.group}"
-        if stage.group_of is not None and stage.group_of[work.collective] != work.group:
-            return f"collective {work.collective} belongs to group {stage.group_of[work.collective]}"
-        members = len(stage.npu_of) if work.group < 0 else len(stage.groups[work.group])
-        if not fits(stage.collectives[work.collective], members):
+        if context.group_of is not None and context.group_of[work.collective] != work.group:
+            return f"collective {work.collective} belongs to group {context.group_of[work.collective]}"
+        members = len(context.npu_of) if work.group < 0 else len(context.groups[work.group])
+        if not fits(context.collectives[work.collective], members):
             return f"collective {work.collective} does not fit a group of {members}"
         self._fitting.add((work.collective, work.group))
         return ""
@@ -117,7 +117,7 @@ class Feeder:
             ((work.rank, work.id) in self._of, f"rank {work.rank} has had a work {work.id}"),
             (not 0 <= work.id <= known + HOLES, f"id {work.id} of rank {work.rank} is not a small number from 0"),
             (work.kind not in KINDS, f"there is no kind {work.kind}"),
-            (not -1 <= work.lane < len(self._stage.lanes), f"there is no lane {work.lane}"),
+            (not -1 <= work.lane < len(self._context.lanes), f"there is no lane {work.lane}"),
             (work.duration < 0 or work.size < 0, "a negative duration or size"),
             (work.duration >= LONGEST or work.size >= LONGEST, "a duration or size of more than 63 bits"),
             (not -WIDE <= work.priority < WIDE, "a priority of more than 32 bits"),

@@ -42,7 +42,8 @@ class Network(Protocol):
         ...
 
     def advance(self, to: int) -> None:
-        """Run everything up to and including `to` (at most the next event's time is skipped to), then stand at `to`."""
+        """Run everything up to and including `to` (at most the next event's time is skipped to), then set the clock to
+        `to`."""
 
 
 NetworkFactory = Callable[[NetworkPlan, str], Network]

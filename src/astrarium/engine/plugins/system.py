@@ -28,5 +28,5 @@ class CollectiveChoice(Protocol):
 
     def algorithms(self, op: CommOp, size: int, npus: Sequence[int], dims: Sequence[Dim]) -> Sequence[str]:
         """Algorithm names for an `op` of `size` bytes among `npus` (in group order): one per dim of the network,
-        innermost first, or one for all; `direct:K` as in a design. Empty: the design's own choice stands."""
+        innermost first, or one for all; `direct:K` as in a design. Empty: the design's choice is kept."""
         ...

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Plan, Policy, Remote
 
-__all__ = ["PlanSource", "Stage", "Work", "WorkSource", "collective", "compute", "recv", "remote", "send", "timer"]
+__all__ = ["PlanSource", "RunContext", "Work", "WorkSource", "collective", "compute", "recv", "remote", "send", "timer"]
 
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
@@ -26,8 +26,8 @@ class Work(Struct, frozen=True):
     """One thing that a rank does, ready to be issued on its lane.
 
     `id` is this work's own among those of its rank: small numbers from 0; ready work of one lane goes in their order.
-    `peer` and `tag` belong to sends and receives; `collective`, `group` (indexes into the stage's, group -1: all ranks)
-    and `priority` to collectives; `size` is in bytes, `duration` in ps.
+    `peer` and `tag` belong to sends and receives; `collective`, `group` (indexes into the context's, group -1: all
+    ranks) and `priority` to collectives; `size` is in bytes, `duration` in ps.
     """
 
     id: int
@@ -43,7 +43,7 @@ class Work(Struct, frozen=True):
     priority: int = 0
 
 
-class Stage(Struct, frozen=True, eq=False):
+class RunContext(Struct, frozen=True, eq=False):
     """Where a source runs: rank r on NPU `npu_of[r]` of `network`; what its collectives and groups may be.
 
     `group_of[c]`: the group that collective c was made for (-1: all ranks); None: any that it fits.
@@ -60,10 +60,10 @@ class Stage(Struct, frozen=True, eq=False):
     group_of: tuple[int, ...] | None = None
 
     @staticmethod
-    def of(plan: Plan) -> Stage:
-        """A Plan's stage, without its programs."""
-        return Stage(plan.npu_of, plan.network, plan.groups, plan.collectives, plan.policy, plan.remote, plan.lanes,
-                     plan.reduce_bandwidth)
+    def of(plan: Plan) -> RunContext:
+        """The context of a Plan: all but its programs."""
+        return RunContext(plan.npu_of, plan.network, plan.groups, plan.collectives, plan.policy, plan.remote,
+                          plan.lanes, plan.reduce_bandwidth)
 
 
 class WorkSource(Protocol):
@@ -108,7 +108,7 @@ def remote(id: int, rank: int, size: int) -> Work:  # noqa: A002
 
 
 def collective(id: int, rank: int, number: int, group: int = -1, priority: int = 0) -> Work:  # noqa: A002
-    """This rank's part in collective `number` of the stage."""
+    """This rank's part in collective `number` of the context."""
     return Work(id, rank, Kind.COLLECTIVE, Lane.COMM, collective=number, group=group, priority=priority)
 
 

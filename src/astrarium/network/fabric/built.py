@@ -61,7 +61,7 @@ class Built(Struct, frozen=True, eq=False):
         return self.laid.expanded.name(int(self.wired.first[node]))
 
     def tier(self, link: int) -> str:
-        """The tier of a link of the graph; empty where nobody says it."""
+        """The tier of a link of the graph; empty if unknown."""
         return self.wires.tier[int(self.wired.link_of[link])]
 
     def nodes(self, end: str | int, path: str) -> I64:

@@ -21,7 +21,7 @@ def refined(colour: I64, source: I64, target: I64, link: I64, most: int) -> tupl
 
     Returns:
         [nodes] classes 0, 1, ... by their first node, and whether they are equitable; where that needs more than
-        `most` classes, the last partition of at most so many (of the start, where it has more).
+        `most` classes, the last partition of at most that many (of the start, if it has more).
     """
     now = _numbered(colour)
     while True:

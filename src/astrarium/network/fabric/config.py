@@ -31,7 +31,7 @@ def _free(name: str) -> Mapping[str, object]:
 
 def _one_way(link: FabricLink) -> Iterator[Problem]:
     if link.free and (link.bandwidth is not None or link.latency is not None):
-        yield Problem("free", "stands beside numbers", "free, or bandwidth and latency")
+        yield Problem("free", "cannot be combined with numbers", "free, or bandwidth and latency")
 
 
 class FabricLink(Config, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class FabricLink(Config, frozen=True, kw_only=True):
 
     @property
     def said(self) -> Said:
-        """The same in base units."""
+        """These settings in base units."""
         return Said(self.bandwidth, self.latency, self.free, self.tier or "")
 
 
@@ -60,7 +60,7 @@ class Fabric(Config, frozen=True, kw_only=True):
     free: ClassVar[tuple[str, ...]] = ()        # links that take no time, whatever a design says of others
     links: Annotated[Mapping[str, FabricLink],
                      Knob("Numbers of links by name: `nvlink`, or `dgx.nvlink` for those of one device.")] = NameMap()
-    inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, "
+    inside: Annotated[Literal["asked", "free"], Knob("Links inside devices that no file describes: asked for, "
                                                      "or free (they take no time).")] = "asked"
     dangling: Annotated[Literal["refuse", "drop"], Knob("Edges to a component that the device does not have: refused, "
                                                         "or dropped with a note of each.")] = "refuse"

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.engine.connected import connected
 from astrarium.engine.plan import Graph
 from astrarium.errors import InputError
 from astrarium.network.fabric.expand import Expanded
 from astrarium.network.fabric.numbers import FREE, Wires
 
-__all__ = ["Wired", "components", "relevant", "wired", "without_links"]
+__all__ = ["Wired", "relevant", "wired", "without_links"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -36,7 +37,7 @@ class Wired(Struct, frozen=True, eq=False):
 
 def relevant(fabric: Expanded, npus: I64) -> Bools:
     """[edges] those that may lie on a way between `npus` (nodes of the file). Raises InputError for NPUs apart."""
-    where = components(fabric.nodes, fabric.source, fabric.target)
+    where = connected(fabric.nodes, fabric.source, fabric.target)
     apart = np.flatnonzero(where[npus] != where[npus[0]])
     if apart.size:
         one, two = (fabric.name(int(npus[place])) for place in (0, apart[0]))
@@ -89,7 +90,7 @@ def _graph(fabric: Expanded, wires: Wires, where: I64, npus: I64, edges: tuple[I
 def _merged(fabric: Expanded, on_ways: Bools, wires: Wires, npus: I64, path: str) -> I64:
     """[nodes] the lowest node that each is one with, over free links."""
     free = on_ways & (wires.bandwidth[fabric.link] == FREE)
-    where = components(fabric.nodes, fabric.source[free], fabric.target[free])
+    where = connected(fabric.nodes, fabric.source[free], fabric.target[free])
     at = where[npus]
     order = np.argsort(at, kind="stable")
     twice = np.flatnonzero(at[order][1:] == at[order][:-1])
@@ -114,20 +115,6 @@ def _free_between(fabric: Expanded, free: Bools, one: int, two: int) -> str:
                 came[other] = link
                 queue.append(other)
     return fabric.links[came[one]].name
-
-
-def components(nodes: int, source: I64, target: I64) -> I64:
-    """[nodes] the lowest node that each is connected with."""
-    where = np.arange(nodes, dtype=np.int64)
-    while True:
-        low = np.minimum(where[source], where[target])
-        new = where.copy()
-        np.minimum.at(new, where[source], low)
-        np.minimum.at(new, where[target], low)
-        new = new[new]
-        if np.array_equal(new, where):
-            return where
-        where = new
 
 
 def _on_ways(source: I64, target: I64, is_npu: Bools) -> Bools:
@@ -158,11 +145,11 @@ def _peeled(ends: I64, is_npu: Bools) -> Bools:
 
 
 def without_links(fabric: Wired, dead: npt.NDArray[np.bool_], name: Callable[[int], str]) -> Wired:
-    """The same without `dead` links [links of the graph]; nodes stay. Raises InputError where NPUs are then apart;
-    `name` gives the name of a node of the graph."""
+    """Remove the `dead` links [links of the graph]; nodes stay. `name` gives the name of a node of the graph. Raises
+    InputError if the NPUs are no longer connected."""
     graph = fabric.graph
     kept = ~dead
-    where = components(graph.nodes, graph.source[kept].astype(np.int64), graph.target[kept].astype(np.int64))
+    where = connected(graph.nodes, graph.source[kept].astype(np.int64), graph.target[kept].astype(np.int64))
     apart = np.flatnonzero(where[:fabric.npus] != where[0])
     if apart.size:
         raise InputError("network.changes", f"without the dead links there is no way from {name(0)} to "

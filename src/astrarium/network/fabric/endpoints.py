@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from astrarium.errors import InputError
 
-__all__ = ["Part", "indices", "parts_of"]
+__all__ = ["Segment", "indices", "parts_of"]
 
-Part = tuple[str, str | None]       # a name, and what stands in its brackets; None without brackets
+Segment = tuple[str, str | None]       # a name, and the text in its brackets; None without brackets
 
 _PART = re.compile(r"([^\[\].]{1,200})(?:\[([^\]]{0,60})\])?")
 _SLICE = re.compile(r"\s*(-?\d{1,12})?\s*(?::\s*(-?\d{1,12})?\s*(?::\s*(-?\d{1,12})?\s*)?)?")
@@ -17,7 +17,7 @@ FORM = "names with slices, such as xpu[0:4] or cx5[0].port[1]"
 
 
 @lru_cache(1 << 16)
-def parts_of(text: str) -> tuple[Part, ...] | None:
+def parts_of(text: str) -> tuple[Segment, ...] | None:
     """`cx5[0:2].port` -> (("cx5", "0:2"), ("port", None)); None where it is no endpoint."""
     found = []
     for piece in text.split("."):

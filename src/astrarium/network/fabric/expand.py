@@ -155,7 +155,7 @@ def _placed(instances: Sequence[Instance], templates: Templates) -> tuple[Placed
     for place, instance in enumerate(instances):
         path = f"instances[{place}]"
         if instance.name in known:
-            raise InputError(f"{path}.name", f"{instance.name!r} is there twice", expected="a name of its own")
+            raise InputError(f"{path}.name", f"{instance.name!r} is there twice", expected="another name")
         if parts_of(instance.name) != ((instance.name, None),):
             raise InputError(f"{path}.name", f"{instance.name!r} is no name", expected="text without . [ ]")
         if instance.count < 0:

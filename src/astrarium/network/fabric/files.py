@@ -64,7 +64,7 @@ def _plain(text: str, path: str) -> Any:
 
 
 def document_of(plain: Any, where: str) -> Document:
-    """Plain data as a document; an infrastructure alone is one without annotations. `where` stands in messages."""
+    """Plain data as a document; an infrastructure alone is one without annotations. `where` is used in messages."""
     if not isinstance(plain, Mapping):
         raise InputError(where, "is empty" if plain is None else "is not a mapping",
                          expected="devices, links, instances and edges")

@@ -10,9 +10,9 @@ from msgspec import Struct
 from astrarium.network.fabric.make import component, device, document, inside, instance, link
 from astrarium.network.fabric.schema import Annotation, Annotations, Attribute, Document, Link
 
-__all__ = ["PCIE", "Host", "Part", "pcie_rate"]
+__all__ = ["PCIE", "Host", "Instance", "pcie_rate"]
 
-Part = tuple[str, int]      # component, number
+Instance = tuple[str, int]      # component, number
 
 KINDS: Mapping[str, str] = MappingProxyType({"gpu": "xpu", "nic": "nic", "cpu": "cpu", "memory": "memory",
                                              "pci_switch": "switch", "nvswitch": "switch"})
@@ -23,7 +23,7 @@ Specifications 1.0 to 6.0. Headers of packets are not counted."""
 
 
 def pcie_rate(transfers: float, lanes: int) -> float:
-    """Byte/ns of so many lanes of `transfers` GT/s (a key of PCIE), one direction."""
+    """Rate of `lanes` lanes of `transfers` GT/s (a key of PCIE), byte/ns, one direction."""
     return transfers * PCIE[transfers][1] * lanes / 8
 
 
@@ -38,11 +38,11 @@ class Host:
     def __init__(self) -> None:
         self._count: dict[str, int] = {}
         self._links: dict[str, _Link] = {}
-        self._edges: list[tuple[Part, Part, str]] = []
+        self._edges: list[tuple[Instance, Instance, str]] = []
         self._ports: dict[str, _Link] = {}
         self.ranks: dict[int, int] = {}         # of GPUs
 
-    def add(self, name: str) -> Part:
+    def add(self, name: str) -> Instance:
         """One more part of a kind (`KINDS`)."""
         number = self._count.get(name, 0)
         self._count[name] = number + 1
@@ -52,7 +52,8 @@ class Host:
         """How many parts of a kind there are."""
         return self._count.get(name, 0)
 
-    def join(self, one: Part, two: Part, over: str, bandwidth: float | None = None, description: str = "") -> None:
+    def join(self, one: Instance, two: Instance, over: str, bandwidth: float | None = None,
+             description: str = "") -> None:
         """A link between two parts: byte/ns, None where the file does not say it."""
         self._links.setdefault(over, _Link(bandwidth, description))
         self._edges.append((one, two, over))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.network.fabric.host import Host, Part
+from astrarium.network.fabric.host import Host, Instance
 from astrarium.network.fabric.schema import Document
 from astrarium.network.fabric.xmlfile import Element
 
@@ -27,7 +27,7 @@ class _Found:
 
     def __init__(self, where: str) -> None:
         self.where, self.host = where, Host()
-        self.part: dict[str, Part | None] = {}
+        self.part: dict[str, Instance | None] = {}
 
 
 def lstopo_host(root: Element, where: str) -> Document:
@@ -58,7 +58,7 @@ def _packages(element: Element) -> list[Element]:
     return found
 
 
-def _walk(found: _Found, element: Element, cpu: Part | None, parts: Mapping[int, Part]) -> None:
+def _walk(found: _Found, element: Element, cpu: Instance | None, parts: Mapping[int, Instance]) -> None:
     """What is inside a CPU package or above it: memories and PCI."""
     for child in element.all_of("object"):
         kind = child.attributes.get("type")
@@ -75,7 +75,7 @@ def _walk(found: _Found, element: Element, cpu: Part | None, parts: Mapping[int,
             _walk(found, child, parts.get(id(child), cpu), parts)
 
 
-def _pci(found: _Found, element: Element, above: Part) -> None:
+def _pci(found: _Found, element: Element, above: Instance) -> None:
     where = f"{found.where}:{element.line}"
     if element.attributes.get("type") == "Bridge":
         depth = element.attributes.get("depth", "0")
@@ -109,7 +109,7 @@ def _kind(device: Element) -> str:
     return {"0200": "nic", "0207": "nic", "0680": "nvswitch" if maker == "10de" else ""}.get(kind, "")
 
 
-def _join(found: _Found, above: Part, part: Part, element: Element) -> None:
+def _join(found: _Found, above: Instance, part: Instance, element: Element) -> None:
     said = element.attributes.get("pci_link_speed", "0")
     try:
         rate = float(said)
@@ -133,7 +133,7 @@ def _matrix(found: _Found, matrix: Element) -> None:
     if not all(index in found.part for index in indices) or matrix.attributes.get("indexing", "gp") != "gp":
         raise InputError(where, "names objects that are no PCI devices", expected="indexing gp, of devices of the file")
     name = "nvlink" if matrix.attributes["name"] == "NVLinkBandwidth" else "xgmi"
-    rates: dict[tuple[Part, Part], int] = {}
+    rates: dict[tuple[Instance, Instance], int] = {}
     for row, one in enumerate(indices):
         for column, two in enumerate(indices):
             a, b = found.part[one], found.part[two]

@@ -39,7 +39,7 @@ def component(name: str, kind: str, count: int, description: str = "") -> Compon
 
 
 def link(name: str, bandwidth: float | None = None, latency: float | None = None, description: str = "") -> Link:
-    """A link of so many byte/ns and ns; None where nobody says it."""
+    """A link with a bandwidth in byte/ns and a latency in ns; None: not given."""
     physical = Physical(
         bandwidth=UNSET if bandwidth is None else Bandwidth(choice="gigabytes_per_second",
                                                             gigabytes_per_second=float(bandwidth)),

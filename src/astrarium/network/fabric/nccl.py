@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.network.fabric.host import PCIE, Host, Part, pcie_rate
+from astrarium.network.fabric.host import PCIE, Host, Instance, pcie_rate
 from astrarium.network.fabric.schema import Document
 from astrarium.network.fabric.xmlfile import Element
 
@@ -26,8 +26,8 @@ def nccl_host(root: Element, where: str) -> Document:
     """The host of a file whose outermost element is `system`. Raises InputError with the line; UnsupportedError for
     several hosts in one file, and for elements that are not known here."""
     host = Host()
-    gpus: dict[str, Part] = {}
-    waiting: list[tuple[Part, Element]] = []
+    gpus: dict[str, Instance] = {}
+    waiting: list[tuple[Instance, Element]] = []
     hashes = {cpu.attributes.get("host_hash", "") for cpu in root.all_of("cpu")}
     if len(hashes) > 1:
         raise UnsupportedError(f"{where}:{root.line}", f"has {len(hashes)} hosts", expected="a file of one host")
@@ -39,7 +39,7 @@ def nccl_host(root: Element, where: str) -> Document:
             if child.tag == "pci":
                 _pci(host, child, cpu, (gpus, waiting), where)
             else:
-                host.join(cpu, host.add("nic"), "pcie")     # nobody says how it is attached
+                host.join(cpu, host.add("nic"), "pcie")     # how it is attached is unknown
                 _nets(host, child, where)
     for one in range(host.count("cpu")):
         for two in range(one + 1, host.count("cpu")):
@@ -56,19 +56,19 @@ def _children(element: Element, where: str) -> Iterator[Element]:
         yield child
 
 
-def _pci(host: Host, element: Element, above: Part, found: tuple[dict[str, Part], list[tuple[Part, Element]]],
-         where: str) -> None:
+def _pci(host: Host, element: Element, above: Instance,
+         found: tuple[dict[str, Instance], list[tuple[Instance, Element]]], where: str) -> None:
     gpus, waiting = found
     children = list(_children(element, where))
     bus = element.attributes.get("busid", "")
     if bus in gpus:
-        raise InputError(f"{where}:{element.line}", f"busid {bus[:40]!r} is there twice", expected="one of its own")
+        raise InputError(f"{where}:{element.line}", f"busid {bus[:40]!r} is there twice", expected="another busid")
     gpu = next((child for child in children if child.tag == "gpu"), None)
     nic = next((child for child in children if child.tag == "nic"), None)
     if gpu is None and nic is None and not element.attributes.get("class", "").startswith(BRIDGE):
         return      # storage and the like
     if len(children) > 1 and (gpu or nic):
-        raise UnsupportedError(f"{where}:{element.line}", "a card beside other parts", expected="one gpu or nic")
+        raise UnsupportedError(f"{where}:{element.line}", "a card together with other parts", expected="one gpu or nic")
     part = host.add("gpu" if gpu else "nic" if nic else "pci_switch")
     name, rate = _pcie(element, where)
     host.join(above, part, name, rate, f"PCI Express, {element.attributes.get('link_speed', '?')[:20]}, "
@@ -107,9 +107,9 @@ def _pcie(element: Element, where: str) -> tuple[str, float | None]:
     return f"pcie{PCIE[speed][0]}_x{width}", pcie_rate(speed, width)
 
 
-def _nvlinks(host: Host, gpus: Mapping[str, Part], waiting: list[tuple[Part, Element]], where: str) -> None:
-    to_switch: dict[Part, int] = {}
-    pairs: dict[tuple[Part, Part], dict[Part, int]] = {}
+def _nvlinks(host: Host, gpus: Mapping[str, Instance], waiting: list[tuple[Instance, Element]], where: str) -> None:
+    to_switch: dict[Instance, int] = {}
+    pairs: dict[tuple[Instance, Instance], dict[Instance, int]] = {}
     for gpu, link in waiting:
         target, kind = link.attributes.get("target", ""), link.attributes.get("tclass", "")
         count = _number(link, "count", where)

@@ -34,7 +34,7 @@ class Custom(_Strict, frozen=True, kw_only=True):
 
 
 class Component(_Strict, frozen=True, kw_only=True):
-    """`count` parts of one kind; with `choice: device` a device of this name stands there so often."""
+    """`count` parts of one kind; with `choice: device` this many devices of this name."""
 
     name: str
     description: Text = UNSET

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.engine.connected import connected
 from astrarium.network.fabric.classes import refined
-from astrarium.network.fabric.contract import components
 from astrarium.network.fabric.expand import PORT, XPU, Expanded
 from astrarium.network.fabric.schema import COMPONENTS
 
@@ -169,7 +169,7 @@ def _lines(drawn: _Drawn, colour: I64) -> Iterator[Line]:
             if a in groups:
                 shape = _between_groups(groups[a][begin], groups[a][end]) or shape
             elif " x " in shape:
-                groups[a] = components(colour.size, begin, end)
+                groups[a] = connected(colour.size, begin, end)
             yield Line(a, b, link, int(last - first), degree, degree, shape)
         else:
             yield Line(a, b, link, int(last - first), _degree(begin, int(sizes[a])), _degree(end, int(sizes[b])))
@@ -184,7 +184,7 @@ def _shape(source: I64, target: I64, degree: tuple[int, int]) -> str:
     """What links among equal nodes are: rings, lines, pairs, all to all; else how many each has."""
     node, ends = np.unique(np.concatenate([source, target]), return_inverse=True)
     one, two = ends[:source.size], ends[source.size:]
-    where = components(node.size, one, two)
+    where = connected(node.size, one, two)
     parts, size = np.unique(where, return_counts=True)
     edges = np.bincount(np.searchsorted(parts, where[one]), minlength=parts.size)
     n, e = int(size[0]), int(edges[0])
@@ -247,7 +247,7 @@ def _rows(drawn: _Drawn, heads: I64, lines: Sequence[Line], frame_of: Sequence[i
         if host[each] and row.get(each, 1) == 1 and near[each] and all(row.get(other) == 0 for other in near[each]) \
                 and frame_of[each] >= 0 and row.get(each) != 0:
             row[each] = -1
-    for each in range(heads.size):      # what leads out of a host stands on top
+    for each in range(heads.size):      # links out of a host are on top
         if host[each] and row.get(each, 0) > 0 and any(not host[other] for other in near[each]):
             row[each] = max(row[other] for other in row if frame_of[other] == frame_of[each])
     here = sorted({b for a in range(heads.size) if host[a] for b in near[a] if not host[b]})

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct, UnsetType
 
 from astrarium.errors import InputError, UnsupportedError, nearest
-from astrarium.network.fabric.endpoints import FORM, Part, indices, parts_of
+from astrarium.network.fabric.endpoints import FORM, Segment, indices, parts_of
 from astrarium.network.fabric.schema import COMPONENTS, Device, DeviceEdge, DeviceEndpoint, Edge, Link, Physical
 
 __all__ = ["MOST_EDGES", "Dangling", "DroppedEdge", "LinkName", "LinkTable", "NoComponentError",
@@ -76,7 +76,7 @@ class LinkTable:
         for place, link in enumerate(() if isinstance(links, UnsetType) else links):
             if (device, link.name) in self._number:
                 raise InputError(f"{path}links[{place}].name", f"{link.name!r} is there twice",
-                                 expected="a name of its own")
+                                 expected="another name")
             self._number[device, link.name] = len(self.rows)
             physical = None if isinstance(link.physical, UnsetType) else link.physical
             self.rows.append(LinkName(device, link.name, physical))
@@ -130,7 +130,7 @@ class Templates:
         for place, device in enumerate(devices):
             if device.name in self._place:
                 raise InputError(f"devices[{place}].name", f"{device.name!r} is there twice",
-                                 expected="a name of its own")
+                                 expected="another name")
             self._place[device.name] = place
             links.add(device.name, device.links, f"devices[{place}].")
 
@@ -157,7 +157,7 @@ class Templates:
         for place, component in enumerate(() if isinstance(device.components, UnsetType) else device.components):
             at = f"{path}.components[{place}]"
             if component.name in slots:
-                raise InputError(f"{at}.name", f"{component.name!r} is there twice", expected="a name of its own")
+                raise InputError(f"{at}.name", f"{component.name!r} is there twice", expected="another name")
             if parts_of(component.name) != ((component.name, None),):
                 raise InputError(f"{at}.name", f"{component.name!r} is no name", expected="text without . [ ]")
             if component.count < 0:
@@ -202,7 +202,7 @@ class Templates:
         return components_in(template, self.made, endpoint_parts(text, path), path)
 
 
-def components_in(template: Template, known: Mapping[str, Template], parts: Sequence[Part], path: str, *,
+def components_in(template: Template, known: Mapping[str, Template], parts: Sequence[Segment], path: str, *,
                   whole: bool = False) -> Sequence[int] | I64:
     """The nodes of a template that an endpoint means; `known`: the templates of devices inside it. `whole`: a device
     means all its nodes. Raises NoComponentError, and InputError for what is wrong in other ways."""
@@ -235,7 +235,7 @@ def room(nodes: int, path: str) -> None:
         raise InputError(path, f"{nodes:,} nodes are too many", expected=f"at most {MOST_NODES:,}")
 
 
-def endpoint_parts(text: str, path: str) -> tuple[Part, ...]:
+def endpoint_parts(text: str, path: str) -> tuple[Segment, ...]:
     found = parts_of(text)
     if found is None:
         raise InputError(path, f"{text[:80]!r} is no endpoint", expected=FORM)

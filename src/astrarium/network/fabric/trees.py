@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 
 from astrarium.engine.plan import Graph
-from astrarium.engine.reference.graph_routes import FAR, costs_of, distances, onward, rows_by_node
+from astrarium.engine.routes import FAR, Routes
 from astrarium.errors import UnsupportedError
 
 __all__ = ["Tree", "Trees"]
-
-KEPT = 1 << 10      # switches whose distances are kept
 
 
 class Tree(Struct, frozen=True):
@@ -27,13 +24,7 @@ class Trees:
     """The trees of a graph whose nodes `able` compute."""
 
     def __init__(self, graph: Graph, able: Sequence[int]) -> None:
-        self._able = frozenset(able)
-        self._source, self._target, self._cost = graph.source.tolist(), graph.target.tolist(), costs_of(graph)
-        self._out, into = (rows_by_node(graph.nodes, ends) for ends in (self._source, self._target))
-        self._to = lru_cache(maxsize=KEPT)(
-            lambda node: distances(node, into, self._source, self._cost))
-        self._from = lru_cache(maxsize=KEPT)(
-            lambda node: distances(node, self._out, self._target, self._cost))
+        self._able, self._routes = frozenset(able), Routes(graph)
 
     def of(self, npus: Sequence[int], path: str) -> Tree:
         """The tree of a group of `npus`, in their order. Its root is the switch whose farthest member is nearest, then
@@ -51,12 +42,12 @@ class Trees:
         return Tree(tuple([place[above[node]] if node in above else -1 for node in [*npus, *nodes]]), tuple(nodes))
 
     def _root(self, npus: Sequence[int], path: str) -> int:
-        near = self._from(npus[0])
+        near = self._routes.distances_from(npus[0])
         best: tuple[int, int, int] | None = None
         for node in sorted(self._able, key=lambda node: (near[node], node)):
             if near[node] == FAR or (best is not None and near[node] > best[0]):
                 break
-            left = self._to(node)
+            left = self._routes.distances_to(node)
             ways = [left[npu] for npu in npus]
             found = (max(ways), sum(ways), node)
             best = found if best is None or found < best else best
@@ -66,8 +57,7 @@ class Trees:
         return best[2]
 
     def _next_able(self, at: int, root: int) -> int:
-        left = self._to(root)
         while True:
-            at = self._target[onward(self._out[at], self._target, self._cost, left, left[at])[0]]
+            at = self._routes.target[self._routes.onward(at, root)[0]]
             if at in self._able:
                 return at

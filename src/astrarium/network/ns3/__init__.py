@@ -16,6 +16,6 @@ __all__ = ["Ns3", "make"]
 def make(fabric: NetworkPlan, settings: Ns3, graph: Graph | None = None) -> Network:
     """A network for one run, over `graph` where there is one, else over the graph of the dims. Raises
     PluginError where the program is not built or does not start."""
-    from astrarium.network.ns3.medium import Ns3Network  # nobody else starts programs
+    from astrarium.network.ns3.medium import Ns3Network  # only this room starts programs
 
     return Ns3Network(fabric, settings, graph)

@@ -31,8 +31,8 @@ class Ns3(Config, frozen=True):
 
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_sizes,)
     transport: Annotated[Literal["udp", "tcp"],
-                         Knob("udp: packets that nobody slows down; tcp: a connection per pair of NPUs, ns-3's default "
-                              "congestion control.")] = "udp"
+                         Knob("udp: packets without congestion control; tcp: a connection per pair of NPUs, ns-3's "
+                              "default congestion control.")] = "udp"
     packet: PacketSize = default("4 KiB")
     queue: Annotated[int | None, Knob("Packets that wait at a port before the next one is lost; none: any number.",
                                       ge=1)] = None

@@ -4,7 +4,7 @@ Names and meanings: deepspeedai/DeepSpeed at edaa7221 (2026-08-22): deepspeed/ru
 deepspeed/runtime/zero/config.py (stage, overlap_comm, zero_hpz_partition_size, mics_shard_size, offload_*),
 docs/_pages/config-json.md: train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps * number of
 GPUs. Pipeline stages and activation checkpointing are said in Python: `pipeline.stages` and
-`tensor_parallel.autotp_size` are read where they stand; layers are then not computed again, and the output says so.
+`tensor_parallel.autotp_size` are read in place; layers are then not computed again, and the output says so.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Given(Struct):
         return self.values.get(name) is not None
 
     def raw(self, name: str) -> Any:
-        """The value as it stands, None where it is left out."""
+        """The raw value, None if it is left out."""
         self._taken.add(name)
         return self.values.get(name)
 
@@ -111,7 +111,7 @@ class Given(Struct):
         return any(found)
 
     def choice(self, name: str, known: Mapping[str, Any], otherwise: str) -> Any:
-        """What the text of an argument stands for. Raises InputError for one that is not known."""
+        """The meaning of an argument's text. Raises InputError for an unknown one."""
         value = self.raw(name)
         text = otherwise if value in (None, False) else str(value).lower()
         if text not in known:

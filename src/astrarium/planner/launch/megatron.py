@@ -195,7 +195,7 @@ def _stages(given: Given, layers: int | None, pp: int) -> tuple[tuple[int, ...] 
     each = given.number("num_layers_per_virtual_pipeline_stage")
     virtual = given.number("num_virtual_stages_per_pipeline_rank", given.number("virtual_pipeline_model_parallel_size"))
     if each is not None and layers is None:
-        raise given.fault("num_layers_per_virtual_pipeline_stage", "means nothing without num_layers")
+        raise given.fault("num_layers_per_virtual_pipeline_stage", "has no effect without num_layers")
     if pp == 1 and (first, last) != (None, None):
         given.assumed.append("the one stage has all layers (decoder_first_pipeline_num_layers and _last_)")
     whole = (layers or 0) + sum(ends)
@@ -207,7 +207,7 @@ def _stages(given: Given, layers: int | None, pp: int) -> tuple[tuple[int, ...] 
     if (first is None and last is None and not any(ends)) or layers is None or pp == 1:
         return None, virtual or 1
     if virtual and (first is not None or last is not None):
-        raise given.fault("decoder_first_pipeline_num_layers", "beside virtual stages is not predicted", "one of them")
+        raise given.fault("decoder_first_pipeline_num_layers", "cannot be combined with virtual stages", "one of them")
     if any(ends):
         if whole % parts:
             raise given.fault("account_for_embedding_in_pipeline_split", f"{parts} parts do not divide {whole}")

@@ -71,7 +71,7 @@ def _flat(data: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _linked(value: Any, model: Mapping[str, Any], data: Mapping[str, Any], depth: int = 4) -> Any:
-    """The value that `${.name}` or `${model.name}` stands for; itself where that is no plain link."""
+    """The value that `${.name}` or `${model.name}` names; itself if it is not a plain link."""
     if value in ("True", "False"):
         return value == "True"
     match = _LINK.fullmatch(value) if isinstance(value, str) else None

@@ -172,7 +172,7 @@ def _virtual(given: Given, pp: int) -> int:
     if each is not None:
         given.assumed.append(f"{SCHEDULES[schedule]} parts of a stage (pipeline_parallel_layers_per_stage {each})")
     if any(less):
-        given.assumed.append("stages have equally many layers, the first and the last no fewer")
+        given.assumed.append("stages have equally many layers; the first and the last have no fewer")
     if schedule == "gpipe":
         given.assumed.append("1F1B in place of GPipe: the same bubble")
     return SCHEDULES[schedule]

@@ -30,10 +30,10 @@ def arguments_of(text: str, where: str, depth: int = 3, stray: list[tuple[str, b
         -> dict[str, object]:
     """Argument (without dashes, - as _) -> its value, True where it has none, a list where it has several.
 
-    A program's name (`pretrain_gpt.py`) is nobody's value. Variables count as their last plain assignment above
-    (`TP=8`, `${TP:-8}`); what a shell would have to compute stays as it stands, and is refused where somebody needs it.
-    `stray` gets the words that may be arguments without their dashes, each with whether it can be nothing else: it
-    follows a training program as nobody's value. Raises InputError.
+    A program's name (`pretrain_gpt.py`) is not the value of a flag. Variables count as their last plain assignment
+    above (`TP=8`, `${TP:-8}`); what a shell would have to compute stays unchanged, and is an error if somebody
+    needs it. `stray` gets the words that may be arguments without their dashes, each with whether it can be nothing
+    else: it follows a training program without being the value of a flag. Raises InputError.
     """
     stray = [] if stray is None else stray
     first, launched, program = "", False, False      # of a command

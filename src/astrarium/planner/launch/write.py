@@ -34,6 +34,8 @@ def _core(job: Job, layout: Layout) -> dict[str, Any]:
         "tensor_model_parallel_size": layout.tp, "pipeline_model_parallel_size": layout.pp,
         "context_parallel_size": layout.cp, "expert_model_parallel_size": layout.ep,
         "micro_batch_size": layout.micro_batch, "global_batch_size": job.global_batch, "seq_length": job.seq}
+    if layout.schedule:
+        raise InputError("launch", f"Megatron core has no schedule {layout.schedule}", expected="a line with 1F1B")
     found |= {"sequence_parallel": True} if layout.tp_sequence else {}
     if job.with_ends(layout.parts):
         found |= {"account_for_embedding_in_pipeline_split": True, "account_for_loss_in_pipeline_split": True}

@@ -16,7 +16,7 @@ from astrarium.trace._torch import torch_module
 __all__ = ["Loop", "Measured", "Settings"]
 
 POLL = 50e-6         # s between looks at what is under way
-MOST_SIDE = 4096     # of the square matrices whose products stand for FLOPs
+MOST_SIDE = 4096     # of the square matrices whose products replace FLOPs
 LEAST_SIDE = 16
 
 

@@ -188,7 +188,7 @@ class _Chain:
             return -1, at
         ends = self.draft.end[burst.first:burst.last + 1]
         place = bisect_right(ends, end) - 1
-        while place > 0 and self.draft.part[burst.first + place] == IDLE:      # nobody waits for a thread that rests
+        while place > 0 and self.draft.part[burst.first + place] == IDLE:      # no other thread waits for an idle one
             place -= 1
         if place < 0 or ends[place] - max(burst.start, at) < BURST:
             return -1, at
@@ -236,7 +236,7 @@ class _Chain:
 
 
 def issue_edges(trace: DeviceTrace, host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> None:
-    """Operators that run on a thread of their own wait for the operator that issued them.
+    """Operators that run on a separate thread wait for the operator that issued them.
 
     `c10d::allreduce_` -> `gloo:all_reduce`: the host trace says who called, times alone only who ran before.
 

@@ -150,7 +150,7 @@ class _Emitter:
         return self._node(IDLE_NAME, NodeKind.COMP, 0, (), self._cpu(lane))
 
     def gap(self, operation: int, lane: int) -> bytes:
-        """Nobody's time before a GPU operation; `idle_stream` is that operation's."""
+        """Unexplained time before a GPU operation; `idle_stream` is the stream of that operation."""
         del lane
         device, stream = self.source.trace.stream_names[self.source.trace.gpu.stream[operation]]
         attrs = [self.encoder.same("is_cpu_op", True), self.encoder.same("idle_stream", stream)]

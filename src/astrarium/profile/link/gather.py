@@ -87,7 +87,7 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
 
 def _spread(found: Communications, more: dict[int, list[Comm]], number: int, comm: Comm,
             groups: Mapping[str, tuple[int, ...]], rank: int) -> Comm | None:
-    """What stands for a communication; the rest of its messages go to `more`. None where it moves nothing."""
+    """The nodes of a communication; the rest of its messages go to `more`. None if it moves nothing."""
     messages = spread(comm, rank, groups)
     if messages is None:
         found.note("all_to_alls whose ranks are not known (taken as even; what each gets is recorded)")
@@ -150,7 +150,7 @@ def _kernel(name: str, args: CommArgs | None, groups: Mapping[str, tuple[int, ..
 
 
 def _asked(host: HostTrace, said: HostComms, node: int) -> Comm | None:
-    """The `c10d::` operator that issued a back end's, which ran on a thread of its own: the last one before it."""
+    """The `c10d::` operator that issued a back end's, which ran on a separate thread: the last one before it."""
     for earlier in range(node - 1, max(node - 1 - DEPTH, -1), -1):
         if host.name[earlier].startswith(DISPATCHED):
             return said.comm(earlier)

@@ -35,10 +35,11 @@ from astrarium.trace.linked import QUIET, RECORDED, STEPS, TOTAL, UNEXPLAINED, U
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.write import beside, clear_leftovers
 
-__all__ = ["Linked", "link", "write_linked"]
+__all__ = ["Linked", "link", "link_content", "write_linked"]
 
 PIECE = 1 << 20     # bytes
 PathLike = str | os.PathLike[str]
+Content = tuple[bytes | bytearray, str]
 
 
 class Linked(Struct, frozen=True):
@@ -67,16 +68,22 @@ def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = N
     """
     if host is None and device is None:
         raise InputError("link", "neither a host nor a device trace", expected="at least one of them")
-    where = "" if host is None else os.fspath(host)
-    data = b"" if host is None else file_bytes(host)
+    content = [None if path is None else (file_bytes(path), os.fspath(path)) for path in (host, device)]
+    return link_content(*content, rank=rank, quiet=quiet, clock=clock)
+
+
+def link_content(host: Content | None, device: Content | None, *, rank: int | None = None, quiet: bool = False,
+                 clock: Clock | None = None) -> Linked:
+    """`link` of files that are read, each (content, name)."""
+    data, where = (b"", "") if host is None else host
     both = parted(data, where) if device is None and is_linked(data) else None
     if both is not None:
         trace, data = read_device(both.device, where), both.host
     else:
-        trace = DeviceTrace("") if device is None else read_device(file_bytes(device), os.fspath(device))
+        trace = DeviceTrace("") if device is None else read_device(*device)
     nodes = None if host is None else read_host(data, where)
     if nodes is not None and not nodes.nodes and device is None:
-        raise InputError(os.fspath(host or ""), "has no nodes")
+        raise InputError(where, "has no nodes")
     if trace.where and trace.nameless and not (trace.operators.name or trace.calls.name or trace.gpu.name):
         raise InputError(trace.where, f"{trace.nameless:,} events, none with a category", expected="Kineto's file, "
                          "whose events have categories (cpu_op, kernel, …); JAX's profiler writes none: read the "

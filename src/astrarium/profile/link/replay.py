@@ -93,7 +93,7 @@ def unexplained(operators: Host, draft: Draft, order: Order, result: Replayed) -
 
 
 def _nameless(operators: Host, draft: Draft, order: Order) -> npt.NDArray[np.bool_]:
-    """[places] nodes that stand for time that nothing recorded accounts for."""
+    """[places] nodes that represent unexplained time."""
     part = np.frombuffer(draft.part, np.int8)[order.node] if len(draft) else np.zeros(0, np.int8)
     of = np.frombuffer(draft.of, np.int64)[order.node] if len(draft) else np.zeros(0, np.int64)
     region = np.zeros(len(operators.name) + 1, np.bool_)       # the last is for calls

@@ -53,7 +53,7 @@ class LinkReport(Struct, frozen=True):
     measured_us: float                   # first begin to last end
     replayed_us: float                   # what replay will give
     unexplained_us: float                # host time after waits that no dependency explains
-    gaps_us: float                       # idle time of streams that no dependency explains, in nodes of its own
+    gaps_us: float                       # idle time of streams that no dependency explains, in separate nodes
     idle_us: float                       # host time of the main thread outside operators
     unrecorded_us: float | None = None   # what the run takes without its profilers; None without timed operators
     observers_us: float = 0.0            # what the profilers took of a host operator, the mean

@@ -24,7 +24,7 @@ def spread(comm: Comm, rank: int, groups: Mapping[str, tuple[int, ...]]) -> list
     own, count = members.index(rank), len(members)
     if count == 1:
         return [comm]
-    if sent[0] and len({*sent, *received}) == 1:    # what everybody does, where capacities are equal
+    if sent[0] and len({*sent, *received}) == 1:    # what all ranks do if capacities are equal
         return [replace(comm, size=sum(sent))]
     after = [(own + step) % count for step in range(1, count)]
     return ([Comm("send", sent[place], comm.group, members[place]) for place in after if sent[place]]

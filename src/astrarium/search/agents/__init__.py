@@ -1,4 +1,4 @@
-"""Agents: who proposes the next designs. One file each; a plug-in is a class below `Options` (guide: plug-ins)."""
+"""Agents, which propose the next designs. A plug-in is a subclass of `Options` (guide: plug-ins)."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["Annealing"]
 
@@ -27,7 +28,7 @@ class Annealing(Options, frozen=True, kw_only=True):
     reach: Annotated[float, Knob("How far a move goes: share of an ordered knob's range.", gt=0)] = 0.3
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning."""
+        """Start a search. Raises InputError for several objectives."""
         one_objective("annealing", goal)
         return _Annealing(self, space, seed)
 
@@ -45,7 +46,7 @@ class _Annealing:
         self.best: tuple[float, Point | None] = (math.inf, None)
 
     def ask(self, count: int) -> list[Point]:
-        """One move of each chain."""
+        """The next point of each chain."""
         return [self._move(chain) for chain in self.chains[:count]]
 
     def _move(self, chain: _Chain) -> Point:
@@ -61,7 +62,7 @@ class _Annealing:
         return point
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """Each chain goes on from its move or stays."""
+        """Move each chain to its new point, or leave it."""
         for chain, point, (value,) in zip(self.chains, points, values):
             if value < self.best[0]:
                 self.best = (value, point)

@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar
 from astrarium.config import Knob
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["AntColony"]
 
@@ -29,7 +30,8 @@ class AntColony(Options, frozen=True, kw_only=True):
     pheromone: Annotated[float, Knob("Pheromone of every trail at the start.", gt=0)] = 0.1
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning; the batch is the number of ants. Raises InputError for a continuum."""
+        """Start a search; the batch is the number of ants. Raises InputError for several objectives, and for a
+        continuum."""
         one_objective("ant_colony", goal)
         if space.continua:
             raise InputError("agent", f"ant_colony has no trail for {space.axes[space.continua[0]].name}",
@@ -44,7 +46,7 @@ class _Colony:
         self.best: tuple[float, Point | None] = (math.inf, None)
 
     def ask(self, count: int) -> list[Point]:
-        """Where `count` ants go."""
+        """The points of `count` ants."""
         return [self._walk() for _ in range(count)]
 
     def _walk(self) -> Point:
@@ -60,7 +62,7 @@ class _Colony:
         return tuple(found)
 
     def _step(self, trail: Sequence[float], live: tuple[int, ...]) -> int:
-        """Which of the live values an ant takes."""
+        """The place of the live value that an ant takes."""
         weights = [trail[value] for value in live]
         if self.rng.random() < self.options.greediness:
             most = max(weights)
@@ -74,7 +76,7 @@ class _Colony:
         return len(weights) - 1
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """The best ant of this round and the best ever strengthen their trails; the worth of the best ever is 1."""
+        """Strengthen the trails of the best ant of this round and of the best ever, whose worth is 1."""
         round_ = min(zip((value for value, in values), points), key=lambda each: each[0])
         if round_[0] < self.best[0]:
             self.best = round_
@@ -89,7 +91,7 @@ class _Colony:
 
 
 def _worth(best: float, value: float) -> float:
-    """1 for the best, less for worse, whatever the sign."""
+    """The worth of a value: 1 for the best, less for worse ones, for any sign."""
     if best > 0:
         return best / value
     return value / best if value < 0 and best < 0 else 1.0 if value == best else 0.0

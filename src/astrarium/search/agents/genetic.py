@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["Genetic"]
 
@@ -27,7 +28,7 @@ class Genetic(Options, frozen=True, kw_only=True):
     elite: Annotated[int, Knob("Best points that stay in the population.", ge=0)] = 2
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning; the batch is the population."""
+        """Start a search; the batch is the population. Raises InputError for several objectives."""
         one_objective("genetic", goal)
         return _Genetic(self, space, seed)
 
@@ -38,7 +39,7 @@ class _Genetic:
         self.population: list[tuple[float, Point]] = []
 
     def ask(self, count: int) -> list[Point]:
-        """The next generation."""
+        """The points of the next generation."""
         if not self.population:
             return [self.space.sample(self.rng) for _ in range(count)]
         known = {point for _, point in self.population}
@@ -54,7 +55,7 @@ class _Genetic:
         return found
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """The new generation and the elite of the old one are the population."""
+        """Make the new generation and the elite of the old one the population."""
         elite = self.population[:self.options.elite]
         merged = {point: value for value, point in elite}
         merged |= {point: value for point, (value,) in zip(points, values)}

@@ -19,10 +19,10 @@ import numpy as np
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, one_objective
-from astrarium.search.agents.libraries import needed
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed, one_objective
+from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
-from astrarium.search.space import Point, Space
+from astrarium.search.space import Space
 
 __all__ = ["Ppo"]
 
@@ -41,7 +41,7 @@ class Ppo(Options, frozen=True, kw_only=True):
     epochs: Annotated[int, Knob("Passes over each batch.", ge=1)] = 10
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
-        """A search from its beginning. Raises InputError where a library is absent."""
+        """Start a search. Raises InputError for several objectives, and if a library is not installed."""
         one_objective("ppo", goal)
         needed("ppo", "rl", "stable_baselines3", "torch", "gymnasium", "stable_baselines3.common.vec_env")
         return _Ppo(self, space, seed)
@@ -73,14 +73,14 @@ def _restore(states: tuple[Any, Any, Any]) -> None:
 
 
 def _end(wire: _Wire, thread: threading.Thread) -> None:
-    """Lets the policy's thread end, and waits for it."""
+    """End the policy's thread and wait for it."""
     wire.rewards.put(None)
     if thread is not threading.current_thread():
         thread.join(30)
 
 
 def _learn(options: Ppo, action_space: Any, wire: _Wire, seed: int) -> None:
-    """What the thread does; an exception goes to the agent."""
+    """Run the policy's thread; an exception goes to the agent."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -151,7 +151,7 @@ class _Ppo:
         self.actions = self._others_turn(thread.start)
 
     def _others_turn(self, go: Callable[[], None]) -> Any:
-        """What the policy hands over next; the caller's random states stay as they are."""
+        """Let the policy run until it hands over actions; the caller's random states stay as they are."""
         own = _states()
         go()
         actions = self.wire.actions.get()
@@ -159,7 +159,7 @@ class _Ppo:
         return actions
 
     def ask(self, count: int) -> list[Point]:
-        """The policy's next batch."""
+        """The points of the policy's next batch."""
         actions = self.actions
         if isinstance(actions, Exception):
             raise InputError("agent", f"ppo has failed ({type(actions).__name__}: {actions})") from actions
@@ -168,6 +168,6 @@ class _Ppo:
         return [self.space.projector.project(self._wish(self.space, action)) for action in actions]
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """Rewards are the negative scaled values."""
+        """Reward the policy with the negative scaled values."""
         rewards = [-self.scale(value) for _, (value,) in zip(points, values)]
         self.actions = self._others_turn(lambda: self.wire.rewards.put(rewards))

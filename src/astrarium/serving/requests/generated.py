@@ -42,7 +42,7 @@ def _rules(stream: Generated) -> Iterator[Problem]:
     for field in ("prompt", "output"):
         given = getattr(stream, field)
         if stream.use_case is not None and given is not None:
-            yield Problem(field, "means nothing beside use_case", f"no {field}, or no use_case")
+            yield Problem(field, "has no effect together with use_case", f"no {field}, or no use_case")
         if stream.use_case is None and given is None:
             yield Problem(field, "is missing", "tokens, a distribution, or a use_case")
     if stream.seed is None and stream.random:
@@ -169,7 +169,7 @@ class Gamma(Generated, frozen=True, kw_only=True):
 
 
 class ClosedLoop(Generated, frozen=True, kw_only=True):
-    """So many users, each with one request at a time: the next one comes when the last is answered."""
+    """A number of users, each with one request at a time: the next one comes when the last is answered."""
 
     tag: ClassVar[str] = "closed_loop"
     concurrency: Annotated[int, Knob("Users.", ge=1, lt=MOST)]

@@ -32,7 +32,7 @@ class Lengths(Config, frozen=True):
 
     @abstractmethod
     def draw(self, count: int, generator: Generator) -> I64:
-        """So many lengths."""
+        """Draw `count` lengths."""
 
 
 def _ordered(lengths: Uniform) -> Iterator[Problem]:
@@ -49,7 +49,7 @@ class Uniform(Lengths, frozen=True, kw_only=True):
     high: Annotated[int, Knob("Most tokens.", ge=1, lt=LONGEST)]
 
     def draw(self, count: int, generator: Generator) -> I64:
-        """So many lengths."""
+        """Draw `count` lengths."""
         return generator.integers(self.low, self.high, count, np.int64, endpoint=True)
 
 
@@ -69,7 +69,7 @@ class Lognormal(Lengths, frozen=True, kw_only=True):
     high: Annotated[int, Knob("Most tokens.", ge=1, lt=LONGEST)] = LONGEST - 1
 
     def draw(self, count: int, generator: Generator) -> I64:
-        """So many lengths."""
+        """Draw `count` lengths."""
         variance = math.log1p(self.cv**2)
         found = generator.lognormal(math.log(self.mean) - variance / 2, math.sqrt(variance), count)
         return np.clip(np.rint(found), 1, self.high).astype(np.int64)
@@ -82,7 +82,7 @@ class Empirical(Lengths, frozen=True, kw_only=True):
     path: Annotated[str, Knob("The file.", file=True)]
 
     def draw(self, count: int, generator: Generator) -> I64:
-        """So many lengths."""
+        """Draw `count` lengths."""
         lines = enumerate(read_text(self.path, "a text file").splitlines(), start=1)
         found = [whole(line.strip(), f"{self.path}, line {number}", 1, LONGEST) for number, line in lines
                  if line.strip()]
@@ -92,7 +92,7 @@ class Empirical(Lengths, frozen=True, kw_only=True):
 
 
 def drawn(lengths: int | Lengths, count: int, generator: Generator | None) -> I64:
-    """So many lengths; a number is the length of all."""
+    """Draw `count` lengths; a number is the length of all."""
     if isinstance(lengths, int):
         return np.full(count, lengths, np.int64)
     assert generator is not None

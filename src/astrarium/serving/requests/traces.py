@@ -19,7 +19,7 @@ from astrarium.serving.requests.stream import LONGEST, MOST, PS, Arrivals, Prefi
 __all__ = ["JsonLines", "Mooncake", "Recorded", "Rows", "ShareGpt"]
 
 I64 = npt.NDArray[np.int64]
-HASH_BLOCK = 512        # tokens that a hash of Mooncake's traces stands for
+HASH_BLOCK = 512        # tokens of one hash of Mooncake's traces
 KEYS = ("arrival", "prompt", "output", "priority", "session", "think", "group", "prefix", "hashes", "hash_block")
 
 
@@ -73,7 +73,8 @@ class Recorded(Arrivals, frozen=True, kw_only=True):
     """A file of requests."""
 
     path: Annotated[str, Knob("The file.", file=True)]
-    first: Annotated[int | None, Knob("Only so many requests, from the start of the file; left out: all.", ge=1)] = None
+    first: Annotated[int | None, Knob("Number of requests to take from the start of the file; left out: "
+                                      "all.", ge=1)] = None
     speed: Annotated[float, Knob("How many times faster than recorded requests arrive.", gt=0, lt=1e6)] = 1.0
 
 
@@ -164,11 +165,11 @@ class _More(Struct):
             if length:
                 found.append((self.keys.setdefault(("group", name), len(self.keys)), length))
         if "hash_block" in given and "hashes" not in given:
-            raise InputError(f"{where}, hash_block", "means nothing without hashes",
+            raise InputError(f"{where}, hash_block", "has no effect without hashes",
                              expected="hashes, or no hash_block")
         if "hashes" in given:
             if found:
-                raise InputError(f"{where}, hashes", "mean nothing beside prefix", expected="one of the two")
+                raise InputError(f"{where}, hashes", "have no effect together with prefix", expected="one of the two")
             block = whole(given.get("hash_block", 16), f"{where}, hash_block", 1, LONGEST)
             found += [(self.keys.setdefault(("hash", block, key), len(self.keys)), end)
                       for key, end in _hashed(given["hashes"], prompt, block, f"{where}, hashes")]
@@ -183,7 +184,7 @@ class _More(Struct):
         self.session.append(number if self_after < 0 else self.session[self_after])
         if self_after >= 0:
             if "arrival" in given:
-                raise InputError(f"{where}, arrival", "means nothing for a later turn of a session", expected="think")
+                raise InputError(f"{where}, arrival", "has no effect for a later turn of a session", expected="think")
             wait = seconds(given.get("think", 0), f"{where}, think")
             before = rows.prompt[self_after] + rows.output[self_after]
             if whole(given["prompt"], where, 1, LONGEST) <= before:

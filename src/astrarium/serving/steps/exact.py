@@ -13,9 +13,10 @@ from astrarium.compute.config import Compute, replays_all
 from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 from astrarium.engine.plugins.kernels import tabled
+from astrarium.lower.changes import changing
+from astrarium.lower.compute_nodes import local_memory
 from astrarium.lower.kept import Kept
 from astrarium.lower.native import placement_of
-from astrarium.lower.native_plugins import local_memory
 from astrarium.memory.config import Memory
 from astrarium.serving.shape import Shape
 from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of, whose
@@ -48,8 +49,8 @@ class Times(Struct, frozen=True, dict=True):
     forms: Forms = field(default_factory=Forms)
 
     def __post_init__(self) -> None:
-        if self.design.network.changes:
-            raise InseparableError("network.changes make steps differ")
+        if path := changing(self.design):
+            raise InseparableError(f"{path} make steps differ")
         if replays_all(self._own[1]):
             raise InseparableError("compute.model replays what was recorded")
         if self._own[1].sustained:

@@ -102,7 +102,7 @@ class Row:
 
 
 class Plane:
-    """A function of two whole numbers at `rows` x `columns`, bilinear between them. `least`: what a step with so many
+    """A function of two whole numbers at `rows` x `columns`, bilinear between them. `least`: what a step with this many
     rows takes besides."""
 
     def __init__(self, rows: Sequence[int], columns: Sequence[int], function: Callable[[I64, I64], F64],

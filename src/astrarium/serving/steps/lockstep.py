@@ -1,4 +1,4 @@
-"""Data-parallel ranks that share experts: each has sequences of its own, and the others wait for the busiest one at
+"""Data-parallel ranks that share experts: each has its own sequences, and the others wait for the busiest one at
 every layer's experts.
 
 In a step with prompts no rank is padded: experts get the tokens that all ranks have (SGLang's DpPaddingMode.SUM_LEN,

@@ -18,7 +18,7 @@ from astrarium.serving.shape import Shape
 from astrarium.simulate import simulate
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.join import Part, joined
+from astrarium.workload.inference.join import PlacedProgram, joined
 from astrarium.workload.inference.link import Transfer
 from astrarium.workload.inference.program import Pass, Program, assembled
 from astrarium.workload.inference.replica import Replica
@@ -76,7 +76,7 @@ class Simulated(Struct, frozen=True):
 
     def _time(self, program: Program) -> int:
         made, tiles = assembled(program)
-        part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
+        part = PlacedProgram(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
         return _time(self.design, [part], [], self.kept)
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
@@ -156,13 +156,13 @@ class TransferTimes(Struct, frozen=True):
         return out / max(out, into), into / max(out, into)
 
 
-def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer], kept: Kept) -> int:
+def _time(design: Design, parts: Sequence[PlacedProgram], transfers: Sequence[Transfer], kept: Kept) -> int:
     """Makespan of some parts on the design's ranks; all others are idle."""
     made = joined([*parts, *gaps(parts, design.network.npus)], transfers, NAMES)
     return simulate(design, traces=made, record=False, kept=kept).makespan_ps
 
 
-def gaps(parts: Sequence[Part], total: int) -> list[Part]:
+def gaps(parts: Sequence[PlacedProgram], total: int) -> list[PlacedProgram]:
     """Idle ranks between the parts and behind them."""
     found, place = [], 0
     for start, end in [*sorted((int(part.ranks[0]), int(part.ranks[-1]) + 1) for part in parts), (total, total)]:
@@ -172,7 +172,7 @@ def gaps(parts: Sequence[Part], total: int) -> list[Part]:
     return found
 
 
-def _still(start: int, ranks: int) -> Part:
+def _still(start: int, ranks: int) -> PlacedProgram:
     """Idle ranks: no nodes, so no compute model is asked for a time."""
     none, slots = np.zeros(0, np.int64), np.zeros((ranks, 0), np.int32)
     trace = TraceClass(
@@ -181,7 +181,7 @@ def _still(start: int, ranks: int) -> Part:
         tensor_size=none.astype(np.uint64), comm_type=none.astype(np.int32), comm_size=none,
         involved=none.astype(np.int32), priority=none.astype(np.int32), parent_ptr=np.zeros(1, np.int64),
         parent=none.astype(np.int32), slot_a=slots, slot_b=slots.copy(), slot=none.astype(np.int32))
-    return Part(start, Generated((trace,), (), (), (None,)), [np.zeros(1, np.int64)], [np.full(1, -1)], 0)
+    return PlacedProgram(start, Generated((trace,), (), (), (None,)), [np.zeros(1, np.int64)], [np.full(1, -1)], 0)
 
 
 def _up(number: int, unit: int) -> int:

@@ -98,7 +98,7 @@ class Tables:
         if new > 1 and count != shape.count:
             raise InseparableError("prompts of one token beside drafts of several")
         self._check(count, context, max([size + past for size, past, _ in shape.prompts], default=0))
-        if not context and count + padding:     # nobody who decodes has a cache
+        if not context and count + padding:     # no decoding sequence has a cache
             count, padding = count + padding, 0
         decodes = context > 0, count > 0 and not context
         prompts = _counted(shape.prompts)

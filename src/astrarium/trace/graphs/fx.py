@@ -28,7 +28,7 @@ def add_graph(maker: Maker, graph: Any, prefix: str = "", *, outside: Callable[[
               ) -> None:
     """Adds the nodes of a `torch.fx.Graph` whose nodes know their values. Names and values carry `prefix`.
 
-    `outside` says, by the name of an input, the values that it stands for. Raises UnsupportedError for a node that is
+    `outside` maps the name of an input to its values. Raises UnsupportedError for a node that is
     not an operator (control flow, calls of modules or Python functions).
     """
     for node in graph.nodes:
@@ -75,7 +75,7 @@ def _arithmetic(target: Any, outputs: list[Tensor]) -> bool:
 
 
 def _values(node: Any) -> tuple[Any, Any]:
-    """Arguments with the values that nodes stand for."""
+    """Arguments with nodes replaced by their values."""
     fx = torch_module("torch.fx")
     take = partial(fx.node.map_arg, fn=lambda other: other.meta.get("val", other.meta.get("example_value")))
     return take(node.args), take(node.kwargs)

@@ -12,9 +12,10 @@ from astrarium.trace.graphs.hlo_partition import MARK, Partitions
 from astrarium.trace.graphs.hlo_scalars import scalar
 from astrarium.trace.graphs.hlo_text import Function, Operation, blocks, functions, loop_regions, region
 from astrarium.trace.graphs.nodes import GraphTrace, Maker, Tensor
+from astrarium.trace.readers import Data, Read, TraceReader
 from astrarium.vocab import CommOp
 
-__all__ = ["stablehlo_text", "stablehlo_trace"]
+__all__ = ["READER", "stablehlo_text", "stablehlo_trace"]
 
 ELEMENTWISE = frozenset({
     "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
@@ -57,13 +58,27 @@ def stablehlo_trace(path: str | os.PathLike[str], *, rank: int = 0, entry: str =
     """The trace of `rank` of a module in a text file; see `stablehlo_text`."""
     where = os.fspath(path)
     try:
-        with open(where, encoding="utf-8") as file:
-            text = file.read(LARGEST + 1)
-    except (OSError, UnicodeDecodeError) as error:
+        with open(where, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
         raise InputError(where, f"cannot be read as text ({error})", expected="StableHLO text") from None
-    if len(text) > LARGEST:
+    return stablehlo_text(_decoded(data, where), where, rank=rank, entry=entry)
+
+
+def _decoded(data: Data, where: str) -> str:
+    if len(data) > LARGEST:
         raise InputError(where, "is larger than 1 GiB", expected="one module")
-    return stablehlo_text(text, where, rank=rank, entry=entry)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(where, f"cannot be read as text ({error})", expected="StableHLO text") from None
+
+
+def _read(data: Data, where: str, rank: int) -> Read:
+    return Read(stablehlo_text(_decoded(data, where), where, rank=rank).encode())
+
+
+READER = TraceReader(lambda head: b"stablehlo." in head and b"func.func" in head, _read)
 
 
 def stablehlo_text(text: str, where: str = "stablehlo", *, rank: int = 0, entry: str = "main") -> GraphTrace:
@@ -178,7 +193,7 @@ class _Reader:
             self.same(scope + result, value)
 
     def key(self, operand: str, scope: str) -> str:
-        """Where a value is: in its scope, or in one around it. `%5#1` is a result of its own, or belongs to `%5`."""
+        """Where a value is: in its scope, or in one around it. `%5#1` is a separate result, or belongs to `%5`."""
         at: str | None = scope
         base = operand.partition("#")[0]
         while at is not None:

@@ -144,7 +144,7 @@ def _bounds(traces: Traces, rank: int, file: bytes) -> tuple[I64, I64]:
 
 
 def _edited(file: bytes, bounds: tuple[I64, I64], edit: Edit, own: Changes) -> bytes:
-    """The file with its edit; what is between nodes that change is copied as it stands, a megabyte at a time."""
+    """The file with its edit; bytes between changed nodes are copied unchanged, a megabyte at a time."""
     cursor = Cursor(file, 0, len(file))
     first = cursor.delimited() if file else (0, 0)
     done, out, held, size = cursor.at, [], [], 0

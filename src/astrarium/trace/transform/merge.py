@@ -1,4 +1,4 @@
-"""Merging traces: jobs side by side on ranks of their own, or one after the other on the same ranks."""
+"""Merging traces: jobs side by side on separate ranks, or one after the other on the same ranks."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _renamed(traces: Traces, groups: Mapping[str, Sequence[int]], rename: Callab
 
 
 def _moved(columns: Columns, base: int) -> dict[int, Change]:
-    """New ids behind `base`, which is the node that those wait for who waited for nobody."""
+    """New ids above `base`. The former roots wait for node `base`."""
     data, ctrl = columns.data_dep.tolist(), columns.ctrl_dep.tolist()
     spans = [columns.data_ptr.tolist(), columns.ctrl_ptr.tolist()]
     found = {}
@@ -139,6 +139,6 @@ def _moved(columns: Columns, base: int) -> dict[int, Change]:
 
 
 def _ends(columns: Columns) -> tuple[int, ...]:
-    """Ids of the nodes that nobody waits for."""
+    """Ids of the nodes without dependents."""
     waited = np.isin(columns.node_id, columns.data_dep) | np.isin(columns.node_id, columns.ctrl_dep)
     return tuple(columns.node_id[~waited].tolist())

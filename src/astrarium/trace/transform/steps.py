@@ -71,7 +71,7 @@ def parse_step(text: str) -> Config:
 
 
 def _value(kind: Any, part: str, text: str) -> object:
-    """Text and lists of text as they stand (a pattern such as *gemm* is no YAML), all else as YAML."""
+    """Text and lists of text unchanged (a pattern such as *gemm* is not YAML), all else as YAML."""
     if typing.get_origin(kind) is Sequence and typing.get_args(kind) == (str,):
         return [each.strip() for each in text.strip().removeprefix("[").removesuffix("]").split(",") if each.strip()]
     if kind is str or str in typing.get_args(kind):

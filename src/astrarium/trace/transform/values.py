@@ -40,7 +40,7 @@ class _Chosen(Config, frozen=True, kw_only=True):
 class Rename(_Chosen, frozen=True, kw_only=True):
     """New names for the chosen nodes."""
 
-    to: Annotated[str, Knob("The new name; {name} and {id} stand for the old one and the node's id.")]
+    to: Annotated[str, Knob("The new name; {name} is the old name, {id} the node's id.")]
 
 
 class Strip(_Chosen, frozen=True, kw_only=True):
@@ -76,10 +76,10 @@ class Roofline(Config, frozen=True, kw_only=True):
 
 
 def rename(job: Job, step: Rename) -> Job:
-    """The chosen nodes get `to` as their name. InputError for a word in braces that stands for nothing."""
+    """The chosen nodes get `to` as their name. InputError for an unknown word in braces."""
     for word in WORD.findall(step.to):
         if word not in ("name", "id"):
-            raise InputError("rename.to", f"{{{word}}} stands for nothing", expected="{name}, {id}, or none in braces")
+            raise InputError("rename.to", f"{{{word}}} is unknown", expected="{name}, {id}, or none in braces")
     traces = job.traces()
     edits = []
     for columns in traces.classes:

@@ -53,7 +53,8 @@ def _mean(values: npt.NDArray[np.float64]) -> float:
 
 
 def replayed(log: Log, design: Design, policy: Policy, known: Known) -> Means:
-    """The same requests at the same times, predicted: means over those that the log has a time of."""
+    """Predicted means of the log's requests, sent at the logged times. Each mean is over the requests whose time is
+    logged."""
     arrival = np.rint(log.arrival * 1e12).astype(np.int64)
     asked = Requests(arrival, log.prompt, log.output, log.sent.concurrency)
     served = run(asked, fleet_of(design, policy, Buckets(), known))
@@ -67,7 +68,7 @@ def fitted(log: Log, design: Design, policy: Policy) -> Constants:
     without times of first tokens or per token."""
     real, known = means_of(log), dict[tuple[object, ...], Any]()
     if not real.ttft:
-        raise InputError("log", "has no time to the first token", expected="a column ttft, beside tpot or latency")
+        raise InputError("log", "has no time to the first token", expected="a column ttft, and tpot or latency")
     if not real.tpot:
         raise InputError("log", "has no time per token", expected="answers of two and more tokens with tpot or latency")
     before = replayed(log, design, policy, known)

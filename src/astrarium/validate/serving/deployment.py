@@ -50,7 +50,7 @@ class Layout(Struct, frozen=True):
 
 
 class Deployment(Struct, frozen=True):
-    """Engines under a closed loop of `concurrency` requests, or, where `rates` are given, under so many requests a
+    """Engines under a closed loop of `concurrency` requests, or, where `rates` are given, under that many requests a
     second, one rate after the other (`concurrency` is then 0).
 
     `prefix`: tokens that begin every prompt, one of `groups` different ones. `stack` and `version` of the engine;

@@ -80,7 +80,7 @@ def _pool(experts: int, layout: Layout, exchange: str) -> dict[str, Any]:
 
 def _dims(system: System, npus: int) -> list[dict[str, Any]]:
     rack = RACK if system.inner.endswith(f"nvl{RACK}") else system.hosted
-    inner = npus if npus % rack else rack       # hosts that are not full stand for one
+    inner = npus if npus % rack else rack       # hosts that are not full count as one
     dims: list[dict[str, Any]] = [{"like": system.inner, "npus": inner}]
     if npus > inner:
         dims.append({"like": system.outer, "npus": -(-npus // inner)})

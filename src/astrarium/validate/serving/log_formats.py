@@ -32,7 +32,8 @@ LEAST, MOST = 1e-9, 1e9     # of a rate and of burstiness
 
 
 class Sent(Struct, frozen=True):
-    """How requests were sent where a log has no times of that: so many at once (None: as `arrival` says), in words."""
+    """How requests were sent where a log has no times of that: the number at once (None: as `arrival` says), in
+    words."""
 
     concurrency: int | None = None
     said: str = ""

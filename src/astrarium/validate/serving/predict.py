@@ -21,7 +21,7 @@ from astrarium.validate.serving.designs import design_of, policy_of
 __all__ = ["Figures", "Predictor"]
 
 WAVES, FEWEST = 10, 32      # requests asked for: for each in flight, at least
-MANY, FEW_WAVES = 1024, 4       # from so many in flight, so many for each
+MANY, FEW_WAVES = 1024, 4       # requests in flight, and waves from there on
 POLICY = "policy."
 LATER = ("ttft", "latency", "ttft_p90", "ttft_p99", "latency_p90", "latency_p99")
 OPEN = 2000     # requests of a stage of an open loop

@@ -26,8 +26,8 @@ def recipe_of(model: str, stack: str, system: str, precision: str) -> Recipe:
 
 
 def launched(recipe: Recipe, users: int, lengths: tuple[int, int], dp: int = 1) -> dict[str, Any]:
-    """Fields of a deployment that a recipe sets for so many requests in flight, prompts and answers of at most so many
-    tokens, and ranks of attention-DP."""
+    """Fields of a deployment that a recipe sets for a number of requests in flight, prompts and answers of at most that
+    many tokens, and ranks of attention-DP."""
     found: dict[str, Any] = {}
     if "tokens" in recipe:
         found["tokens"] = 2 * lengths[0] if recipe["tokens"] == "2 prompts" else recipe["tokens"]

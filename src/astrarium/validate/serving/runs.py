@@ -31,8 +31,8 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType({
     "roleplay": Workload(750, 251, 11 * 4, (6.0,)), "reasoning": Workload(1034, 1448, 23, (4.0,), (1.0,))})
 """inference-sim/sim-to-real-accuracy-validation (commit dcec3fd: docs, tests) and the branch training of
 inference-sim/inference-sim (training/trainval_data/README.md). The load comes from inference-perf
-(SharedPrefixDataGenerator, ConstantLoadTimer, ignore_eos): so many prompts of random tokens, each sent again and again,
-all answers of one length, exponential gaps. How many prompts roleplay has is not stated (as codegen)."""
+(SharedPrefixDataGenerator, ConstantLoadTimer, ignore_eos): a number of prompts of random tokens, each sent again and
+again, all answers of one length, exponential gaps. How many prompts roleplay has is not stated (as codegen)."""
 BLOCK = 16
 
 MODELS: Mapping[str, str] = MappingProxyType({

@@ -47,7 +47,7 @@ ALWAYS = ("openai/gpt-oss-120b", "h100_sxm", "vllm", 512)
 to 4e135fd of 2025-12-08; its sweeps end at 64), while the engine's --max-num-seqs was the run's concurrency."""
 
 REPEATED: Mapping[str, int] = MappingProxyType({"/vllm/0.12.0/nvidia_Llama-3.1-8B-Instruct-FP8.csv": 100})
-"""Dumps whose prompts came from a pool of so many, and so from the engine's prefix cache: the benchmark that
+"""Dumps whose prompts came from a pool, and so from the engine's prefix cache: the benchmark that
 aiconfigurator generates leaves AIPerf's --num-dataset-entries at its default and the cache on (bench_run.sh.j2,
 benchmark/vllm.rule, https://github.com/ai-dynamo/aiconfigurator, commit 095f58a). Computed in full, prompts of 2,000
 tokens at 59 requests/s would take all of an H200's 1,979 TFLOP/s."""
@@ -58,7 +58,7 @@ GENERATED, ROOM, PAGE = "/aic-auto-gap-analysis/data/", 1500, 32
 prompt and 1,500 tokens, in TensorRT-LLM a multiple of 32 (generator/rule_plugin/benchmark, aiconfigurator 0.12.0)."""
 MIXED = (0, 5, 6)
 """SGLang from which these engines mix prompts with decoding sequences (`agg enable_mixed_chunk` there), as the even
-half shows; its rows of 0.5.1 have prompts in steps of their own."""
+half shows; its rows of 0.5.1 have prompts in separate steps."""
 
 
 def measured(row: Row) -> Mapping[str, float]:
@@ -223,7 +223,7 @@ def _layout(row: Row, side: str, model: str, assumed: list[str]) -> Layout:
     if dp == 1 and tp & (tp - 1):
         if not side:
             raise InputError("tp_size", f"{tp} NPUs are those of pools that prefill and decode together (no engine of "
-                             "InferenceX has so many)", expected="the layout of an engine, and of each pool")
+                             "InferenceX has that many)", expected="the layout of an engine, and of each pool")
         assumed.append(f"tp {tp} is attention-DP over {tp} NPUs")
         return Layout(1, tp, pp, tp)
     if product == 1:

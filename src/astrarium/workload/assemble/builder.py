@@ -50,7 +50,7 @@ class Held(Struct, frozen=True, eq=False):
 
 
 class Again(Struct, frozen=True, eq=False):
-    """The `tensors` again, so many `times`, each time `stride` nodes further."""
+    """Repeat the `tensors` `times` times, each time `stride` nodes further."""
 
     tensors: tuple[Held | Again, ...]
     times: int
@@ -88,7 +88,7 @@ class Template(Struct, frozen=True, eq=False):
         return self.stores[-1][1] if self.stores else -1
 
     def block_of(self, node: int) -> int | None:
-        """The block (in its part) that a node belongs to; None for what stands between blocks."""
+        """The block (in its part) that a node belongs to; None between blocks."""
         for span in self.spans:
             turn, place = divmod(node - span.base, span.stride)
             if 0 <= turn < span.count and place < len(span.strip):
@@ -178,7 +178,7 @@ class Builder:
                     len(self.loads), len(self.released))
 
     def repeat(self, since: Mark, times: int, blocks: int) -> None:
-        """What was collected `since`, so many `times` more, for `blocks` other blocks each time: parents move along."""
+        """Repeat what was collected `since` `times` times, for `blocks` other blocks each time: parents move along."""
         self._flush()
         size, turn = self.size - since.size, np.arange(1, times + 1, dtype=np.int32)
         rows, degree, parent = (np.concatenate(each[since.arrays:])
@@ -220,12 +220,12 @@ class Builder:
 
 
 def _tiled(values: I32, times: int) -> I32:
-    """The same values so many times in a row."""
+    """Repeat `values` `times` times."""
     return np.broadcast_to(values, (times, len(values))).ravel()
 
 
 def _repeated(spans: Sequence[Span], size: int, times: int, blocks: int) -> list[Span]:
-    """So many `times` more, `size` nodes and `blocks` blocks further each time."""
+    """Repeat `times` times, `size` nodes and `blocks` blocks further each time."""
     def at(span: Span, turn: int) -> Span:
         on = -turn * blocks if span.down else turn * blocks
         return Span(span.block + on, span.count, span.base + turn * size, span.strip, span.down, span.stride)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from astrarium.workload.assemble.recipe import Recipe
-from astrarium.workload.assemble.units import Part
+from astrarium.workload.assemble.units import StageChunk
 from astrarium.workload.pieces import Weight
 
 __all__ = ["Holdings", "holdings"]
@@ -37,7 +37,7 @@ class Holdings(Struct, frozen=True):
     buffers: int
 
 
-def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
+def holdings(recipe: Recipe, parts: Sequence[StageChunk]) -> Holdings:
     """Of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage divides)."""
     elements = own = weights = gradients = once = spread = whole = 0.0
     for block, times in Counter(block for part in parts for block in part.blocks).items():
@@ -68,7 +68,7 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
                     _fetched(recipe, own * min(1.0, buffers / pieces)), pieces, buffers)
 
 
-def _buckets(recipe: Recipe, parts: Sequence[Part], spread: float) -> float:
+def _buckets(recipe: Recipe, parts: Sequence[StageChunk], spread: float) -> float:
     """Bytes of the buffers of collectives that are there all the time; `spread` elements are reduced."""
     flat = recipe.flat
     if flat.pools and flat.gather and recipe.zero >= 3:
@@ -78,7 +78,7 @@ def _buckets(recipe: Recipe, parts: Sequence[Part], spread: float) -> float:
     return min(flat.count * recipe.bucket, spread * recipe.sizes.sent) if flat.reduce == "fixed" else 0.0
 
 
-def _gathered(recipe: Recipe, parts: Sequence[Part]) -> float:
+def _gathered(recipe: Recipe, parts: Sequence[StageChunk]) -> float:
     """Elements of the buffers of two gathers in flight: of the largest group, and of the largest block besides."""
     kinds = [block for part in parts for block in part.blocks]
     whole = sum(recipe.totals(kind).sharded for kind in kinds if recipe.kept_whole(kind))
@@ -100,7 +100,7 @@ def _fetched(recipe: Recipe, own: float) -> Mapping[str, float]:
     return found
 
 
-def _placeholders(recipe: Recipe, parts: Sequence[Part]) -> float:
+def _placeholders(recipe: Recipe, parts: Sequence[StageChunk]) -> float:
     """Elements of one tensor for every shape of a layer's matrices: what autograd is given for a gradient that the
     product has already added to the gradients of the step. Matrices whose gradients one product makes are one
     tensor."""

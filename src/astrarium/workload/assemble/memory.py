@@ -18,7 +18,7 @@ from astrarium.workload.assemble.builder import Again, Held, Span, Template
 from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.tile import Tiled
-from astrarium.workload.assemble.units import Part
+from astrarium.workload.assemble.units import StageChunk
 from astrarium.workload.pieces import BlockPieces
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT, Units
 
@@ -38,7 +38,7 @@ class Some(Struct, frozen=True, eq=False):
     reader: I64
 
     def at(self, writer: I64, reader: I64) -> Some:
-        """The same for each of many units, whose writers and readers start at these nodes."""
+        """Repeat these tensors for several units, whose writers and readers start at these nodes [units]."""
         times = len(writer)
         if times == 1:
             return Some(self.size, self.writer + writer, self.readers, self.reader + reader)
@@ -46,7 +46,7 @@ class Some(Struct, frozen=True, eq=False):
                     (self.reader + reader[:, None]).ravel())
 
 
-def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+def tensors_of(recipe: Recipe, parts: Sequence[StageChunk], units: Units, templates: Sequence[Template], which: I32,
                tiled: Tiled, tail: Template) -> Tensors:
     """All of a stage's tensors; those of no bytes are left out."""
     found = [_static(recipe, parts), held(tail.held), *_inside(recipe, parts, units, templates, which, tiled),
@@ -68,7 +68,7 @@ def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: S
                    tuple(tiers))
 
 
-def _stored(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+def _stored(recipe: Recipe, parts: Sequence[StageChunk], units: Units, templates: Sequence[Template], which: I32,
             tiled: Tiled) -> dict[str, Some]:
     """What tiers with a name hold: weights, gradients and states all the time, activations of a block from the start of
     their store to the end of their load."""
@@ -79,7 +79,7 @@ def _stored(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequ
     return {tier: _joined(each) for tier, each in found.items()}
 
 
-def _between(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+def _between(recipe: Recipe, parts: Sequence[StageChunk], units: Units, templates: Sequence[Template], which: I32,
              tiled: Tiled) -> Iterator[Some]:
     for chunk, part in enumerate(parts):
         for batch in range(recipe.batches):
@@ -93,7 +93,7 @@ def _between(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seq
             yield Some(np.array(size, np.float64), writer, np.ones(len(stores), np.int64), reader)
 
 
-def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
+def _static(recipe: Recipe, parts: Sequence[StageChunk]) -> Some:
     owned = holdings(recipe, parts)
     return _lasting([owned.weights, owned.buckets + (0.0 if recipe.fresh else owned.gradients), owned.states,
                      recipe.overhead])
@@ -132,7 +132,7 @@ def _joined(found: Sequence[Some]) -> Some:
                   for name in ("size", "writer", "readers", "reader")))
 
 
-def working(recipe: Recipe, part: Part, kind: int, spans: Sequence[Span]) -> Some:
+def working(recipe: Recipe, part: StageChunk, kind: int, spans: Sequence[Span]) -> Some:
     """Working memory of every block of a unit, from its first node to its last ones; WEIGHT units need none."""
     found = list[Some]()
     for span in spans if kind != WEIGHT else ():
@@ -146,7 +146,7 @@ def _working(block: BlockPieces, kind: int) -> float:
     return block.working if kind == FORWARD or block.working_back is None else block.working_back
 
 
-def _inside(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+def _inside(recipe: Recipe, parts: Sequence[StageChunk], units: Units, templates: Sequence[Template], which: I32,
             tiled: Tiled) -> Iterator[Some]:
     """Working memory and buffers of every unit."""
     for number, template in enumerate(templates):
@@ -166,7 +166,7 @@ def _blocks(span: Span) -> I64:
     return span.block + (-1 if span.down else 1) * np.arange(span.count, dtype=np.int64)
 
 
-def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+def _saved(recipe: Recipe, parts: Sequence[StageChunk], units: Units, templates: Sequence[Template], which: I32,
            tiled: Tiled) -> Iterator[Some]:
     """From forward to the last unit of backward, chunk by chunk; units of one pair of templates together."""
     last = WEIGHT if recipe.schedule.split else BACKWARD
@@ -184,7 +184,7 @@ def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seque
                                                          tiled.offset[(ahead if away else behind)[mine]])
 
 
-def _grown(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+def _grown(recipe: Recipe, parts: Sequence[StageChunk], units: Units, templates: Sequence[Template], which: I32,
            tiled: Tiled) -> Iterator[Some]:
     """Fresh gradients, from the backward of their block to the end."""
     for chunk, part in enumerate(parts) if recipe.fresh else ():
@@ -193,7 +193,7 @@ def _grown(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seque
         yield Some(size, tiled.offset[behind] + writer, np.zeros(len(size), np.int64), np.zeros(0, np.int64))
 
 
-def grown(recipe: Recipe, part: Part, back: Template) -> tuple[F64, I64]:
+def grown(recipe: Recipe, part: StageChunk, back: Template) -> tuple[F64, I64]:
     """(bytes of the gradients of each block of a part, the first node of its backward; of those that are reduced behind
     all others, the last node)."""
     late = np.array([recipe.kept_whole(block) for block in part.blocks])
@@ -201,12 +201,12 @@ def grown(recipe: Recipe, part: Part, back: Template) -> tuple[F64, I64]:
             np.where(late, len(back) - 1, _begins(part, back)))
 
 
-def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:
+def saves(recipe: Recipe, part: StageChunk, front: Template) -> tuple[F64, I64]:
     """(bytes that each block of a part saves, the first node of its forward)."""
     return np.array([recipe.kinds[block].saved for block in part.blocks], np.float64), _begins(part, front)
 
 
-def _begins(part: Part, template: Template) -> I64:
+def _begins(part: StageChunk, template: Template) -> I64:
     """[blocks] the first node of each."""
     found = np.zeros(len(part.blocks), np.int64)
     for span in template.spans:
@@ -214,7 +214,7 @@ def _begins(part: Part, template: Template) -> I64:
     return found
 
 
-def frees(part: Part, back: Template, away: bool) -> tuple[I64, I64]:
+def frees(part: StageChunk, back: Template, away: bool) -> tuple[I64, I64]:
     """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the
     one that waits for the store."""
     count = np.ones(len(part.blocks), np.int64)

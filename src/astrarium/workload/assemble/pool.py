@@ -101,7 +101,7 @@ class Pool(Struct):
         return self._row(_Row(name, kind, bytes=part * sharers, tier=tier, shared=op, part=part))
 
     def beside(self, name: str, size: float, tier: str) -> int:
-        """Row number of what a processor beside a tier does with so many bytes of it."""
+        """Row number of the work of a processor at a tier on `size` bytes of it."""
         return self._row(_Row(name, NodeKind.COMP, bytes=round(size), tier=tier))
 
     def comm(self, name: str, arguments: Arguments) -> int:
@@ -177,7 +177,7 @@ class Strip(Struct, frozen=True, eq=False):
     """A piece as row numbers. Node i waits for `degree[i]` entries of `parent` (positions in the strip, or ENTRY, which
     is then the only one). `entry` says which parents are ENTRY, `first` which nodes have it.
 
-    `exit` is a position, or -1: the strip's entry. `sinks` nobody in the strip waits for; `weight` are those sinks of
+    `exit` is a position, or -1: the strip's entry. `sinks` have no dependents in the strip; `weight` are those sinks of
     the steps that make gradients of weights.
     """
 
@@ -197,7 +197,7 @@ class Strip(Struct, frozen=True, eq=False):
 def _turns(pool: Pool, piece: Piece, kind: int) -> list[int]:
     """Per step: the k-th send and the k-th receive of a piece that move data as far along an axis share a number.
 
-    Pieces for different kinds of units may run at once, and so have numbers of their own.
+    Pieces for different kinds of units may run at once, and so have their own numbers.
     """
     counts: dict[tuple[object, ...], int] = {}
     found = []
@@ -224,7 +224,7 @@ def _behind(parents: Sequence[Sequence[int]], waits: Sequence[int], goal: int) -
 def strip_of(pool: Pool, piece: Piece, kind: int, chosen: Collection[int] | None = None) -> Strip:
     """The steps of a piece for a kind of unit (those in `chosen`, where given: what else they wait for is done).
 
-    Collectives of one group run in the order in which they stand, as a communicator runs them.
+    Collectives of one group run in order, as a communicator runs them.
     """
     kept = [number for number in range(len(piece.steps)) if chosen is None or number in chosen]
     place = {number: position for position, number in enumerate(kept)}

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from astrarium.vocab import Placed
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Weight
-from astrarium.workload.schedule import Line
+from astrarium.workload.schedule import PipelineSchedule
 
 __all__ = ["Flat", "Recipe", "Sizes"]
 
@@ -73,13 +73,13 @@ class Recipe(Struct, frozen=True, dict=True):
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
     that every rank holds besides. `shared`: kind of block -> elements of weights that it shares with one before it:
-    their gradients are a tensor of its own until that one's are made. `launch`: ns of the host for each kernel.
+    their gradients are a separate tensor until that one's are made. `launch`: ns of the host for each kernel.
     """
 
     mesh: Mesh
     kinds: tuple[BlockPieces, ...]
     parts: tuple[tuple[int, ...], ...]
-    schedule: Line
+    schedule: PipelineSchedule
     batches: int
     chunks: int = 1
     sizes: Sizes = Sizes()

@@ -39,7 +39,7 @@ class Walk(Protocol):
 
 
 def moved(nodes: Nodes, by: int) -> Nodes:
-    """The same nodes, so many further along."""
+    """Add `by` to all node numbers that are not negative."""
     return tuple([moved(each, by) if isinstance(each, tuple) else each if each < 0 else each + by for each in nodes])
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from astrarium.workload.assemble.builder import Template
 from astrarium.workload.assemble.recipe import Recipe
-from astrarium.workload.assemble.units import Part, Templates
+from astrarium.workload.assemble.units import StageChunk, Templates
 from astrarium.workload.schedule import BACKWARD, WEIGHT, Units
 
 __all__ = ["Places", "chosen", "final", "places"]
@@ -38,13 +38,13 @@ def places(recipe: Recipe) -> Places:
                   {here: other for here, (_, other) in pairs.items() if other and other[0] != here[0]})
 
 
-def parts_of(recipe: Recipe, where: Places, stage: int) -> tuple[Part, ...]:
+def parts_of(recipe: Recipe, where: Places, stage: int) -> tuple[StageChunk, ...]:
     """The parts of a stage, by chunk."""
     found = []
     for chunk, number in enumerate(where.part[stage].tolist()):
         here = (stage, chunk)
         received = round(recipe.kinds[recipe.parts[number - 1][-1]].output) if here in where.before else 0
-        found.append(Part(recipe.parts[number], chunk, here in where.before, here in where.after, received))
+        found.append(StageChunk(recipe.parts[number], chunk, here in where.before, here in where.after, received))
     return tuple(found)
 
 
@@ -58,7 +58,7 @@ def final(recipe: Recipe, units: Units) -> Bool:
     return found
 
 
-def chosen(made: Templates, units: Units, parts: Sequence[Part], complete: Bool) -> tuple[list[Template], I32]:
+def chosen(made: Templates, units: Units, parts: Sequence[StageChunk], complete: Bool) -> tuple[list[Template], I32]:
     """(templates, which of them each unit has); `complete`: what `final` says of the units."""
     code = (units.chunk * 3 + units.kind) * 2 + complete
     distinct, which = np.unique(code, return_inverse=True)

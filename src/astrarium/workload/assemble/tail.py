@@ -12,14 +12,14 @@ from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.sharding import Pending, copied, reduction
 from astrarium.workload.assemble.stages import Places
 from astrarium.workload.assemble.step import STEP, step
-from astrarium.workload.assemble.units import Part
+from astrarium.workload.assemble.units import StageChunk
 
 __all__ = ["NORM_BYTES", "tail"]
 
 NORM_BYTES = 4       # one fp32 number: the sum of squares of a rank's gradients
 
 
-def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[Part], start: int,
+def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[StageChunk], start: int,
          ready: Sequence[int]) -> Template:
     """Nodes from number `start` on; after `ready` all gradients of weights are there, or reduced."""
     build = Builder(start)
@@ -42,14 +42,14 @@ def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[
     return build.template(done[-1])
 
 
-def _launches(recipe: Recipe, parts: Sequence[Part]) -> int:
+def _launches(recipe: Recipe, parts: Sequence[StageChunk]) -> int:
     """Kernels that a rank of a stage launches in the passes of an iteration."""
     blocks = [recipe.kinds[block] for part in parts for block in part.blocks]
     steps = [step for block in blocks for piece in (block.forward, block.backward) for step in piece.steps]
     return recipe.batches * sum(step.kernel.launches for step in steps if step.kernel is not None and not step.host)
 
 
-def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[StageChunk], ready: list[int]) -> list[int]:
     """Everything that was not reduced as it came."""
     if recipe.reduces_each or recipe.overlap or recipe.placed.gradients is not None:
         return ready
@@ -99,7 +99,7 @@ def _norm(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: li
     return [node]
 
 
-def _updated(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+def _updated(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[StageChunk], ready: list[int]) -> list[int]:
     """ZeRO 1 and 2: every rank gets the weights that the others have stepped, as many collectives as for gradients."""
     total: dict[tuple[str, ...], float] = {}
     for block in (block for part in parts for block in part.blocks):

@@ -78,7 +78,7 @@ def _latest(node: I64, offset: I64) -> I64:
 
 
 def joined_to(tiled: Tiled, tail: Template) -> Tiled:
-    """The same with a last unit, whose parents are nodes of the whole."""
+    """Append a last unit. Its parents are numbers of nodes of the whole."""
     return Tiled(np.concatenate([tiled.rows, tail.rows]),
                  np.concatenate([tiled.parent_ptr, tiled.parent_ptr[-1] + np.cumsum(tail.degree)]),
                  np.concatenate([tiled.parent, tail.parent]),

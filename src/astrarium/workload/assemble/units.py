@@ -17,12 +17,12 @@ from astrarium.workload.assemble.rounds import State, walk
 from astrarium.workload.pieces import Piece
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 
-__all__ = ["Part", "Templates"]
+__all__ = ["StageChunk", "Templates"]
 
 I32 = npt.NDArray[np.int32]
 
 
-class Part(Struct, frozen=True):
+class StageChunk(Struct, frozen=True):
     """One chunk of one stage: its blocks, its number on the stage, and whether other stages are before and after it."""
 
     blocks: tuple[int, ...]
@@ -37,10 +37,10 @@ class Templates(Struct):
 
     recipe: Recipe
     pool: Pool
-    made: dict[tuple[Part, int, bool], Template] = field(default_factory=dict)
+    made: dict[tuple[StageChunk, int, bool], Template] = field(default_factory=dict)
     _strips: dict[tuple[int, int], Strip] = field(default_factory=dict)
 
-    def of(self, part: Part, kind: int, last: bool) -> Template:
+    def of(self, part: StageChunk, kind: int, last: bool) -> Template:
         """The template of a unit; `last`: after it the gradients of its weights are complete."""
         key = (part, kind, last and kind != FORWARD)
         if key not in self.made:
@@ -73,7 +73,7 @@ def _needed(piece: Piece) -> set[int]:
         if number not in found and not piece.steps[number].weight:
             found.add(number)
             todo += piece.steps[number].after
-    return found | {number for number, step in enumerate(piece.steps)    # nobody here waits for them, but another rank
+    return found | {number for number, step in enumerate(piece.steps)    # no step here waits for them, but another rank
                     if step.kind == NodeKind.COMM_SEND and found.issuperset(step.after)}
 
 
@@ -89,7 +89,7 @@ def _message(made: Templates, kind: NodeKind, way: int, chunk: int, size: int) -
     return made.pool.comm(name, Arguments(kind, None, made.recipe.message(size), 2, way=way, chunk=chunk))
 
 
-def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: Part, size: int) -> tuple[int, ...]:
+def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: StageChunk, size: int) -> tuple[int, ...]:
     """What the first block waits for: the unit before, and the message from another stage where there is one, which is
     gathered from all ranks that received a part of it."""
     recipe, outside = made.recipe, _outside(made.recipe)
@@ -104,7 +104,7 @@ def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: Part,
     return (last,)
 
 
-def _leave(made: Templates, build: Builder, way: int, part: Part, size: int, entry: tuple[int, ...]) -> None:
+def _leave(made: Templates, build: Builder, way: int, part: StageChunk, size: int, entry: tuple[int, ...]) -> None:
     """What the unit made is sent on."""
     send = build.node(_message(made, NodeKind.COMM_SEND, way, part.chunk, size), entry)
     build.held.append(Held("messages", size, entry[0], (send,)))
@@ -121,7 +121,7 @@ def _run(recipe: Recipe, order: Sequence[int], position: int) -> int:
 
 
 class _Forward:
-    def __init__(self, made: Templates, part: Part) -> None:
+    def __init__(self, made: Templates, part: StageChunk) -> None:
         recipe = made.recipe
         self.made, self.recipe, self.part, self.build = made, recipe, part, Builder()
         self.entry = _enter(made, self.build, part.before, 0, part, part.received)
@@ -172,7 +172,7 @@ class _Forward:
         return build.template(entry[0], gathered=self.gathered.last)
 
 
-def _forward(made: Templates, part: Part, last: bool) -> Template:
+def _forward(made: Templates, part: StageChunk, last: bool) -> Template:
     del last
     unit = _Forward(made, part)
     walk(unit, unit.build, part.blocks, _ahead(made.recipe))
@@ -187,7 +187,7 @@ def _ahead(recipe: Recipe) -> int:
 class _Backward:
     """Gradients of activations, and, unless the schedule splits them off, of weights with their reduction."""
 
-    def __init__(self, made: Templates, part: Part, last: bool) -> None:
+    def __init__(self, made: Templates, part: StageChunk, last: bool) -> None:
         recipe = made.recipe
         self.made, self.recipe, self.part, self.build = made, recipe, part, Builder()
         self.order, self.arriving = part.blocks[::-1], round(recipe.kinds[part.blocks[-1]].output)
@@ -245,7 +245,7 @@ class _Backward:
         return build.template(self.reduced.exit(entry[0]), reduced=self.reduced.last_one, gathered=self.gathered.last)
 
 
-def _backward(made: Templates, part: Part, last: bool) -> Template:
+def _backward(made: Templates, part: StageChunk, last: bool) -> Template:
     unit = _Backward(made, part, last)
     walk(unit, unit.build, unit.order, _ahead(made.recipe))
     return unit.template()
@@ -254,7 +254,7 @@ def _backward(made: Templates, part: Part, last: bool) -> Template:
 class _Weight:
     """Gradients of weights, which a split schedule makes later, last block first."""
 
-    def __init__(self, made: Templates, part: Part, last: bool) -> None:
+    def __init__(self, made: Templates, part: StageChunk, last: bool) -> None:
         recipe = made.recipe
         self.made, self.build, self.order = made, Builder(), part.blocks[::-1]
         self.entry: tuple[int, ...] = _outside(recipe)
@@ -286,7 +286,7 @@ class _Weight:
         return self.build.template(self.reduced.exit(self.final), reduced=self.reduced.last_one)
 
 
-def _weight(made: Templates, part: Part, last: bool) -> Template:
+def _weight(made: Templates, part: StageChunk, last: bool) -> Template:
     unit = _Weight(made, part, last)
     walk(unit, unit.build, unit.order, _ahead(made.recipe))
     return unit.template()

@@ -28,7 +28,7 @@ LOGITS = "logits"       # what every language head calls them
 class Stack(Struct, frozen=True):
     """A model as blocks. `first`, `layers` and `last` hold indexes of `blocks` in the order in which they run; layers
     are what pipeline stages divide. `sizes` of the dims that the blocks name (batch and seq come from the options),
-    `axes` of dims that the usual table lacks. `tied`: weights that stand in `first` and `last` but are one.
+    `axes` of dims that the usual table lacks. `tied`: weights that are in `first` and `last` but are one.
     """
 
     blocks: tuple[Block, ...]

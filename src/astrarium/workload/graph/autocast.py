@@ -1,4 +1,4 @@
-"""Autocast over a model in fp32: which tensors stay in fp32, and where casts to 16 bits stand.
+"""Autocast over a model in fp32: which tensors stay in fp32, and the places of casts to 16 bits.
 
 Under `torch.autocast` a table in fp32 gives rows in fp32, sums of the residual stream and norms stay there, and every
 product casts its input for itself (aten/src/ATen/autocast_mode.cpp: linear is in the list of lower precision; only

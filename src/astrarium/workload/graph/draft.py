@@ -96,8 +96,8 @@ class Drafts:
         return {name: number for number, draft in enumerate(self._steps) if draft.product for name in draft.writes}
 
     def piece(self, exit_step: int, kept: Collection[str]) -> Piece:
-        """The finished piece. What one step writes, nobody else reads and is not `kept` never reaches memory. An engine
-        runs all on one stream: every step waits for the one before."""
+        """The finished piece. A tensor that one step writes, no other step reads and that is not `kept` never reaches
+        memory. An engine runs all on one stream: every step waits for the one before."""
         for number in range(1, len(self._steps) if self._fuse.engine else 0):
             self.wait(number, {number - 1})
         if self._fuse.reduced:

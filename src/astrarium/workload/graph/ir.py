@@ -128,7 +128,7 @@ class Block(Struct, frozen=True, dict=True):
 
     `weights` name -> dims; `states` (a KV cache) likewise, read but never differentiated; `widths` tensor -> precision
     role where it is not that of its kind (`stats` for softmax statistics, `mask`...). `experts` are the weights that ep
-    shards, `attention` those of attention or what stands in its place. `input` and `output` are the stream; a block
+    shards, `attention` those of attention or its replacement. `input` and `output` are the stream; a block
     without `input.tensor` starts it, one without `output.tensor` ends it. `memory` travels beside the stream (an
     encoder's output, a condition): the block takes it, with `gives_memory` also hands it on, or makes it. `losses`:
     where backward starts besides the block's end.

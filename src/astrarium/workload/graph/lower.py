@@ -181,7 +181,7 @@ def _weights(side: Side) -> tuple[Weight, ...]:
 
 
 def _loose(side: Side) -> dict[str, float]:
-    """Gradients of weights as tensors of their own, in the weights' format."""
+    """Gradients of weights as separate tensors, in the weights' format."""
     return {gradient(name): side.layout.elements(dims) * side.width(name) for name, dims in side.block.weights.items()}
 
 

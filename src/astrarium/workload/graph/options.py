@@ -144,7 +144,7 @@ def layout_of(options: Options, sizes: Mapping[str, Size],
 
 
 def _parts(degrees: Mapping[str, int]) -> Mapping[str, tuple[str, ...]]:
-    """The axes that one name in a table of axes stands for."""
+    """The axes of one name in a table of axes."""
     split = degrees["etp"] > 1
     return {"tp": ("itp", "etp") if split else ("tp",), "dp": ("ep", "mdp", "edp"), "moe_ep": ("etp", "ep"),
             "moe_tp": ("itp" if split else "tp", "mdp")}

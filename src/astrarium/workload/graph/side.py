@@ -226,7 +226,7 @@ class Side:
             for out in op.outputs:
                 placed = Placed(out.dims, self.partial(op, out) + self.passed(op))
                 self.known[out.tensor] = self._joined(out, placed, step) if op.joins else Known(placed, step)
-                if op.kind == "append":     # whoever reads a part of its rows or numbers finds it as it lies
+                if op.kind == "append":     # a reader of a part of its rows finds it in place
                     self.known[out.tensor].copies[self.axes(out.dims), ()] = step
 
     def _seen(self, op: Op) -> int:

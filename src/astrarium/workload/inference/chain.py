@@ -14,7 +14,7 @@ from astrarium.workload.assemble.builder import BEFORE, Builder
 from astrarium.workload.assemble.pool import Pool, strip_of
 from astrarium.workload.assemble.slots import groups_of
 from astrarium.workload.assemble.tile import tile
-from astrarium.workload.inference.join import Part
+from astrarium.workload.inference.join import PlacedProgram
 from astrarium.workload.inference.program import class_of, places_of
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import Piece, Step
@@ -30,7 +30,7 @@ class Exchange(Struct, frozen=True):
     axes: tuple[str, ...]
 
 
-def chain_of(mesh: Mesh, exchanges: Sequence[Exchange], start: int) -> Part:
+def chain_of(mesh: Mesh, exchanges: Sequence[Exchange], start: int) -> PlacedProgram:
     """The collectives in order, each after the one before, on the mesh's ranks from rank `start` on."""
     steps = [Step(str(number), NodeKind.COMM_COLL, (number - 1,) if number else (), bytes=each.bytes, op=each.op,
                   axes=each.axes) for number, each in enumerate(exchanges)]
@@ -40,4 +40,4 @@ def chain_of(mesh: Mesh, exchanges: Sequence[Exchange], start: int) -> Part:
     groups = groups_of(mesh, pool.arguments, where)
     made = Generated((class_of(pool, groups, where, 0, tiled),), groups.members,
                      tuple(str(number + 1) for number in range(len(groups.members))), (None,))
-    return Part(start, made, [tiled.offset], [tiled.exit], 0)
+    return PlacedProgram(start, made, [tiled.offset], [tiled.exit], 0)

@@ -58,10 +58,10 @@ def _formats(work: Inference) -> Iterator[Problem]:
 
 def _operators(work: Inference) -> Iterator[Problem]:
     if work.operators != "fused" and work.fusion is not True:
-        yield Problem("fusion", f"{work.fusion} means nothing where operators is {work.operators}",
+        yield Problem("fusion", f"{work.fusion} has no effect with operators: {work.operators}",
                       "operators: fused, or fusion: true (the stack may have set it)")
     if work.fused_weights and work.operators == "fused":
-        yield Problem("fused_weights", "means nothing where operators is fused", "operators: eager or compiled")
+        yield Problem("fused_weights", "has no effect with operators: fused", "operators: eager or compiled")
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -75,7 +75,7 @@ def _lengths(work: Inference) -> Iterator[Problem]:
     if work.use_case is not None:
         for field in ("prompt", "generated"):
             if getattr(work, field) is not None:
-                yield Problem(field, "means nothing beside use_case", f"no {field}, or no use_case")
+                yield Problem(field, "has no effect together with use_case", f"no {field}, or no use_case")
         return
     known = work.phase == "decode" and (work.context is not None or work.mix is not None)
     if work.prompt is None and not known:
@@ -91,7 +91,7 @@ def _phases(work: Inference) -> Iterator[Problem]:
                                  ("contexts", work.contexts != "mean", ("request",)),
                                  ("chunk", work.chunk is not None, ("prefill", "request"))):
         if given and work.phase not in phases:
-            yield Problem(field, f"means nothing where phase is {work.phase}", "phase: " + " or ".join(phases))
+            yield Problem(field, f"has no effect with phase: {work.phase}", "phase: " + " or ".join(phases))
 
 
 def _batch(work: Inference) -> Iterator[Problem]:
@@ -107,7 +107,7 @@ def _mix(work: Inference) -> Iterator[Problem]:
     if work.mix is None:
         return
     if work.context is not None:
-        yield Problem("context", "means nothing beside mix", "no context, or no mix")
+        yield Problem("context", "has no effect together with mix", "no context, or no mix")
     if work.speculation is not None:
         yield Problem("mix", "is not for speculation", "one context")
     if len(work.mix) != work.sequences:
@@ -161,7 +161,7 @@ def _speculation(work: Inference) -> Iterator[Problem]:
     if work.pp > 1:
         yield Problem("pp", "the draft would wait for the last stage at every token", "1, with speculation")
     if work.phase == "prefill":
-        yield Problem("speculation", "means nothing where phase is prefill", "phase: decode or request")
+        yield Problem("speculation", "has no effect with phase: prefill", "phase: decode or request")
     draft = work.speculation.draft
     if isinstance(draft, str):
         yield from _module(work)
@@ -176,7 +176,7 @@ def _module(work: Inference) -> Iterator[Problem]:
         yield Problem("speculation.draft", f"{type(work.model).__name__} has no module for multi-token prediction",
                       "a draft model")
     if work.compression.share > 1:
-        yield Problem("compression.share", "a module's layer has a cache of its own", "1, with speculation.draft: mtp")
+        yield Problem("compression.share", "a module's layer has a separate cache", "1, with speculation.draft: mtp")
 
 
 def _size(work: Inference) -> Iterator[Problem]:
@@ -204,8 +204,8 @@ CONDITIONS = (
     ("system.placement != 'identity' or "
      "workload.dp * workload.tp * workload.sp * workload.pp == network.npus",),
 )
-"""The same, about rules that need nothing but numbers and names, as conditions over the paths of a design, for spaces.
-Each entry is a condition, then others to take where a name of it means nothing."""
+"""The rules that need only numbers and names, as conditions on the paths of a design, for spaces. Each entry is a
+condition, then others to use if a name of it does not apply."""
 
 
 class Speculation(Config, frozen=True, kw_only=True):
@@ -269,8 +269,8 @@ class Inference(Workload, frozen=True):
     stage_layers: Annotated[Sequence[int] | None, Knob("Layers of every stage; left out: as even as can be.", ge=1)
                             ] = None
     attention: Annotated[Literal["flash", "flash_2", "unfused"], Knob(
-        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: beside prompts, "
-        "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
+        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: together with "
+        "prompts, decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
     fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(

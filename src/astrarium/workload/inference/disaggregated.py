@@ -1,4 +1,4 @@
-"""Prefill and decode on ranks of their own: the `workload` section with `source: disaggregated`.
+"""Prefill and decode on separate ranks: the `workload` section with `source: disaggregated`.
 
 DistServe (arXiv 2401.09670), Splitwise (arXiv 2311.18677). The cache goes from prefill ranks to decode ranks as soon as
 a stage has it for a micro-batch: each pair of ranks sends the layers, heads and sequences that both hold.
@@ -87,8 +87,8 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
     chunk: Annotated[int | None, Knob("Prompt tokens of one pass of prefill; left out: all.", ge=1)] = None
     routing: Annotated[Routing, Knob("How often tokens choose each expert.")] = Routing()
     attention: Annotated[Literal["flash", "flash_2", "unfused"], Knob(
-        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: beside prompts, "
-        "decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
+        "Attention as one kernel (prompts and decoding sequences apart), or as separate ones. flash_2: together with "
+        "prompts, decoding sequences are rows of the prompts' kernel, a tile each.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
     fusion: Annotated[bool | Literal["engine", "engine_norms"], Knob(
         "true: neighbouring elementwise operators are one kernel; engine: kernels as in serving engines, a layer of "
@@ -108,7 +108,7 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
         return self.prefill.ranks + self.decode.ranks + (self.retrieval.servers if self.retrieval else 0)
 
     def phase(self, name: Literal["prefill", "decode"] | str) -> Inference:
-        """One of the pools as a workload of its own; decode's also has the prefill that others do."""
+        """One of the pools as a separate workload; decode's also has the prefill that others do."""
         pool = self.prefill if name == "prefill" else self.decode
         prefills = name == "prefill"
         parts = pool.moe_tp if pool.workers == 1 else expert_parts(pool.tp, pool.dp, pool.ep, pool.moe_tp)

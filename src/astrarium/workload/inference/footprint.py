@@ -103,7 +103,7 @@ class CacheBlocks(Struct, frozen=True):
         return int(round(blocks * (1 - sum(share for _, share in self.windows)), 9)) if self.grows else 0
 
     def of_each(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Blocks that sequences of so many tokens hold."""
+        """Blocks that sequences of these tokens hold."""
         blocks = -(-tokens // self.size) if self.grows else np.zeros_like(tokens)
         saved = sum((share * np.maximum(0, blocks - most) for most, share in self.windows), np.zeros(len(tokens)))
         held: npt.NDArray[np.int64] = blocks + np.ceil(np.round(self.fixed - saved, 9)).astype(np.int64)

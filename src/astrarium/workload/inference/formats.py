@@ -54,7 +54,7 @@ class Formats(Config, frozen=True, kw_only=True):
         "are in the format of messages, as checkpoints have them. Left out, with experts: the checkpoint's, or bf16.")
                        ] = None
     experts: Annotated[Format | None, Knob("Weights of routed experts (gpt-oss: mxfp4); left out: as weights.")] = None
-    attention: Annotated[Format | None, Knob("Weights of attention, or of what stands in its place (NVFP4 checkpoints: "
+    attention: Annotated[Format | None, Knob("Weights of attention or its replacement (NVFP4 checkpoints: "
                                              "bf16); left out: as weights.")] = None
     activations: Annotated[Operand | None, Knob(
         "What products of quantised weights take (the A8 of W8A8); left out: as engines do (fp8 with fp8, fp8_block; "

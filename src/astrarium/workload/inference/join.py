@@ -1,4 +1,4 @@
-"""Programs on ranks of their own that send each other messages, as one workload.
+"""Programs on separate ranks that send each other messages, as one workload.
 
 Receives come first in the order of a class's nodes, and everything that begins the unit of work they belong to waits
 for them; sends come last, each after the unit that makes what they carry. Ranks of a class that send or receive other
@@ -18,7 +18,7 @@ from astrarium.trace.work import Generated, Phase, Tensors, TraceClass
 from astrarium.vocab import NodeKind
 from astrarium.workload.inference.link import Transfer, linked, moved_on
 
-__all__ = ["Part", "joined"]
+__all__ = ["PlacedProgram", "joined"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ Names = Sequence[tuple[str, float]]
 Made = tuple[TraceClass, Tensors | None, tuple[Phase, ...]]
 
 
-class Part(Struct, frozen=True, eq=False):
+class PlacedProgram(Struct, frozen=True, eq=False):
     """A program on ranks 0, 1, ..., which become ranks from `start` on. Per class: first node and exit of every unit
     (-1: a unit without nodes).
 
@@ -47,7 +47,7 @@ class Part(Struct, frozen=True, eq=False):
         return np.arange(self.start, self.start + count, dtype=np.int32)
 
 
-def joined(parts: Sequence[Part], transfers: Sequence[Transfer], names: Names) -> Generated:
+def joined(parts: Sequence[PlacedProgram], transfers: Sequence[Transfer], names: Names) -> Generated:
     """All parts and what passes between them. `names` of the two phases, with the tokens that each gives."""
     sends, receives = _by_rank(transfers, sending=True), _by_rank(transfers, sending=False)
     made: list[Made] = []
@@ -68,8 +68,8 @@ def _by_rank(transfers: Sequence[Transfer], *, sending: bool) -> Messages:
     return found
 
 
-def _part(part: Part, sends: Messages, receives: Messages, groups: int, names: Names) -> Iterator[Made]:
-    """The classes of a part; ranks whose messages differ in size or place are classes of their own."""
+def _part(part: PlacedProgram, sends: Messages, receives: Messages, groups: int, names: Names) -> Iterator[Made]:
+    """The classes of a part; ranks whose messages differ in size or place are separate classes."""
     for number, trace in enumerate(part.made.classes):
         kinds: dict[tuple[tuple[int, int], ...], list[int]] = {}
         for row, rank in enumerate((trace.ranks + part.start).tolist()):
@@ -87,7 +87,7 @@ def _part(part: Part, sends: Messages, receives: Messages, groups: int, names: N
                    tuple(Phase(name, count, tokens) for (name, tokens), count in zip(names, counts, strict=True)))
 
 
-def _moved(trace: TraceClass, rows: list[int], part: Part, groups: int) -> TraceClass:
+def _moved(trace: TraceClass, rows: list[int], part: PlacedProgram, groups: int) -> TraceClass:
     """Some ranks of a class, with numbers of ranks and groups as they are in the whole; all of the part is its last
     group."""
     kinds = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)

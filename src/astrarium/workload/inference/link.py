@@ -104,6 +104,6 @@ def _names(inner: Callable[[int], str] | None, first: Sequence[str], nodes: int,
 
 
 def moved_on(tensors: Tensors, nodes: int) -> Tensors:
-    """Tensors of nodes that have so many more before them."""
+    """Move tensors by a number of nodes."""
     return Tensors(tensors.size, np.where(tensors.writer >= 0, tensors.writer + nodes, -1).astype(np.int32),
                    tensors.read_ptr, (tensors.reader + nodes).astype(np.int32))

@@ -83,7 +83,7 @@ def assemble(program: Program) -> Generated:
 
 
 def assembled(program: Program) -> tuple[Generated, list[Tiled]]:
-    """The same, and of each class where its units begin and end."""
+    """What every rank runs (see `assemble`), and where the units of each class begin and end."""
     mesh = program.replica.mesh
     pool, where = Pool(mesh), places_of(program.replica.stages)
     stages = [_stage(program, pool, stage) for stage in range(program.replica.stages)]

@@ -40,7 +40,7 @@ def spread_rules(model: Model, tp: int, dp: int, ep: int, moe_tp: int | None, ex
     parts = expert_parts(tp, dp, ep, moe_tp)
     if exchange not in ("all_to_all", "all_gather") and not exchanges(model, tp, ep, parts):
         why = "ranks of dp share no experts" if getattr(model, "moe", None) else "the model has no experts"
-        yield Problem("exchange", f"{exchange} means nothing here: {why}",
+        yield Problem("exchange", f"{exchange} has no effect here: {why}",
                       "no exchange, or experts over several ranks of dp")
     elif parts > math.gcd(tp, parts) and exchange not in ("all_to_all", "all_gather"):
         yield Problem("exchange", f"{exchange} sends tokens to a rank of dp with whole experts, and moe_tp is {parts}",
@@ -59,9 +59,9 @@ def routing_rules(model: Model, routing: Routing, redundant: int) -> Iterator[Pr
     if not isinstance(experts, Experts):
         for field, given in (("routing", routing != Routing()), ("redundant_experts", redundant > 0)):
             if given:
-                yield Problem(field, "means nothing for a model without experts", f"no {field}")
+                yield Problem(field, "has no effect for a model without experts", f"no {field}")
         return
     if routing.loads is not None and len(routing.loads) != experts.experts:
         yield Problem("routing.loads", f"names {len(routing.loads)} experts", f"{experts.experts}, those of the model")
     if experts.imbalance > 1 and routing != Routing():
-        yield Problem("model.moe.imbalance", "means nothing beside routing", "1, or no routing")
+        yield Problem("model.moe.imbalance", "has no effect together with routing", "1, or no routing")

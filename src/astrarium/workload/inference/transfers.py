@@ -15,7 +15,7 @@ from astrarium.trace.work import Generated
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
-from astrarium.workload.inference.join import Part, joined
+from astrarium.workload.inference.join import PlacedProgram, joined
 from astrarium.workload.inference.link import Transfer
 from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.program import TOKEN, Program, assembled
@@ -42,7 +42,7 @@ def disaggregated(workload: Disaggregated) -> Generated:
         start, servers = works[0].ranks + works[1].ranks, workload.retrieval.servers
         made = retrieval(workload.retrieval, workload.batch)
         end = len(made.classes[0].type) - 1
-        parts.append(Part(start, made, [np.zeros(1, np.int64)], [np.full(1, end, np.int64)], 0))
+        parts.append(PlacedProgram(start, made, [np.zeros(1, np.int64)], [np.full(1, end, np.int64)], 0))
         transfers += _prompts(first, start, servers)
     return joined(parts, transfers, (("prefill", 1.0), ("decode", float(works[1].lengths[1]))))
 
@@ -76,9 +76,9 @@ class _Pool(Struct, frozen=True):
         return (len(self.program.rounds) - 1) * self.work.micro_batches
 
 
-def _part(pool: _Pool, phase: int) -> Part:
+def _part(pool: _Pool, phase: int) -> PlacedProgram:
     made, tiles = assembled(pool.program)
-    return Part(pool.start, made, [each.offset for each in tiles], [each.exit for each in tiles], phase)
+    return PlacedProgram(pool.start, made, [each.offset for each in tiles], [each.exit for each in tiles], phase)
 
 
 def _overlaps(first: _Pool, second: _Pool, one: int, other: int) -> Iterator[tuple[int, int, int]]:

@@ -1,7 +1,7 @@
-"""The abstract `Model`: a family and its sizes. Text stands for one too: a name of the catalog, or a config.json.
+"""The abstract `Model`: a family and its sizes. Text may replace one: a name of the catalog, or a config.json.
 
 A family of models is one file with a class below Model, and one line of the registry (or an entry point). The class
-says everything that other rooms ask of a family; nobody else names one.
+is the only place that other rooms ask about a family.
 """
 
 from __future__ import annotations

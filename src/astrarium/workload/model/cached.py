@@ -21,8 +21,23 @@ from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.model.parts import fused
 
-__all__ = ["HeadDims", "LayerKind", "Part", "StateFormat", "cache_axes", "cache_sizes", "cached_core", "joined",
-           "kv_heads", "packed_scores", "parts_of", "sampler_ops", "sparse", "state_widths", "states_of"]
+__all__ = [
+    "AttentionBatch",
+    "HeadDims",
+    "LayerKind",
+    "StateFormat",
+    "cache_axes",
+    "cache_sizes",
+    "cached_core",
+    "joined",
+    "kv_heads",
+    "packed_scores",
+    "parts_of",
+    "sampler_ops",
+    "sparse",
+    "state_widths",
+    "states_of",
+]
 
 KEYS, VALUES = "key_cache", "value_cache"
 TILE = 64
@@ -36,9 +51,9 @@ StateFormat = Literal["activations", "fp32"]
 
 class LayerKind(NamedTuple):
     """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all),
-    whether a gated delta net or a Mamba mixer stands in the place of attention, and whether sparse attention has an
+    whether a gated delta net or a Mamba mixer replaces attention, and whether sparse attention has an
     indexer here or takes the choice of the layer before. `sparse` False: attention to all tokens beside layers of
-    sparse attention. `mixes`, `feeds`: whether there is attention (or what stands in its place), and an FFN or experts;
+    sparse attention. `mixes`, `feeds`: whether there is attention (or its replacement), and an FFN or experts;
     `inner`: size of the FFN (None: the model's). `ratio`: tokens of a compressed entry, where attention is to those."""
 
     moe: bool
@@ -80,7 +95,7 @@ def kv_heads(heads: int, options: Options) -> int:
     return tp if few else heads
 
 
-class Part(NamedTuple):
+class AttentionBatch(NamedTuple):
     """Sequences of a step that share a kernel of attention: their dims end in `dim`, their operators and tensors in
     `name`. `fresh`: they have nothing in the cache, so that keys and values are used as they are made."""
 
@@ -99,13 +114,13 @@ class Part(NamedTuple):
         return self.step.tokens if self.fresh else _whole(self.step.context(window), options)
 
 
-def parts_of(options: Options) -> tuple[Part, ...]:
+def parts_of(options: Options) -> tuple[AttentionBatch, ...]:
     """The kernels of a step's attention. Over ranks of sp all sequences of a step lie alike: fresh, or in the cache."""
     packed = options.packed
     assert packed is not None
     steps, spread = packed.kernels, options.degrees.get("sp", 1) > 1
     ends = [(f".{number}", f"_{number}") for number in range(len(steps))] if len(steps) > 1 else [("", "")]
-    return tuple(Part(step, *end, packed.fresh if spread else step.fresh)
+    return tuple(AttentionBatch(step, *end, packed.fresh if spread else step.fresh)
                  for step, end in zip(steps, ends, strict=True))
 
 
@@ -194,12 +209,12 @@ def cached_core(kind: LayerKind, options: Options, q: str, k: str, heads: HeadDi
     return ops
 
 
-def joined(part: Part, ops: list[Op]) -> list[Op]:
+def joined(part: AttentionBatch, ops: list[Op]) -> list[Op]:
     """Operators of which the last makes a part's rows of a tensor that all parts make together."""
     return [*ops[:-1], ops[-1]._replace(joins=bool(part.dim))]
 
 
-def packed_scores(kind: LayerKind, options: Options, part: Part, q: str, k: str, v: str, out: str, *,
+def packed_scores(kind: LayerKind, options: Options, part: AttentionBatch, q: str, k: str, v: str, out: str, *,
                   kv: str = "kv_heads") -> list[Op]:
     """Attention of block-diagonal scores: the pairs that the part computes of all its queries with all keys that it
     sees."""

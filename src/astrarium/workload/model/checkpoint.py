@@ -16,7 +16,7 @@ class Checkpoint(Config, frozen=True, kw_only=True):
     has its own (`precision`)."""
 
     weights: Annotated[Stored, Knob("Weights of the layers' products.")] = "bf16"
-    attention: Annotated[Stored | None, Knob("Those of attention, or of what stands in its place; left out: as weights."
+    attention: Annotated[Stored | None, Knob("Those of attention or its replacement; left out: as weights."
                                              )] = None
     experts: Annotated[Stored | None, Knob("Those of routed experts; left out: as weights.")] = None
     scale_group: Annotated[int | None, Knob("Weights that share one 16-bit scale, in int4 and int8.", ge=1)] = None

@@ -1,7 +1,7 @@
 """Attention to a window and to compressed tokens (DeepSeek-V4: CSA and HCA) as operators of a step of inference.
 
-All heads share one key, which is their value, too. Besides the tokens of a window a query sees entries that stand for
-`ratio` tokens each: all of them, or, where an indexer has entries of its own, those with the best scores. A sequence
+All heads share one key, which is their value, too. Besides the tokens of a window a query sees entries that represent
+`ratio` tokens each: all of them, or, where an indexer has its own entries, those with the best scores. A sequence
 keeps the window, its entries, and the tokens that are no entry yet. The output has a matrix per group of heads.
 """
 
@@ -17,7 +17,7 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, attention, gemm, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
-from astrarium.workload.model.cached import Part, joined, parts_of
+from astrarium.workload.model.cached import AttentionBatch, joined, parts_of
 from astrarium.workload.model.parts import INSIDE, NORM, STREAM, linear
 
 __all__ = ["Compressed", "compressed_axes", "compressed_counts", "compressed_ops", "compressed_sizes"]
@@ -169,7 +169,7 @@ def _indexed(made: Compressed, options: Options, weights: dict[str, str], states
     return ops
 
 
-def _attended(made: Compressed, ratio: int, options: Options, part: Part) -> Op:
+def _attended(made: Compressed, ratio: int, options: Options, part: AttentionBatch) -> Op:
     """One kernel over the window and the entries."""
     step, skip = part.step, options.mask == "skip"
     pairs: float = step.pairs(made.window, skip)

@@ -1,6 +1,6 @@
 """Decoder-only transformers: GPT and LLaMA styles, any attention, sliding windows, mixture of experts.
 
-The parts that only some decoders have are modules of their own, with their fields, operators and parameters: latent
+The parts that only some decoders have are separate modules, with their fields, operators and parameters: latent
 attention, the indexer of sparse attention, gated delta nets, experts, modules for prediction. Hugging Face's many
 decoders are read in `hugging_face_decoders` and `hugging_face_experts`.
 """
@@ -119,8 +119,8 @@ class Decoder(Model, frozen=True, kw_only=True):
                                                      )] = None
     streams: Annotated[int, Knob("Copies of the residual stream, which layers mix (hyper-connections, DeepSeek-V4).",
                                  ge=1, lt=65)] = 1
-    mtp: Annotated[int, Knob("Modules for multi-token prediction (DeepSeek-V3), trained beside the head; inference "
-                             "runs one as a draft (speculation.draft: mtp).", ge=0, lt=65)] = 0
+    mtp: Annotated[int, Knob("Modules for multi-token prediction (DeepSeek-V3), trained together with the head; "
+                             "inference runs one as a draft (speculation.draft: mtp).", ge=0, lt=65)] = 0
 
     @property
     def groups(self) -> int:

@@ -71,7 +71,7 @@ def _expert_counts(model: Shape, moe: Experts) -> tuple[Count, Count, Count]:
 
 
 def _mixer_counts(model: Shape, kind: LayerKind) -> tuple[Count, Count]:
-    """Parameters of (matrices, norms) of one layer's attention, or of what stands in its place."""
+    """Parameters of (matrices, norms) of one layer's attention, or of its replacement."""
     if not kind.mixes:
         return 0, 0
     if kind.delta and model.delta:

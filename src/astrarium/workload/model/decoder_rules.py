@@ -24,11 +24,11 @@ def decoder_rules(model: Shape) -> Iterator[Problem]:
         legal = ", ".join(str(n) for n in range(1, model.heads + 1) if model.heads % n == 0)
         yield Problem("kv_heads", f"{model.groups} does not divide {model.heads} heads", f"one of {legal}")
     if model.mla is not None and model.kv_heads is not None:
-        yield Problem("kv_heads", "means nothing with mla", "no kv_heads")
+        yield Problem("kv_heads", "has no effect with mla", "no kv_heads")
     if model.mla is not None and model.head_size is not None:
-        yield Problem("head_size", "means nothing with mla", "no head_size")
+        yield Problem("head_size", "has no effect with mla", "no head_size")
     if model.mla is not None and "qkv" in model.biases:
-        yield Problem("biases", "qkv means nothing with mla", "out, mlp or neither")
+        yield Problem("biases", "qkv has no effect with mla", "out, mlp or neither")
     yield from _attention_rules(model)
     yield from _pattern_rules(model)
     if model.moe is not None and model.moe.dense_layers > model.layers:
@@ -41,29 +41,30 @@ def _attention_rules(model: Shape) -> Iterator[Problem]:
         yield Problem("max_positions", "is missing", "the length of the learned position table")
     if model.compressed is not None and (len(model.compressed.ratios) != model.layers or any(
             each is not None for each in (model.mla, model.sparse, model.window, model.delta, model.pattern))):
-        yield Problem("compressed", "takes a ratio for every layer, and no other kind of attention beside it",
+        yield Problem("compressed", "takes a ratio for every layer and cannot be combined with another kind of "
+                                    "attention",
                       f"{model.layers} ratios; no mla, sparse, window, delta or pattern")
     if model.streams > 1 and model.compressed is None:
-        yield Problem("streams", "are not modelled in training, so only beside compressed", "1, or compressed")
+        yield Problem("streams", "are not modelled in training without compressed", "1, or compressed")
     if model.full_heads is not None and (model.window is None or model.mla is not None):
-        yield Problem("full_heads", "means nothing without a window, or with mla", "no full_heads")
+        yield Problem("full_heads", "has no effect without a window, or with mla", "no full_heads")
     if model.window is None and model.delta is None and model.full_every:
-        yield Problem("full_every", "means nothing without window or delta", "one of them, or 0")
+        yield Problem("full_every", "has no effect without window or delta", "one of them, or 0")
     if model.window is not None and model.delta is not None:
-        yield Problem("window", "means nothing with delta", "no window")
+        yield Problem("window", "has no effect with delta", "no window")
     if model.sparse is not None and model.mla is not None and model.mla.q_rank is None:
         yield Problem("sparse", "needs mla with q_rank, from which the indexer makes its queries", "both, or neither")
     if model.sparse is not None and model.mla is None and model.sparse.heads != model.groups:
-        yield Problem("sparse.heads", f"{model.sparse.heads}, but beside ordinary heads each of keys has one",
+        yield Problem("sparse.heads", f"{model.sparse.heads}, but with ordinary heads each head of keys has one",
                       f"{model.groups}, or mla")
     if model.sparse is not None and model.mla is not None and model.sparse.block > 1:
         yield Problem("sparse.block", "is for sparse attention without mla", "1")
     if model.sparse is not None and model.sparse.layers is not None and 0 not in model.sparse.layers:
         yield Problem("sparse.layers", "the first layer has no layer before it that chooses", "0 among them")
     if model.sparse is not None and model.window is not None:
-        yield Problem("sparse", "means nothing with window", "one of the two")
+        yield Problem("sparse", "has no effect with window", "one of the two")
     if model.gated_heads and model.mla is not None:
-        yield Problem("gated_heads", "means nothing with mla", "false")
+        yield Problem("gated_heads", "has no effect with mla", "false")
 
 
 def _pattern_rules(model: Shape) -> Iterator[Problem]:
@@ -72,7 +73,7 @@ def _pattern_rules(model: Shape) -> Iterator[Problem]:
         if sizes is not None and len(sizes) != model.layers:
             yield Problem(name, f"names {len(sizes)} layers", f"{model.layers}")
     if model.mamba is not None and model.pattern is None:
-        yield Problem("mamba", "means nothing without a pattern that says which layers it is", "pattern, or no mamba")
+        yield Problem("mamba", "has no effect without a pattern that says which layers it is", "pattern, or no mamba")
     needed = {"window": model.window, "sparse": model.sparse, "delta": model.delta, "mamba": model.mamba,
               "experts": model.moe}
     for index, kind in enumerate(model.pattern or ()):
@@ -88,7 +89,7 @@ def _pattern_rules(model: Shape) -> Iterator[Problem]:
             yield Problem(f"pattern[{index}]", f"{kind!r} needs {what}", what)
             return
     if model.pattern is not None and model.full_every:
-        yield Problem("full_every", "means nothing beside pattern", "0")
+        yield Problem("full_every", "has no effect together with pattern", "0")
 
 
 def layout_rules(model: Shape, split: Split) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Gated delta net (arXiv 2412.06464) as operators: what stands in the place of attention in most layers of Qwen3-Next.
+"""Gated delta net (arXiv 2412.06464) as operators: it replaces attention in most layers of Qwen3-Next.
 
 Queries, keys and values pass a short causal convolution; inside a chunk all pairs of positions meet, between chunks
 only states pass. Heads are sharded over tp. In inference a sequence has one state per value head and the last tokens of
@@ -16,7 +16,7 @@ from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Cost, Costs, Measures, Op, append, point, scan
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.cached import Part, StateFormat, joined, parts_of, state_widths
+from astrarium.workload.model.cached import AttentionBatch, StateFormat, joined, parts_of, state_widths
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, fused, linear
 
 __all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes", "delta_widths"]
@@ -133,7 +133,7 @@ def _operands(rows: str) -> list[str]:
                                                               ("gates", HEADS))]
 
 
-def _advanced(chunk: int, part: Part) -> list[Op]:
+def _advanced(chunk: int, part: AttentionBatch) -> list[Op]:
     """A part's outputs and states: one kernel reads and writes the states of single tokens; others go by chunks."""
     inputs, result = _operands(f"seq{part.dim}"), f"mixed[batch,seq{part.dim},{VALUES}]"
     dims = f"[batch,sequences{part.dim},v_heads,k_size,v_size]"

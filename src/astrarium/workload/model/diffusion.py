@@ -45,7 +45,7 @@ class Diffusion(Model, frozen=True, kw_only=True):
     channels: Annotated[int, Knob("Channels of the latent.", ge=1)] = 4
     learn_sigma: Annotated[bool, Knob("The variance is predicted too: twice the channels come out.")] = True
     classes: Annotated[int, Knob("Classes that steer; one more, for no class, is kept. 0: none.", ge=0)] = 1000
-    time_frequencies: Annotated[int, Knob("Sines and cosines that stand for the time step.", ge=1)] = 256
+    time_frequencies: Annotated[int, Knob("Sines and cosines that encode the time step.", ge=1)] = 256
 
     @property
     def head(self) -> Fraction:

@@ -48,7 +48,7 @@ class Image(Config, frozen=True, kw_only=True):
     size: Annotated[int, Knob("Pixels of a side.", ge=1)]
     patch: Annotated[int, Knob("Pixels of a side of a patch.", ge=1)]
     channels: Annotated[int, Knob("Colours.", ge=1)] = 3
-    class_token: Annotated[bool, Knob("A learned token in front, whose output stands for the image.")] = True
+    class_token: Annotated[bool, Knob("A learned token in front; its output represents the image.")] = True
 
     @property
     def patches(self) -> int:
@@ -71,7 +71,7 @@ def _input(model: Encoder) -> Iterator[Problem]:
                      ("max_positions", model.max_positions), ("masked_lm", model.masked_lm))
         for name, value in text_only:
             if value:
-                yield Problem(name, "means nothing for images", f"no {name}")
+                yield Problem(name, "has no effect for images", f"no {name}")
 
 
 class Encoder(Model, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ def _positions(model: EncoderDecoder) -> Iterator[Problem]:
     if model.positions == "relative" and not model.buckets:
         yield Problem("buckets", "is missing", "the relative distances that are told apart (T5: 32)")
     if not model.biases and not model.key_bias:
-        yield Problem("key_bias", "means nothing without biases", "no key_bias")
+        yield Problem("key_bias", "has no effect without biases", "no key_bias")
 
 
 class EncoderDecoder(Model, frozen=True, kw_only=True):
@@ -200,7 +200,7 @@ def _encoder_layer(model: EncoderDecoder, options: Options, *, first: bool, last
 
 def _targets(model: EncoderDecoder, options: Options, weights: dict[str, str],
              states: dict[str, str]) -> tuple[list[Op], str]:
-    """(operators, result) of the decoder's embedding. Where the table stands in front or is the head's too, it is only
+    """(operators, result) of the decoder's embedding. If the table comes first or is the head's too, it is only
     read here."""
     own = model.audio is not None and not model.tied_embeddings
     (weights if own else states)["embedding"] = "vocab d"

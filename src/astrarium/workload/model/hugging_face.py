@@ -2,7 +2,7 @@
 
 A key that changes what is counted here is read, or refused where it asks for something that no family has. What changes
 no count (rope scaling, dropout rates, soft caps) is passed over. `Model.notes` says what was assumed, which features
-were left to the run (quantisation: precisions belong to it) and which keys nobody read.
+were left to the run (quantisation: precisions belong to it) and which keys were not read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def readers() -> Mapping[str, tuple[type[Model], Reader]]:
         both = next((kind for kind in mine if kind in found), None)
         if both is not None:
             raise InputError(f"model.{name}", f"reads model_type {both!r}, which another family reads",
-                             expected="a model_type of its own")
+                             expected="another model_type")
         found |= {kind: (family, reader) for kind, reader in mine.items()}
     return found
 
@@ -84,7 +84,7 @@ def _decoded(name: str) -> object:
 
 
 def from_mapping(plain: object, name: str = "config.json") -> Model:
-    """The model that the decoded content of a config.json describes; `name` stands in messages. Raises InputError."""
+    """The model that the decoded content of a config.json describes; `name` is used in messages. Raises InputError."""
     if not isinstance(plain, dict):
         raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
     if "peft_type" in plain:

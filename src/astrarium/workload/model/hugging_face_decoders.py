@@ -11,10 +11,10 @@ from astrarium.workload.model.latent import Latent
 
 __all__ = ["DECODERS", "common", "deepseek", "grouped", "prediction"]
 
-Part = Literal["qkv", "out", "mlp"]
+AttentionBatch = Literal["qkv", "out", "mlp"]
 
-ALL: tuple[Part, ...] = ("qkv", "out", "mlp")
-ATTENTION: tuple[Part, ...] = ("qkv", "out")
+ALL: tuple[AttentionBatch, ...] = ("qkv", "out", "mlp")
+ATTENTION: tuple[AttentionBatch, ...] = ("qkv", "out")
 
 
 def common(keys: Keys, *, tied: bool = False) -> Fields:
@@ -35,7 +35,7 @@ def grouped(keys: Keys, *, tied: bool = False) -> Fields:
 
 def _llama(keys: Keys) -> Fields:
     attention = ATTENTION if keys.flag("attention_bias", False) else ()
-    mlp: tuple[Part, ...] = ("mlp",) if keys.flag("mlp_bias", False) else ()
+    mlp: tuple[AttentionBatch, ...] = ("mlp",) if keys.flag("mlp_bias", False) else ()
     return {**grouped(keys), "biases": (*attention, *mlp)}
 
 
@@ -92,7 +92,8 @@ def prediction(keys: Keys, key: str = "num_nextn_predict_layers") -> int:
     """Modules for multi-token prediction."""
     count = keys.whole(key, 0)
     if count:
-        keys.notes.append(f"{key} {count}: trained beside the head (model.mtp; 0 leaves it out), left out in inference")
+        keys.notes.append(f"{key} {count}: trained together with the head (model.mtp; 0 leaves it out), left out in "
+                          "inference")
     return count
 
 

@@ -1,4 +1,5 @@
-"""Reading the keys of a config.json: typed, with the file and key in every message, and refusing what nobody models."""
+"""Reading the keys of a config.json: typed, with the file and key in every message, and refusing features without a
+model."""
 
 from __future__ import annotations
 

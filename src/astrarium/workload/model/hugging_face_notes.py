@@ -38,7 +38,7 @@ def notes_of(keys: Keys) -> tuple[str, ...]:
 
 
 def unread(keys: Keys) -> tuple[str, ...]:
-    """Features that are left to the run or left out, and keys that nobody read."""
+    """Features that are left to the run or left out, and keys that were not read."""
     notes = [text for key, say in _FEATURES.items() if _on(keys.plain.get(key)) for text in say(keys.plain[key])]
     left = [key for key, value in keys.plain.items()
             if key not in keys.seen and key not in _FEATURES and _on(value) and not SILENT.fullmatch(key)]

@@ -113,7 +113,7 @@ def _nemotron_nas(keys: Keys) -> Fields:
 
 
 def _mimo_v2(keys: Keys) -> Fields:
-    """Windows with heads of their own and sinks, full attention in between; one dense layer, then experts."""
+    """Windows with their own heads and sinks, full attention in between; one dense layer, then experts."""
     found, marks, routed = grouped(keys), keys.listed("hybrid_layer_pattern"), keys.listed("moe_layer_freq")
     keys.only("attention_bias", False)
     keys.only("scoring_func", "sigmoid")

@@ -1,6 +1,6 @@
 """Sparse attention (DeepSeek-V3.2) as operators: an indexer scores all tokens for a query; attention reads the best.
 
-The indexer is the same on every rank of tp. In training it learns from a loss of its own, which sends gradients to its
+The indexer is the same on every rank of tp. In training it learns from a separate loss, which sends gradients to its
 weights alone; what that loss compares with (the sums of attention's own scores) is left out.
 
 Beside ordinary heads (MiniMax-M3) an index head belongs to each key and value head, tp divides them alike, and what is
@@ -108,7 +108,7 @@ def _trained(sparse: Indexer, options: Options) -> list[Op]:
 
 
 def _packed(sparse: Indexer, options: Options) -> list[Op]:
-    """The same of a step of inference; the indexer's keys are cached."""
+    """Operators of the indexer in a step of inference. Its keys are cached."""
     cache = INDEX_STATE.replace(" ", ",")
     ops = [append("cache_index", f"ikn[batch,seq.all,index_size] -> {INDEX_CACHE}[{cache}]")]
     for part in parts_of(options):

@@ -16,7 +16,7 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.base import Count
-from astrarium.workload.model.cached import LayerKind, Part, joined, packed_scores, parts_of
+from astrarium.workload.model.cached import AttentionBatch, LayerKind, joined, packed_scores, parts_of
 from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_STATE, Indexer, index_ops
 from astrarium.workload.model.parameters import linear_count
 from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, fused, linear
@@ -105,7 +105,7 @@ def _cached() -> list[Op]:
             append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[batch,ctx,one,latent]")]
 
 
-def _every_head(kind: LayerKind, options: Options, weights: dict[str, str], part: Part) -> list[Op]:
+def _every_head(kind: LayerKind, options: Options, weights: dict[str, str], part: AttentionBatch) -> list[Op]:
     """Attention of prompts: keys and values of every head, those of a cached past made again from its latents."""
     rows = f"seq.all{part.dim}" if part.fresh else f"ctx{part.dim}"
     source = f"cn[batch,seq{part.dim}," if part.fresh else f"{CACHE}[batch,ctx{part.dim},one,"
@@ -115,7 +115,7 @@ def _every_head(kind: LayerKind, options: Options, weights: dict[str, str], part
             *packed_scores(kind, options, part, f"qr{query}qk_size]", key, value, f"o{query}v_size]", kv="heads")]
 
 
-def _absorbed(kind: LayerKind, options: Options, weights: dict[str, str], part: Part) -> list[Op]:
+def _absorbed(kind: LayerKind, options: Options, weights: dict[str, str], part: AttentionBatch) -> list[Op]:
     """Attention on latents, the matrices that make keys and values in the query and the output."""
     rows = f"{CACHE}[batch,ctx{'' if kind.window is None else '.window'}{part.dim},one,"
     name, query = part.name, f"[batch,seq.all{part.dim},heads,"

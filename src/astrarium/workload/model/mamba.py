@@ -47,7 +47,7 @@ def _layouts(model: Mamba, split: Split) -> Iterator[Problem]:
     if split.sp > 1:
         yield Problem("sp", f"{split.sp}, but a state is not spread over ranks like a cache", "1")
     if split.compressed:
-        yield Problem("compression", "means nothing for a model without a cache", "no compression")
+        yield Problem("compression", "has no effect for a model without a cache", "no compression")
 
 
 class Mamba(Model, frozen=True, kw_only=True):

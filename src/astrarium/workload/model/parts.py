@@ -77,7 +77,7 @@ def core(options: Options, work: float = 1.0, *, q: str = "q", k: str = "k", v: 
          offsets: str = "", sinks: str = "", prefix: str = "") -> list[Op]:
     """Scores, softmax, mix: one kernel (`flash`) or each on its own (`unfused`).
 
-    Queries stand along the dim `rows`, keys and values along `keys`; `sizes` are the dims of a key and of a value;
+    Queries are along the dim `rows`, keys and values along `keys`; `sizes` are the dims of a key and of a value;
     `work` is the share of all scores that is computed, `offsets` a table that scores look up,
     `sinks` a score per head that softmax sees besides. Raises UnsupportedError
     for a ring of unfused attention.

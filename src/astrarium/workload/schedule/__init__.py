@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astrarium.workload.schedule.table import SCHEDULES, Line
-from astrarium.workload.schedule.units import BACKWARD, FORWARD, WEIGHT, Units
+from astrarium.workload.schedule.base import KIND, PipelineSchedule, load_schedule, schedules
+from astrarium.workload.schedule.units import BACKWARD, FORWARD, WEIGHT, Units, units
 
-__all__ = ["BACKWARD", "FORWARD", "SCHEDULES", "WEIGHT", "Line", "Units"]
+__all__ = ["BACKWARD", "FORWARD", "KIND", "WEIGHT", "PipelineSchedule", "Units", "load_schedule", "schedules", "units"]

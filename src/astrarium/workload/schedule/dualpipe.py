@@ -9,11 +9,17 @@ weights; s + 1 micro-batches in flight (its table 2).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, field
 
+from astrarium.config import Problem
+from astrarium.workload.schedule.base import PipelineSchedule, single
 from astrarium.workload.schedule.units import BACKWARD, FORWARD, WEIGHT, Units, units
 
-__all__ = ["dualpipe"]
+__all__ = ["DUALPIPE", "dualpipe"]
 
 
 class _Order(Struct):
@@ -91,3 +97,22 @@ def _end(order: _Order, near: int, far: int) -> None:
         order.run(LATER, 0)
     while order.owed:
         order.weight()
+
+
+def _both_ways(stages: int, chunks: int) -> npt.NDArray[np.int32]:
+    del chunks
+    stage = np.arange(stages, dtype=np.int32)
+    return np.stack([stage, stages - 1 - stage], axis=1)
+
+
+def _check(stages: int, batches: int, chunks: int) -> Iterator[Problem]:
+    yield from single(stages, batches, chunks)
+    if stages % 2:
+        yield Problem("pp", f"{stages} is odd", f"an even number for schedule: dualpipe, such as {stages + 1}")
+    if batches % 2 or batches < 2 * stages:
+        yield Problem("micro_batch", f"makes {batches} micro-batches",
+                      f"an even number of at least 2 * pp ({2 * stages}) for schedule: dualpipe")
+
+
+DUALPIPE = PipelineSchedule(dualpipe, place=_both_ways, check=_check, copies=2, split=True, conditions=(
+    "workload.pp % 2 == 0", "{batches} % 2 == 0 and {batches} >= 2 * workload.pp"))

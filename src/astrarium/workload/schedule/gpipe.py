@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from astrarium.workload.schedule.base import PipelineSchedule
 from astrarium.workload.schedule.units import BACKWARD, FORWARD, Units, units
 
-__all__ = ["gpipe"]
+__all__ = ["GPIPE", "gpipe"]
 
 
 def gpipe(stages: int, stage: int, batches: int, chunks: int) -> Units:
@@ -17,3 +18,6 @@ def gpipe(stages: int, stage: int, batches: int, chunks: int) -> Units:
     del stages, stage, chunks
     order = np.arange(batches)
     return units(np.repeat([FORWARD, BACKWARD], batches), np.concatenate([order, order[::-1]]))
+
+
+GPIPE = PipelineSchedule(gpipe)

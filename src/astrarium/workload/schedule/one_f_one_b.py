@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from astrarium.workload.schedule.base import PipelineSchedule
 from astrarium.workload.schedule.units import BACKWARD, FORWARD, Units, units
 
-__all__ = ["alternating", "one_f_one_b"]
+__all__ = ["ONE_F_ONE_B", "alternating", "one_f_one_b"]
 
 
 def alternating(ahead: int, total: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,3 +27,13 @@ def one_f_one_b(stages: int, stage: int, batches: int, chunks: int) -> Units:
     """Units of one stage."""
     del chunks
     return units(*alternating(stages - 1 - stage, batches))
+
+
+def _ahead(stages: int, batches: int, chunks: int) -> np.ndarray:
+    """s - i micro-batches on stage i, [stages, 1]."""
+    del chunks
+    ahead: np.ndarray = np.minimum(np.arange(stages, 0.0, -1.0), batches)[:, None]
+    return ahead
+
+
+ONE_F_ONE_B = PipelineSchedule(one_f_one_b, ahead=_ahead)

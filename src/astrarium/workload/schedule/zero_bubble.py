@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from astrarium.workload.schedule.base import PipelineSchedule
 from astrarium.workload.schedule.one_f_one_b import alternating
 from astrarium.workload.schedule.units import BACKWARD, WEIGHT, Units, units
 
-__all__ = ["zero_bubble"]
+__all__ = ["ZERO_BUBBLE", "zero_bubble"]
 
 
 def zero_bubble(stages: int, stage: int, batches: int, chunks: int) -> Units:
@@ -24,3 +25,6 @@ def zero_bubble(stages: int, stage: int, batches: int, chunks: int) -> Units:
     kinds = np.insert(kinds, behind, WEIGHT)
     number = np.insert(number, behind, np.arange(batches - delay))
     return units(np.append(kinds, np.full(delay, WEIGHT)), np.append(number, np.arange(batches - delay, batches)))
+
+
+ZERO_BUBBLE = PipelineSchedule(zero_bubble, split=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from astrarium.engine.gpu.recorded import MOST_BINS
 from astrarium.engine.gpu.reference.arbiter import Arbiter
-from astrarium.engine.gpu.reference.units import Packet, Stage, Wavefront
+from astrarium.engine.gpu.reference.units import EventKind, Packet, Wavefront
 from astrarium.engine.gpu.values import Launch, layout, skewed
 
 __all__ = ["Chip"]
@@ -46,7 +46,7 @@ class Chip:
         self.l2, self.hbm = [0] * len(m.channel_router), [0] * len(m.channel_router)
         self.outward, self.inward = [0] * len(m.port_router), [0] * len(m.port_router)
         self.credits: list[deque[int]] = [deque([0] * m.credits) for _ in m.port_router]
-        self.arbiters = {(stage, port): Arbiter[tuple[int, Packet]]() for stage in (Stage.OUT, Stage.IN)
+        self.arbiters = {(stage, port): Arbiter[tuple[int, Packet]]() for stage in (EventKind.OUT, EventKind.IN)
                          for port in range(len(m.port_router))}
         self.links: dict[tuple[int, int], int] = {}
         self.unit_in = [0] * len(m.unit_router)
@@ -62,10 +62,10 @@ class Chip:
     # -- network on the chip
 
     def travel(self, when: int, origin: int, packet: Packet, here: int, goal: int, stage: int) -> None:
-        """Carry a packet, which is at router `here` at `when`, to what stands at router `goal`."""
+        """Carry a packet, which is at router `here` at `when`, to the unit at router `goal`."""
         m = self.machine
         if m.mesh_data and here != goal:
-            return self.ways.at(when + m.enter, Stage.HOP, origin, packet, (here, goal, stage))
+            return self.ways.at(when + m.enter, EventKind.HOP, origin, packet, (here, goal, stage))
         hops = abs(here // m.columns - goal // m.columns) + abs(here % m.columns - goal % m.columns)
         return self._reached(when + m.enter + hops * m.hop, origin, packet, stage)
 
@@ -82,10 +82,10 @@ class Chip:
         if there == goal:
             self._reached(start + service + m.hop, origin, packet, stage)
         else:
-            self.ways.at(start + m.hop, Stage.HOP, origin, packet, (there, goal, stage))
+            self.ways.at(start + m.hop, EventKind.HOP, origin, packet, (there, goal, stage))
 
     def _reached(self, when: int, origin: int, packet: Packet, stage: int) -> None:
-        if packet.kind == "ack" and stage == Stage.UNIT:
+        if packet.kind == "ack" and stage == EventKind.UNIT:
             self.ways.back(packet, when)
         else:
             self.ways.at(when, stage, origin, packet)
@@ -101,15 +101,15 @@ class Chip:
         """A request of this GPU leaves a unit for a channel here, or for a port."""
         m, here, peer = self.machine, self.machine.unit_router[unit], packet.instruction.peer
         if peer:
-            self.travel(when, 0, packet, here, m.port_router[self._port(packet.line, peer)], Stage.OUT)
+            self.travel(when, 0, packet, here, m.port_router[self._port(packet.line, peer)], EventKind.OUT)
         else:
-            self.travel(when, 0, packet, here, m.channel_router[self._channel(packet.line)], Stage.CHANNEL)
+            self.travel(when, 0, packet, here, m.channel_router[self._channel(packet.line)], EventKind.CHANNEL)
 
     def out(self, origin: int, packet: Packet) -> None:
         """A packet is at a port out: a request of this GPU, or the answer to another one."""
         port = self._port(packet.line, origin or packet.instruction.peer)
         if self.machine.round_robin:
-            return self._waits(Stage.OUT, port, origin, packet)
+            return self._waits(EventKind.OUT, port, origin, packet)
         return self._sent(port, origin, packet)
 
     def _waits(self, stage: int, port: int, origin: int, packet: Packet) -> None:
@@ -121,14 +121,14 @@ class Chip:
 
     def _free(self, stage: int, port: int) -> int:
         """When a port can take a packet."""
-        if stage == Stage.IN:
+        if stage == EventKind.IN:
             return self.inward[port]
         return max(self.outward[port], self.credits[port][0]) if self.machine.credits else self.outward[port]
 
     def pick(self, stage: int, port: int) -> None:
         """A port takes the packet whose turn it is."""
         arbiter = self.arbiters[stage, port]
-        (self._sent if stage == Stage.OUT else self._entered)(port, *arbiter.take())
+        (self._sent if stage == EventKind.OUT else self._entered)(port, *arbiter.take())
         if arbiter:
             self.ways.picks(self._free(stage, port), stage, port)
 
@@ -158,7 +158,7 @@ class Chip:
             return None
         port = self._port(packet.line, origin or packet.instruction.peer)
         if self.machine.switched and self.machine.round_robin:
-            return self._waits(Stage.IN, port, origin, packet)
+            return self._waits(EventKind.IN, port, origin, packet)
         return self._entered(port, origin, packet)
 
     def _entered(self, port: int, origin: int, packet: Packet) -> None:
@@ -167,9 +167,9 @@ class Chip:
             service = m.port_data if packet.kind in CARRY_DATA else m.port_control
             when = self.inward[port] = max(self.inward[port], when) + service
         if origin:
-            goal, stage = m.channel_router[self._channel(packet.line)], Stage.CHANNEL
+            goal, stage = m.channel_router[self._channel(packet.line)], EventKind.CHANNEL
         else:
-            goal, stage = m.unit_router[packet.instruction.wavefront.work.unit.number], Stage.UNIT
+            goal, stage = m.unit_router[packet.instruction.wavefront.work.unit.number], EventKind.UNIT
         self.travel(when, origin, packet, m.port_router[port], goal, stage)
 
     def _joined(self, packet: Packet) -> bool:
@@ -221,9 +221,9 @@ class Chip:
             end = written + m.hbm_latency if loads else max(end, written - m.write_back * m.hbm)
         answer = Packet(packet.instruction, "data" if loads else "ack", packet.line, packet.serial)
         if origin:
-            goal, stage = m.port_router[self._port(packet.line, origin)], Stage.OUT
+            goal, stage = m.port_router[self._port(packet.line, origin)], EventKind.OUT
         else:
-            goal, stage = m.unit_router[packet.instruction.wavefront.work.unit.number], Stage.UNIT
+            goal, stage = m.unit_router[packet.instruction.wavefront.work.unit.number], EventKind.UNIT
         self.travel(end + m.channel_latency, origin, answer, m.channel_router[channel], goal, stage)
 
     def unit(self, packet: Packet) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from astrarium.engine.gpu.recorded import bins_of
 from astrarium.engine.gpu.reference.chip import Chip
-from astrarium.engine.gpu.reference.units import Packet, Stage, Units, Wavefront
+from astrarium.engine.gpu.reference.units import EventKind, Packet, Units, Wavefront
 from astrarium.engine.gpu.stall import stalled
 from astrarium.engine.gpu.values import ON_ROOM, ON_SEMAPHORE, Finished, Launch, Recorded, Wait
 
@@ -46,25 +46,25 @@ class _Gpu:
         self.chip.leaves(unit, packet, when)
 
     def crosses(self, when: int, distance: int, origin: int, packet: Packet) -> None:
-        self.run.there(self, distance).at(when, Stage.IN, origin, packet)
+        self.run.there(self, distance).at(when, EventKind.IN, origin, packet)
 
     def picks(self, when: int, stage: int, port: int) -> None:
-        self.run.push(when, Stage.PICK << 60 | stage << 50 | port, self, (Stage.PICK, stage, port, None))
+        self.run.push(when, EventKind.PICK << 60 | stage << 50 | port, self, (EventKind.PICK, stage, port, None))
 
     def back(self, packet: Packet, when: int) -> None:
         self.units.arrived(packet.instruction, when)
 
     def handle(self, stage: int, origin: int, what: Any, way: Way | None) -> None:
         units, chip = self.units, self.chip
-        if stage == Stage.HOP and way is not None:
+        if stage == EventKind.HOP and way is not None:
             return chip.hop(origin, what, way)
-        if stage == Stage.PICK:
+        if stage == EventKind.PICK:
             return chip.pick(origin, what)
-        own: dict[int, Callable[[Any], None]] = {Stage.DONE: units.done, Stage.TIMER: units.timer,
-                                                 Stage.START: units.start, Stage.UNIT: chip.unit}
+        own: dict[int, Callable[[Any], None]] = {EventKind.DONE: units.done, EventKind.TIMER: units.timer,
+                                                 EventKind.START: units.start, EventKind.UNIT: chip.unit}
         if stage in own:
             return own[stage](what)
-        return {Stage.CHANNEL: chip.channel, Stage.OUT: chip.out, Stage.IN: chip.into}[stage](origin, what)
+        return {EventKind.CHANNEL: chip.channel, EventKind.OUT: chip.out, EventKind.IN: chip.into}[stage](origin, what)
 
 
 class _Run:

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from astrarium.engine.gpu.values import Launch, Machine, Operation, OpKind, Stream, layout
 
-__all__ = ["Events", "Instruction", "Packet", "Stage", "Unit", "Units", "Wavefront", "Work"]
+__all__ = ["EventKind", "Events", "Instruction", "Packet", "Unit", "Units", "Wavefront", "Work"]
 
 DATA_OPS = (OpKind.LOAD, OpKind.STORE, OpKind.MEMCPY, OpKind.REDUCE, OpKind.MULTIPLY)
 
 
-class Stage:
+class EventKind:
     """What an event is, and which goes first in an instant."""
 
     DONE, TIMER, START, CHANNEL, OUT, IN, UNIT, HOP, PICK = range(9)
@@ -136,7 +136,7 @@ class Units:
                 self._deal(dealt, when)
             elif dealt.waiting:
                 first = dealt.waiting[0]
-                self.events.later(when + dealt.stream.start, Stage.START, first.wavefronts[0], 0, first)
+                self.events.later(when + dealt.stream.start, EventKind.START, first.wavefronts[0], 0, first)
 
     def _deal(self, dealt: Dealt, when: int) -> None:
         """A stream comes: deal its workgroups round-robin to its units, as long as there is room."""
@@ -152,7 +152,7 @@ class Units:
         work = dealt.waiting.popleft()
         unit.places, unit.wavefronts = unit.places - dealt.stream.places, unit.wavefronts - dealt.stream.wavefronts
         work.unit, work.start = unit, when + unit.dispatch
-        self.events.later(work.start, Stage.START, work.wavefronts[0], 0, work)
+        self.events.later(work.start, EventKind.START, work.wavefronts[0], 0, work)
 
     def start(self, work: Work) -> None:
         """A workgroup begins; or its stream comes, of which it is the first."""
@@ -173,7 +173,7 @@ class Units:
             op = f.operation
             if op.kind == OpKind.NOP:
                 f.phase = "nop"
-                return self.events.later(self.events.now + op.time, Stage.TIMER, f, f.serial, f)
+                return self.events.later(self.events.now + op.time, EventKind.TIMER, f, f.serial, f)
             if op.kind not in DATA_OPS:
                 f.phase, f.cursor, f.count = "control", 0, 0
                 work.arrived += 1
@@ -203,7 +203,7 @@ class Units:
         pipe = "matrix" if op.kind == OpKind.MULTIPLY else "alu"
         end = max(getattr(unit, pipe), self.events.now) + more * sum(self._span(f, j)[1] for j in range(f.step))
         setattr(unit, pipe, end)
-        return self.events.later(end, Stage.TIMER, f, f.serial, f)
+        return self.events.later(end, EventKind.TIMER, f, f.serial, f)
 
     def _added(self, f: Wavefront) -> None:
         if f.operation.targets:
@@ -227,7 +227,8 @@ class Units:
         """All wavefronts are at a control operation."""
         leader, op = work.wavefronts[0], work.wavefronts[0].operation
         if op.kind == OpKind.BARRIER:
-            return self.events.later(self.events.now + self.machine.barrier, Stage.TIMER, leader, leader.serial, leader)
+            met = self.events.now + self.machine.barrier
+            return self.events.later(met, EventKind.TIMER, leader, leader.serial, leader)
         if op.kind == OpKind.RELEASE and op.fence:
             if work.out:
                 work.fencing = True
@@ -237,7 +238,7 @@ class Units:
 
     def _fence(self, work: Work) -> None:
         leader = work.wavefronts[0]
-        self.events.later(self.events.now + self.machine.fence, Stage.TIMER, leader, leader.serial, leader)
+        self.events.later(self.events.now + self.machine.fence, EventKind.TIMER, leader, leader.serial, leader)
 
     def _ask(self, leader: Wavefront) -> None:
         leader.cursor, leader.count = 0, 1
@@ -319,7 +320,7 @@ class Units:
         """A request of an instruction is back at `when`, which may be later than now."""
         instruction.done, instruction.left = max(instruction.done, when), instruction.left - 1
         if not instruction.left:
-            self.events.later(instruction.done, Stage.DONE, instruction.wavefront, instruction.serial, instruction)
+            self.events.later(instruction.done, EventKind.DONE, instruction.wavefront, instruction.serial, instruction)
 
     def done(self, i: Instruction) -> None:
         """All requests of an instruction are back."""

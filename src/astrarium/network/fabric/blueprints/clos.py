@@ -88,7 +88,7 @@ class Clos(Fabric, frozen=True, kw_only=True):
     tag: ClassVar[str] = "clos"
     free: ClassVar[tuple[str, ...]] = ("inside",)
     hosts: Annotated[int, Knob("Hosts.", ge=1)]
-    xpus: Annotated[int, Knob("XPUs of a host, each with a port of its own.", ge=1)] = 1
+    xpus: Annotated[int, Knob("XPUs of a host, with one port each.", ge=1)] = 1
     ports: Ports
     oversubscription: Oversubscription = 1
     tiers: Annotated[Literal[2, 3], Knob("Tiers of switches.")] = 2

@@ -28,7 +28,7 @@ class HostRail(Fabric, frozen=True, kw_only=True):
     """Hosts that a file describes (NCCL's or lstopo's XML, or InfraGraph with one host), leaf switches per card, spine
     switches.
 
-    Links: those of the file, `rail` (card to leaf) and `spine`, of which nobody says anything; `inside` of switches is
+    Links: those of the file, `rail` (card to leaf) and `spine`, whose rates must be given; `inside` of switches is
     free.
     """
 

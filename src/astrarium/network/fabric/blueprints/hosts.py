@@ -21,7 +21,7 @@ __all__ = ["HOSTS", "HostRow", "dgx_of", "host_of", "port_link", "switch_of"]
 
 
 def _pcie(rate: float) -> float:
-    """Byte/ns of 16 lanes of so many GT/s, one direction."""
+    """Rate of 16 lanes, byte/ns, one direction."""
     return 16 * rate * 128 / 130 / 8
 
 
@@ -83,6 +83,6 @@ def host_of(name: str, xpus: int) -> Device:
 
 
 def switch_of(ports: int, name: str = "switch") -> Device:
-    """A switch of so many ports. Inside it nothing takes time: a port's buffers and latency are its cable's."""
+    """A switch. Inside it nothing takes time: a port's buffers and latency are its cable's."""
     return device(name, [component("asic", "switch", 1), component("port", "port", ports)], [link("inside")],
                   [inside("asic", "port", "inside")])

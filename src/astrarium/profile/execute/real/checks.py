@@ -141,7 +141,7 @@ def _signature(value: Any) -> Any:
 
 
 def _agree(expected: list[tuple[int, ...]], recorded: list[tuple[int, ...]], tensors: list[Ref]) -> bool:
-    """Whether the first recorded result is expected, and what else is (results that nobody asked for, workspaces) is as
+    """Whether the first recorded result is expected, and what else is (unused results, workspaces) is as
     recorded or no larger than the tensors of the call."""
     extra = Counter(expected)
     extra.subtract(recorded)

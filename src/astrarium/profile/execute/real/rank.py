@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 class Times(Struct, frozen=True):
     """`makespan`: [runs] seconds, of the rank that took longest; `taken`: item -> [runs][its GPU operations] us, on a
     CPU of one number each. `device`: what it ran on; `gpu`: whether that is a GPU, where
-    PyTorch had `allocated` so many bytes at most."""
+    `allocated`: most bytes that PyTorch had."""
 
     makespan: list[float]
     taken: dict[int, list[list[float]]]

@@ -19,7 +19,7 @@ __all__ = ["Call", "Known", "Resolver"]
 NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)(?:\.(\w+))?\(")
 CLOSED = frozenset({"prim", "c10d", "_c10d_functional", "_c10d_functional_autograd", "profiler", "inductor", "dist",
                     "symm_mem"})
-"""Namespaces whose operators are not called: their communication is a node of its own, or they reach past tensors."""
+"""Namespaces whose operators are not called: their communication is a separate node, or they reach past tensors."""
 
 ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
                          "resize_", "resize_as_", "set_", "set_data", "detach_"})

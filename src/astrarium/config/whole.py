@@ -1,0 +1,53 @@
+"""Write files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from astrarium.errors import InputError
+
+__all__ = ["write_whole"]
+
+
+@contextmanager
+def write_whole(path: str) -> Iterator[IO[bytes]]:
+    """Open a binary file that takes the name `path` when the block ends without an error; else nothing changes.
+
+    Args:
+        path: The file, or a device such as /dev/stdout, which is written to directly.
+
+    Raises:
+        InputError: if the file cannot be written.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        if os.path.isdir(path):
+            raise InputError(path, "is a folder", expected="the name of a file")
+        with _named(path), open(path, "wb") as stream:
+            yield stream
+        return
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with _named(path):
+            stream = open(temporary, "xb")     # noqa: SIM115
+        with _named(path), stream:
+            yield stream
+        with _named(path):
+            os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """OSError as InputError with the path; a reader that left stays BrokenPipeError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(path, f"cannot be written ({error.strerror or error})") from None

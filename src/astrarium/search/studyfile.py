@@ -1,0 +1,220 @@
+"""The plan of a study, and the file that holds it: described, checked before it goes on, read back."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from astrarium.config import decode, to_plain
+from astrarium.cost import FIGURES
+from astrarium.errors import InputError
+from astrarium.search.agents.base import AgentOptions, Options
+from astrarium.search.axes import Point
+from astrarium.search.evaluate import Judge
+from astrarium.search.goal import Case, Goal, Objective
+from astrarium.search.inputs import Inputs, differing, inputs_of
+from astrarium.search.searchfile import space_from
+from astrarium.search.space import Space, space_plain
+from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in
+from astrarium.search.trial import Trial
+from astrarium.units import Quantity
+
+__all__ = ["FUNCTION", "INPUTS", "Plan", "StoredStudy", "design_keys", "jsonable", "load_study", "refuse_others",
+           "resume", "study_of"]
+
+FORMAT = "2"
+FUNCTION = "a Python function"
+INPUTS = "inputs"       # the key of the record in a study file
+SHOWN = 60              # characters of a value in a message
+
+
+class Plan(Struct, frozen=True):
+    """The plan of a study. Equal plans give equal trials, on any machine and with any number of workers."""
+
+    space: Space
+    goal: Goal
+    agent: AgentOptions
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        changed = [path for case in self.goal.cases for path in case.changes]
+        force_setattr(self, "space", self.space.for_cases(changed))
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent."""
+        assert isinstance(self.agent, Options)
+        return self.agent.tag
+
+    def described(self) -> dict[str, str]:
+        """The plan as texts, entry by entry; equal for equal plans."""
+        def text(value: object) -> str:
+            return msgspec.json.encode(jsonable(value)).decode()      # in the order written: it is that of the axes
+        measures = [[each.name, "max" if each.maximize else "min",
+                     each.measure if isinstance(each.measure, str) else FUNCTION] for each in self.goal.objectives]
+        cases = [[case.name, case.weight, dict(case.changes)] for case in self.goal.cases]
+        assert isinstance(self.agent, Options)
+        return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
+                "requirements": text(self.goal.requirements), "cases": text(cases),
+                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed)}
+
+
+def design_keys(plan: Plan) -> Callable[[Point], bytes]:
+    """A function from a point to the hash of its design: of the base and of every value that is put into it."""
+    prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
+    return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
+
+
+def jsonable(value: Any) -> Any:
+    """Convert data for JSON: quantities and keys to text."""
+    if isinstance(value, Quantity):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(each) for key, each in value.items()}
+    return [jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value
+
+
+def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
+    """Describe a new study file, or check that a file with trials has this plan and these inputs. Raises InputError
+    with the first difference."""
+    known = store.meta()
+    if not known or not (store.count or store.given):       # nothing would be mixed
+        store.describe({**described, INPUTS: msgspec.json.encode(inputs).decode()})
+        return
+    new = f"a new study, without these trials: --study {_free(store.path)}"
+    if INPUTS not in known:
+        raise InputError(store.path, "was made by an Astrarium that recorded neither versions nor files, so that its "
+                         "trials may be of other inputs", expected=new)
+    for key, value in described.items():
+        if known.get(key) != value:
+            which = "other" if key.endswith("s") else "another"
+            raise InputError(store.path, f"holds a study with {which} {key}{_where(known.get(key, ''), value)}",
+                             expected=f"the same command, or {new}")
+    refuse_others(store.path, msgspec.json.decode(known[INPUTS]), inputs, new)
+
+
+def refuse_others(path: str, known: Inputs, now: Inputs, otherwise: str) -> None:
+    """Raise InputError if the trials of a study file have other inputs than `now`. `otherwise`: what a user may do
+    instead."""
+    if said := differing(known, now):
+        raise InputError(path, f"holds trials of other inputs: {said}", expected=f"these as they were, or {otherwise}")
+
+
+def _free(path: str) -> str:
+    """A file name like the study's that is not taken."""
+    stem, end = os.path.splitext(path)
+    return next(name for number in itertools.count(2) if not os.path.exists(name := f"{stem}.{number}{end}"))
+
+
+def _where(known: str, now: str) -> str:
+    """The first place at which two JSON texts differ, with both values."""
+    try:
+        place, before, after = _first(msgspec.json.decode(known), msgspec.json.decode(now), "")
+    except msgspec.DecodeError:
+        return ""
+    except StopIteration:
+        return " (the same in another order)"
+    named = f"{place}: " if place and not place.startswith("[") else ""
+    return f" ({named}{_short(before)} there, {_short(after)} here)"
+
+
+def _first(one: Any, other: Any, place: str) -> tuple[str, Any, Any]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        key = next(key for key in (*one, *other) if one.get(key) != other.get(key) or (key in one) != (key in other))
+        return _first(one.get(key), other.get(key), f"{place}.{key}" if place else str(key))
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        number = next(number for number in range(len(one)) if one[number] != other[number])
+        return _first(one[number], other[number], f"{place}[{number}]")
+    return place, one, other
+
+
+def _short(value: Any) -> str:
+    if value in (None, [], {}):
+        return "none"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= SHOWN else text[:SHOWN - 1] + "…"
+
+
+class StoredStudy(Struct, frozen=True):
+    """A study file that was read. `functions`: whether an objective was a Python function, so that no trial can run
+    again; `inputs`: those of the trials (None: an old file without them)."""
+
+    path: str
+    plan: Plan
+    functions: bool
+    inputs: Inputs | None = None
+
+    def trials(self) -> Iterator[Trial]:
+        """Yield every trial, in order; the study may be running."""
+        data = _opened(self.path)
+        try:
+            with reading(self.path):
+                yield from trials_in(data, 0)
+        finally:
+            data.close()
+
+    def refuse_other_inputs(self, otherwise: str) -> None:
+        """Raise InputError if a run would read other inputs now than the trials did."""
+        if self.inputs is not None:
+            now = inputs_of(self.plan.space, self.plan.goal, self.plan.agent)
+            refuse_others(self.path, self.inputs, now, otherwise)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The names of `Verdict.figures`."""
+        return () if self.functions else Judge(self.plan.space, self.plan.goal).figures
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    if not os.path.isfile(path):
+        raise InputError(path, "is not a file", expected="a study, as astrarium search writes it")
+    try:
+        data = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        known = data.execute("PRAGMA application_id").fetchone()[0]
+    except sqlite3.Error as error:
+        raise (InputError(path, f"is not a study ({error})") if damaged(error) else disk_error(path, error)) from None
+    if known != APPLICATION:
+        data.close()
+        raise InputError(path, "is not a study", expected="a file that astrarium search has written")
+    return data
+
+
+def load_study(path: str | os.PathLike[str]) -> StoredStudy:
+    """Read a study file. Raises InputError if it is not one, or if this version cannot read it."""
+    name = os.fspath(path)
+    data = _opened(name)
+    try:
+        with reading(name):
+            meta = dict(data.execute("SELECT key, value FROM meta"))
+    finally:
+        data.close()
+    try:
+        return study_of(name, {key: msgspec.json.decode(value) for key, value in meta.items()})
+    except (KeyError, msgspec.DecodeError, ValueError, TypeError) as error:
+        raise InputError(name, f"is a study that cannot be read ({type(error).__name__}: {error})") from None
+
+
+def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStudy:
+    """Make the study called `name` of its decoded plan; relative files of its base start at `folder`. Raises KeyError,
+    TypeError, ValueError or InputError if the plan cannot be decoded."""
+    objectives = tuple(Objective(each, _no_function if measure == FUNCTION else measure, sense == "max")
+                       for each, sense, measure in meta["objectives"])
+    cases = tuple(Case(each, weight, changes) for each, weight, changes in meta["cases"])
+    goal = Goal(objectives, tuple(meta["requirements"]), cases)
+    agent = cast(AgentOptions, decode(Options, meta["agent"]))
+    functions = any(callable(each.measure) for each in objectives)
+    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]))
+    return StoredStudy(name, plan, functions, meta.get(INPUTS))
+
+
+def _no_function(*_: object) -> float:
+    raise InputError("minimize", "was a Python function, which a study file does not hold",
+                     expected=f"an expression over {', '.join(FIGURES)} and design paths")

@@ -1,0 +1,104 @@
+"""Trials and their verdicts, and the best of them: the ten best designs, the Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from astrarium.search.axes import Point
+from astrarium.search.limits import STOPPED
+
+__all__ = ["Front", "Top", "Trial", "Verdict"]
+
+BEST = 10
+
+
+class Verdict(Struct, frozen=True):
+    """The result of a trial. `values`: the objectives (None if the design was refused); `figures`: those of the goal,
+    in their order; `slacks`: the margin by which each requirement is met (negative: it is not); `problem`: why the
+    design was refused; `seconds`: wall-clock seconds of the evaluation."""
+
+    values: tuple[float, ...] | None
+    figures: tuple[float, ...] = ()
+    slacks: tuple[float, ...] = ()
+    problem: str = ""
+    seconds: float = 0.0
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the design has values and meets every requirement."""
+        return self.values is not None and all(slack >= 0 for slack in self.slacks)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the design was stopped at a limit, so that its values are not known."""
+        return self.problem.startswith(STOPPED)
+
+
+class Trial(Struct, frozen=True):
+    """One trial. `round`: the ask that proposed it; `design`: hash of what was simulated; `same_as`: an earlier
+    trial of the same design, whose results these are."""
+
+    number: int
+    round: int
+    point: Point
+    design: bytes
+    same_as: int | None
+    verdict: Verdict
+
+
+class Top:
+    """Collects the best distinct designs by the first objective; of equal ones the earlier comes first. `sign`: -1 if
+    more is better, else 1."""
+
+    def __init__(self, sign: float):
+        self.sign = sign
+        self._kept: list[tuple[float, int, Trial]] = []
+
+    def add(self, trial: Trial) -> None:
+        """Add a trial; infeasible ones and repeated designs do not count."""
+        values = trial.verdict.values
+        if trial.same_as is not None or values is None or not trial.verdict.feasible:
+            return
+        worth = self.sign * values[0]
+        if len(self._kept) < BEST or worth < self._kept[-1][0]:
+            self._kept.append((worth, trial.number, trial))
+            self._kept.sort(key=lambda each: each[:2])
+            del self._kept[BEST:]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The collected trials, the best first."""
+        return tuple(trial for _, _, trial in self._kept)
+
+
+class Front:
+    """Collects the Pareto front: trials that no other trial equals or beats in every objective; of equal ones the first
+    stays. `signs`: per objective -1 if more is better, else 1. With one objective the front is the best trial."""
+
+    def __init__(self, signs: Sequence[float]):
+        self.signs = tuple(signs)
+        self._kept: list[tuple[tuple[float, ...], Trial]] = []
+
+    def add(self, trial: Trial) -> None:
+        """Add a trial; infeasible ones do not count."""
+        verdict = trial.verdict
+        if verdict.values is None or not verdict.feasible:
+            return
+        value = tuple(sign * each for sign, each in zip(self.signs, verdict.values))
+        for other, _ in self._kept:
+            if all(a <= b for a, b in zip(other, value)):
+                return
+        self._kept = [(other, kept) for other, kept in self._kept if not all(b <= a for a, b in zip(other, value))]
+        self._kept.append((value, trial))
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial by the first objective; None if there is none."""
+        return min(self._kept, key=lambda each: (each[0], each[1].number), default=((), None))[1]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The front, sorted by the first objective."""
+        return tuple(trial for _, trial in sorted(self._kept, key=lambda each: (each[0], each[1].number)))

@@ -1,0 +1,87 @@
+"""Forms of traces, known by their content: every verb that reads a trace reads all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from astrarium.errors import TraceError, short_name
+from astrarium.registry import Kind
+from astrarium.trace._wire import Cursor
+from astrarium.trace.node import decode_metadata
+
+__all__ = ["CHAKRA", "HEAD", "KIND", "Read", "TraceReader", "as_chakra", "reader_name"]
+
+KIND = Kind("reader")
+HEAD = 1 << 20      # bytes of a file that tell its form
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+Data = bytes | bytearray
+
+
+class Read(Struct, frozen=True):
+    """One rank's trace as a Chakra file, and what reading it assumed or left out."""
+
+    data: bytes
+    notes: tuple[str, ...] = ()
+
+
+class TraceReader(Struct, frozen=True):
+    """One form of traces: what `reader.NAME` of the registry loads.
+
+    Args:
+        sniff: whether a file has this form, from its first `HEAD` bytes (after decompression).
+        read: `read(data, where, rank)`, the whole file as one rank's trace. Raises InputError with `where` and a place.
+    """
+
+    sniff: Callable[[bytes], bool]
+    read: Callable[[Data, str, int], Read]
+
+
+def _is_chakra(head: bytes) -> bool:
+    """A GlobalMetadata message comes first."""
+    if not _BINARY.search(head, 0, 1 << 12):
+        return False
+    try:
+        start, end = Cursor(head, 0, len(head)).delimited()
+        decode_metadata(head[start:end])
+    except ValueError:
+        return False
+    return True
+
+
+def _chakra(data: Data, where: str, rank: int) -> Read:
+    del where, rank
+    return Read(bytes(data))
+
+
+CHAKRA = TraceReader(_is_chakra, _chakra)
+
+
+def _readers() -> Mapping[str, TraceReader]:
+    """Every reader but Chakra's own, plug-ins last."""
+    return {name: KIND.load(name) for name in KIND.names() if name != "chakra"}
+
+
+def reader_name(data: Data) -> str:
+    """The form of a file from its content, at least `HEAD` bytes of it; empty where no reader knows it."""
+    head = bytes(data[:HEAD])
+    if _is_chakra(head):
+        return "chakra"
+    return next((name for name, reader in _readers().items() if reader.sniff(head)), "")
+
+
+def as_chakra(data: Data, where: str, rank: int = 0) -> Read:
+    """A file of any form as one rank's Chakra file. Raises TraceError for text of no known form; binary data of none
+    are given as they are, for the parser to say where they are no Chakra trace."""
+    name = reader_name(data)
+    if name:
+        reader: TraceReader = KIND.load(name)
+        return reader.read(data, where, rank)
+    if data and not _BINARY.search(data, 0, HEAD):
+        begin = short_name(bytes(data[:60]).decode("utf-8", "replace"))
+        raise TraceError(where, f"begins with {begin!r}: not a trace of a known form", rank=rank,
+                         expected="one of " + ", ".join(KIND.names()) + " (`astrarium list reader`)")
+    return Read(bytes(data))
