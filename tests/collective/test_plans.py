@@ -159,7 +159,7 @@ def test_the_exam_of_plans_fails_wrong_compositions() -> None:
             examine_plan(replace(plan, chunks=(msgspec.structs.replace(chunk, phases=phases_),)), 4)
     with pytest.raises(InputError, match="do not fill the group"):
         examine_plan(broken(plan, stride=4), 4)
-    with pytest.raises(InputError, match="has another operation or size"):
+    with pytest.raises(InputError, match="without a schedule for its operation"):
         examine_plan(broken(plan, schedule=None), 4)
 
 
