@@ -1,24 +1,23 @@
-"""`astrarium trace link HOST DEVICE -o PREFIX`: profiler traces to a Chakra trace."""
+"""`astrarium trace link FILE [FILE] -o PREFIX`: profiler traces to a Chakra trace."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 from astrarium.cli.arguments import Parser, json_flag, note, place, rank
 from astrarium.cli.paths import file_form
-from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
     """The two traces, where to write, whose they are."""
-    parser.add_argument("host", nargs="?", metavar="HOST", help="ExecutionTraceObserver's file (.json, .json.gz), or -")
-    parser.add_argument("device", nargs="?", metavar="DEVICE", help="Kineto's file (.json, .json.gz), or -")
-    parser.add_argument("--host", dest="host_only", metavar="FILE", help="the host trace, without another")
-    parser.add_argument("--device", dest="device_only", metavar="FILE", help="the device trace, without another")
+    parser.add_argument("first", metavar="FILE", help="ExecutionTraceObserver's file or Kineto's (.json, .json.gz), "
+                        "known by its content")
+    parser.add_argument("second", nargs="?", metavar="FILE", help="the other one of the same run")
     parser.add_argument("-o", "--out", required=True, metavar="PREFIX", help="writes PREFIX.RANK.et")
     parser.add_argument("--rank", type=rank, metavar="R", help="the rank (the one that the device trace names, else 0)")
     parser.add_argument("--unrecorded", action="store_true",
@@ -31,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cli.trace_clock import slower
     from astrarium.profile.link import link, write_linked
 
-    host, device = _sides(options)
+    host, device = _sides([path for path in (options.first, options.second) if path is not None])
     place("--out", f"{options.out}.{options.rank or 0}.et")
     linked = link(host, device, rank=options.rank, quiet=options.unrecorded, clock=slower)
     path = write_linked(options.out, linked)
@@ -46,18 +45,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _sides(options: argparse.Namespace) -> tuple[str | None, str | None]:
-    """(host trace, device trace); two names, or one, in any order: their content tells which is which."""
-    first, second = options.host, options.device
-    if first not in (None, "-") and file_form(first) == "kineto" and (
-            second in (None, "-") or file_form(second) == "host"):
-        first, second = second, first
-    return _one("host", first, options.host_only), _one("device", second, options.device_only)
-
-
-def _one(word: str, first: str | None, second: str | None) -> str | None:
-    """The file given in either way; `-` is none."""
-    first = None if first == "-" else first
-    if first is not None and second is not None:
-        raise InputError(f"--{word}", f"there are two {word} traces", expected="one")
-    return first if first is not None else second
+def _sides(files: Sequence[str]) -> tuple[str | None, str | None]:
+    """(host trace, device trace), in whatever order they are named. A file that no reader knows counts as the host
+    trace, or beside one as the device trace, and is refused as such."""
+    device = next((place for place, path in enumerate(files) if file_form(path) == "kineto"), 1)
+    hosts = [path for place, path in enumerate(files) if place != device]
+    return (hosts[0] if hosts else None), (files[device] if device < len(files) else None)

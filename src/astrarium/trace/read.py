@@ -19,7 +19,7 @@ from astrarium.trace.node import decode_metadata
 from astrarium.trace.readers import HEAD, Read, as_chakra
 
 __all__ = ["convert_file", "find_traces", "head_of", "rank_of_file", "ranks_of", "read_file", "read_traces",
-           "refuse_leftovers", "refuse_more", "trace_of_rank", "traces_of_bytes"]
+           "refuse_leftovers", "refuse_more", "trace_of_rank", "traces_of_bytes", "unpacked"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_FILE = 4 << 30       # bytes of one file after decompression
@@ -45,7 +45,7 @@ def read_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
 def traces_of_bytes(files: Sequence[bytes], *, pure: bool = False) -> Traces:
     """Traces from the content of one file per rank."""
     names = [f"trace of rank {rank}" for rank in range(len(files))]
-    return _collect((_plain(bytes(data), names[rank], rank) for rank, data in enumerate(files)), names, pure)
+    return _collect((unpacked(bytes(data), names[rank], rank) for rank, data in enumerate(files)), names, pure)
 
 
 def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = None) -> list[str]:
@@ -168,7 +168,7 @@ def read_file(path: str, rank: int = 0) -> Read:
         raise InputError("", f"workload file: {path} exists but is not readable") from None
     except OSError as error:
         raise InputError("", f"workload file: {path} cannot be read: {error.strerror}") from None
-    return as_chakra(_plain(data, path, rank), path, rank)
+    return as_chakra(unpacked(data, path, rank), path, rank)
 
 
 def convert_file(path: str) -> Read:
@@ -193,7 +193,7 @@ def head_of(path: str) -> bytes:
         raise InputError(path, f"cannot be read: {error}") from None
 
 
-def _plain(data: bytes, path: str, rank: int) -> bytes:
+def unpacked(data: bytes, path: str, rank: int | None = None) -> bytes:
     """Decompresses gzip (known by its magic), any number of members."""
     if not data.startswith(GZIP_MAGIC):
         return data

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from astrarium.errors import InputError
 from astrarium.profile.link import Linked, link
-from astrarium.trace import check, traces_of_bytes
+from astrarium.trace import check, read, traces_of_bytes
 
 from .machine import PROGRAMS, Json, node, run
 from .paired import event, kernel, pair
@@ -159,9 +159,7 @@ def test_nothing_is_written_where_linking_fails_or_the_folder_is_missing(tmp_pat
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from astrarium.profile.link import text
-
-    monkeypatch.setattr(text, "MAX_TEXT", 1 << 20)
+    monkeypatch.setattr(read, "MAX_FILE", 1 << 20)
     (tmp_path / "d.json.gz").write_bytes(gzip.compress(b" " * (8 << 20)))
     with pytest.raises(InputError, match="decompresses to more than"):
         link(None, tmp_path / "d.json.gz")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
 from astrarium.errors import InputError, short_name
+from astrarium.trace.read import unpacked
 
-__all__ = ["MAX_TEXT", "UNREADABLE", "decoded", "file_bytes", "numbers", "plain"]
-
-GZIP_MAGIC = b"\x1f\x8b"
-MAX_TEXT = 4 << 30       # bytes of one file after decompression
-CHUNK = 16 << 20
+__all__ = ["UNREADABLE", "decoded", "file_bytes", "numbers"]
 
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec raises for text that is not JSON of the form that was asked for."""
@@ -35,29 +31,7 @@ def file_bytes(path: str | os.PathLike[str]) -> bytes | bytearray:
             data = file.read()
     except (OSError, ValueError) as error:      # ValueError: a name that no file can have
         raise InputError(where[:200], f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    return plain(data, where)
-
-
-def plain(data: bytes, where: str) -> bytes | bytearray:
-    """`data` decompressed, any number of gzip members; as it is where it is not gzip."""
-    if not data.startswith(GZIP_MAGIC):
-        return data
-    out, rest = bytearray(), data
-    try:
-        while rest:
-            member = zlib.decompressobj(31)
-            while not member.eof:
-                part = member.decompress(rest, CHUNK)
-                rest = member.unconsumed_tail
-                if len(out) + len(part) > MAX_TEXT:
-                    raise InputError(where, f"decompresses to more than {MAX_TEXT} bytes")
-                if not part and not member.eof:
-                    raise InputError(where, "the gzip stream ends too early", expected="a whole file")
-                out += part
-            rest = member.unused_data.lstrip(b"\0")      # gzip allows zero padding at the end
-    except zlib.error as error:
-        raise InputError(where, f"the gzip stream is damaged ({error})") from None
-    return out
+    return unpacked(data, where)
 
 
 def decoded(data: bytes | bytearray, where: str, decode: Callable[[bytes | bytearray], T], expected: str) -> T:
