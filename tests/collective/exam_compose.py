@@ -30,7 +30,7 @@ def examine_plan(plan: CollectivePlan, n: int, *, path: str = "collective") -> N
     for number, chunk in enumerate(plan.chunks):
         for phase in chunk.phases:
             if phase.schedule is None or phase.schedule.n != phase.n or int(phase.schedule.op) != phase.op:
-                raise InputError(path, f"chunk {number}: a phase whose schedule has another operation or size")
+                raise InputError(path, f"chunk {number}: a phase without a schedule for its operation and size")
             if id(phase.schedule) not in proved:
                 examine(phase.schedule, path=path, in_place=phase.dim != FLAT)
                 proved.add(id(phase.schedule))

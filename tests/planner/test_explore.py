@@ -1,4 +1,4 @@
-"""The planner finds what exhaustive search finds, and its floors are floors."""
+"""The planner finds what exhaustive search finds, and its lower bounds are lower bounds."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
     tight: list[float] = []
     for group in (every, [each for each in every if each.zero > 1]):
         fit = (each for layout in group if (each := search.candidate(layout)) is not None
-               and each.floor.memory <= machine.capacity)
+               and each.bound.memory <= machine.capacity)
         for candidate in islice(fit, draws(7).max_examples):
             trial, _ = search.trial(candidate)
             assert not trial.problem
             if math.isnan(trial.time):
                 assert trial.memory > machine.capacity
                 continue
-            assert candidate.floor.time <= trial.time
-            assert candidate.floor.memory <= trial.memory * (1 + 1e-9)
-            tight.append(candidate.floor.time / trial.time)
+            assert candidate.bound.time <= trial.time
+            assert candidate.bound.memory <= trial.memory * (1 + 1e-9)
+            tight.append(candidate.bound.time / trial.time)
     assert max(tight) > tightest
 
 

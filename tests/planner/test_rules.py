@@ -87,7 +87,8 @@ def test_wrong_questions_are_refused(fixed: dict[str, list[int]], lift: list[str
 
 
 def test_recomputing_everything_has_no_lower_floor() -> None:
-    """The search looks at such a layout only where the floor of the same one without recomputation is low enough."""
+    """The search looks at such a layout only where the lower bound of the same one without recomputation is low
+    enough."""
     for model, npus, few in ((DENSE, 32, draws(30)), (SPARSE, 16, draws(12))):
         machine, job = machine_of("h100_sxm", npus, None), job_of(model, seq=4096, global_batch=32)
         search = _Search(job, machine, Kept(), Guard())
@@ -98,21 +99,21 @@ def test_recomputing_everything_has_no_lower_floor() -> None:
             assert full is not None
             assert none is not None
             if layout.dp * layout.micro_batch == job.global_batch:
-                continue        # has its own floor from the start
-            assert none.floor.time <= full.floor.time
-            assert none.floor.busy <= full.floor.busy
+                continue        # has its own lower bound from the start
+            assert none.bound.time <= full.bound.time
+            assert none.bound.busy <= full.bound.busy
 
 
 @pytest.mark.parametrize(("model", "fixed"), [(DENSE, {}), (SPARSE, {"ep": [1, 2], "zero": [0, 1]})])
 def test_the_next_in_line_have_the_lowest_floors(model: object, fixed: dict[str, list[int]]) -> None:
-    """Also where layouts that recompute everything wait behind the floors of others, which may not even fit."""
+    """Also where layouts that recompute everything wait behind the lower bounds of others, which may not even fit."""
     machine, job = machine_of("h100_sxm", 16, None), job_of(model, seq=4096, global_batch=32)
     every = list(layouts(job, 16, machine.host, {"cp": [1], "virtual_stages": [1], **fixed}))
     search = _Search(job, machine, Kept(), Guard())
     found = [each for each in map(search.candidate, every) if each is not None]
-    room = statistics.median(each.floor.memory for each in found)
+    room = statistics.median(each.bound.memory for each in found)
     search = _Search(job, replace(machine, reserve=Reserve(bytes=machine.capacity - room)), Kept(), Guard())
-    fit = sorted(each.least for each in found if each.floor.memory <= room)
+    fit = sorted(each.least for each in found if each.bound.memory <= room)
     queue = Queue(search, every)
     assert len(fit) < len(queue)
     assert [each.least for each in queue.first(20)] == fit[:20]

@@ -75,7 +75,7 @@ def test_switches_that_compute_are_not_slower_than_their_bound(dims: int) -> Non
     makespan = float(ar.simulate(base).makespan)
     assert 0.5 * makespan < bound < makespan
     mesh = mesh_of("megatron", tp=1, cp=1, ep=1, dp=network.npus, pp=1)
-    assert bound == pytest.approx(Wires(network).floor(CommOp.ALL_REDUCE, 1e9, ("dp",), mesh))
+    assert bound == pytest.approx(Wires(network).bound(CommOp.ALL_REDUCE, 1e9, ("dp",), mesh))
 
 
 def test_the_optimum_is_that_of_exhaustive_search() -> None:

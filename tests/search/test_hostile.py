@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from astrarium.config.yamlfile import to_yaml
 from astrarium.errors import InputError
 from astrarium.search.agents import agent_options
+from astrarium.search.cosmic_knobs import parse_knobs
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_search
@@ -50,3 +51,10 @@ def test_search_files(tmp_path_factory: Any, data: dict[str, Any]) -> None:
         evaluator = Evaluator(file.space, goal)
         agent_options(file.agent or "random", file.options)
         evaluator(file.space.point(0))
+
+
+@given(st.text(max_size=80) | st.sampled_from(["NETWORK_KNOBS", "CONSTRAINTS"]).flatmap(
+    lambda name: ANY.map(lambda value: f"{name} = {value!r}")))
+def test_knob_files(text: str) -> None:
+    with contextlib.suppress(InputError):
+        parse_knobs(text)

@@ -212,8 +212,8 @@ def _fixed(texts: list[str]) -> dict[str, list[Any]]:
 
 
 class _Remarks:
-    """Progress on stderr: a first table as soon as there are floors, then a line every few seconds. Nothing where the
-    answer is there at once."""
+    """Progress on stderr: a first table as soon as there are lower bounds, then a line every few seconds. Nothing where
+    the answer is there at once."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()

@@ -8,7 +8,7 @@ times what PROBE bytes take.
 
 A kernel, a chain of them, and the larger of two times never get shorter as clocks fall, nor do they grow by more than
 in proportion to 1 / clock. So with f at the clock of the whole model, f x min(1, clock of the whole model / clock of a
-stage) is a floor of its time on that stage.
+stage) is a lower bound of its time on that stage.
 """
 
 from __future__ import annotations

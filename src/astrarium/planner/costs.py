@@ -1,4 +1,5 @@
-"""Costs of the blocks of a model on one rank, from which floors of time and memory of many layouts follow at once.
+"""Costs of the blocks of a model on one rank, from which lower bounds of time and memory of many layouts follow at
+once.
 
 A block's nodes depend on tp, cp, ep, the micro-batch, recomputation and sequence parallelism, not on the pipeline, nor
 on how many replicas there are: a few hundred sets of blocks serve tens of thousands of layouts.
@@ -37,7 +38,7 @@ class Costs(Struct, frozen=True, eq=False):
     """Sums over the blocks in front of each, [blocks + 1], for one micro-batch on one rank.
 
     `forward`, `backward`: ns of the longest chain of a block's nodes from its entry to its exit, collectives at their
-    floors; `busy`: ns of all its compute nodes; `sent`: ns of its messages along an
+    lower bounds; `busy`: ns of all its compute nodes; `sent`: ns of its messages along an
     axis, on the rank whose ports are slowest; `saved`: bytes from its forward to its backward pass. `elements`
     [blocks]: parameters by the axes over which their gradients are summed. `clocks`: where clocks follow from what
     ranks run; times are those at the clock of the whole model then.
@@ -116,4 +117,4 @@ def _elements(kinds: Sequence[BlockPieces], order: Sequence[int]) -> dict[Axes, 
 
 
 def _took(wires: Wires, mesh: Mesh, ns: F64, number: int, step: Step) -> float:
-    return wires.floor(step.op, step.bytes, step.axes, mesh) if step.op is not None else float(ns[number])
+    return wires.bound(step.op, step.bytes, step.axes, mesh) if step.op is not None else float(ns[number])

@@ -1,5 +1,5 @@
-"""The fastest layouts of a job on a machine, by branch and bound: the lowest floors are simulated first, until no floor
-that is left is below the slowest of the wanted ones."""
+"""The fastest layouts of a job on a machine, by branch and bound: the lowest bounds are simulated first, until no
+lower bound that is left is below the slowest of the wanted ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ from msgspec.structs import replace
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
 from astrarium.planner.costs import Costs, canonical, costs_of, recipe_of_layout
-from astrarium.planner.floor import Floor, Replicas, Shape, floor_of, mesh_of_layout, replicas_of, shape_of
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout, layouts
+from astrarium.planner.lower_bound import (
+    LowerBound,
+    Replicas,
+    Shape,
+    lower_bound_of,
+    mesh_of_layout,
+    replicas_of,
+    shape_of,
+)
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.shortlist import Line
@@ -36,20 +44,20 @@ __all__ = ["Candidate", "Explored", "Progress", "Queue", "Trial", "busy_of", "ex
 
 
 class Candidate(Struct, frozen=True):
-    """A layout that may fit, with its floors; `least`: that of the objective."""
+    """A layout that may fit, with its lower bounds; `least`: that of the objective."""
 
     layout: Layout
-    floor: Floor
+    bound: LowerBound
     least: float
 
 
 class Trial(Struct, frozen=True):
     """A layout that was looked at: bytes of the fullest rank, ns of a step, and the objective (NaN: it does not fit, or
-    `problem` says why); `least`: floor of the objective. `line`: the figures of one
+    `problem` says why); `least`: lower bound of the objective. `line`: the figures of one
     of the best."""
 
     layout: Layout
-    floor: Floor
+    bound: LowerBound
     memory: float
     time: float = math.nan
     problem: str = ""
@@ -65,7 +73,7 @@ class Trial(Struct, frozen=True):
 
 class Progress(Struct, frozen=True):
     """How far it is on a device: layouts that the rules allow, those left of them that may fit, simulated; the fastest
-    so far, and as many of the next ones in line, lowest floor first, as `top` lacks."""
+    so far, and as many of the next ones in line, lowest bound first, as `top` lacks."""
 
     device: str
     layouts: int
@@ -76,10 +84,10 @@ class Progress(Struct, frozen=True):
 
 
 class Explored(Struct, frozen=True):
-    """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not
-    fit, as far as they were looked at. `unknown`: layouts that were not finished within the limit, with floors below
-    the last that was found. `least`: the lowest floor of the layouts that were not simulated; what was found below it
-    is the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one."""
+    """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not fit, as
+    far as they were looked at. `unknown`: layouts that were not finished within the limit, with lower bounds below the
+    last that was found. `least`: the lowest bound of the layouts that were not simulated; what was found below it is
+    the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -109,8 +117,8 @@ class _Search(Struct, dict=True):
         return Wires(self.machine.network, self.machine.collective)
 
     def candidate(self, layout: Layout) -> Candidate | None:
-        """A layout with its floors; None where a size of the model does not divide, or where recomputing attention's
-        core changes nothing (one flash kernel keeps none of it)."""
+        """A layout with its lower bounds; None where a size of the model does not divide, or where recomputing
+        attention's core changes nothing (one flash kernel keeps none of it)."""
         blocks = canonical(layout)
         if layout.recompute == "selective" and not self._selects(blocks):
             return None
@@ -124,8 +132,8 @@ class _Search(Struct, dict=True):
         ranks = mesh, layout.zero, layout.tp_sequence
         if ranks not in self.replicas:
             self.replicas[ranks] = replicas_of(costs, mesh, layout.zero, self.wires)
-        floor = floor_of(self.job, layout, costs, self.shapes[parts], self.replicas[ranks], self.wires)
-        return Candidate(layout, floor, self.objective.floor(floor))
+        bound = lower_bound_of(self.job, layout, costs, self.shapes[parts], self.replicas[ranks], self.wires)
+        return Candidate(layout, bound, self.objective.bound(bound))
 
     def _selects(self, blocks: Layout) -> bool:
         """Whether recomputing attention's core changes the blocks; that depends on which axes there are alone."""
@@ -150,20 +158,20 @@ class _Search(Struct, dict=True):
 
     def trial(self, candidate: Candidate) -> tuple[Trial, Result | None]:
         """Its memory, and, if that fits, its simulated time and objective, with the recorded run."""
-        layout, floor, least = candidate.layout, candidate.floor, candidate.least
+        layout, bound, least = candidate.layout, candidate.bound, candidate.least
         try:
             workload = workload_of(self.job, layout)
             design, memory = self.machine.design(workload), memory_of(workload, self.kept)
         except InputError as error:
-            return Trial(layout, floor, math.nan, problem=str(error), least=least), None
+            return Trial(layout, bound, math.nan, problem=str(error), least=least), None
         if memory > self.machine.room:
-            return Trial(layout, floor, memory, least=least), None
+            return Trial(layout, bound, memory, least=least), None
         try:
             result, _ = self.guard.step(lambda: simulate(design, kept=self.kept), 0.0)
         except (InputError, StallError, StoppedError) as error:
-            return Trial(layout, floor, memory, problem=str(error).splitlines()[0], least=least), None
+            return Trial(layout, bound, memory, problem=str(error).splitlines()[0], least=least), None
         time, busy = float(result.makespan), busy_of(result) if self.objective.per_busy_ns > 0 else 0.0
-        return Trial(layout, floor, memory, time, "", self.objective.value(time, busy), least), result
+        return Trial(layout, bound, memory, time, "", self.objective.value(time, busy), least), result
 
 
 def busy_of(result: Result) -> float:
@@ -182,10 +190,11 @@ def memory_of(workload: Transformer, kept: Kept) -> float:
 
 
 class Queue:
-    """The layouts that are left, lowest floor of the objective first. A layout that recomputes everything has no lower
-    floor than the same one that recomputes nothing, and waits with that floor until its own one is needed; but for one
-    of a single micro-batch, whose longer backward pass hides behind the reduction of gradients, and whose forward pass
-    is shorter by what it does not keep. (Clocks that follow from what runs rise by less than a pass more takes.)"""
+    """The layouts that are left, lowest bound of the objective first. A layout that recomputes everything has no lower
+    bound than the same one that recomputes nothing, and waits with that bound until its own one is needed;
+    but for one of a single micro-batch, whose longer backward pass hides behind the reduction of gradients, and whose
+    forward pass is shorter by what it does not keep. (Clocks that follow from what runs rise by less than a pass more
+    takes.)"""
 
     def __init__(self, search: _Search, every: Iterable[Layout]) -> None:
         self._search = search
@@ -211,7 +220,7 @@ class Queue:
 
     @property
     def least(self) -> float:
-        """The lowest floor; infinite where none is left."""
+        """The lowest bound; infinite where none is left."""
         return self._left[0][0] if self._left else math.inf
 
     def _add(self, layout: Layout) -> Candidate | None:
@@ -222,13 +231,13 @@ class Queue:
         return found
 
     def _keep(self, found: Candidate) -> None:
-        if found.floor.memory > self._search.machine.room:
+        if found.bound.memory > self._search.machine.room:
             self.large += 1
         else:
             heapq.heappush(self._left, (found.least, found.layout, found))
 
     def pop(self, below: float) -> Candidate | None:
-        """The next layout, where its floor is below a limit."""
+        """The next layout, where its lower bound is below a limit."""
         while self._left and self._left[0][0] < below:
             _, layout, found = heapq.heappop(self._left)
             if found is not None:
@@ -239,7 +248,7 @@ class Queue:
         return None
 
     def first(self, count: int, below: float = math.inf) -> tuple[Candidate, ...]:
-        """The next ones in line, with floors below a limit."""
+        """The next ones in line, with lower bounds below a limit."""
         found = list(islice(iter(lambda: self.pop(below), None), count))
         for each in found:
             self._keep(each)
@@ -251,8 +260,8 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
             objective: Objective = TIME, below: float = math.inf, effort: float = math.inf,
             line_of: Callable[[Layout, Result], Line] | None = None) -> Explored:
     """The `top` best of the layouts `every` (left out: all that the rules allow) by an objective. `jobs` simulations at
-    a time; `limit`: CPU seconds that one may take; `below`: layouts whose floor of the objective is not below it are
-    left out; `effort`: events of simulations after which only layouts that may be better than the best one are
+    a time; `limit`: CPU seconds that one may take; `below`: layouts whose lower bound of the objective is not below it
+    are left out; `effort`: events of simulations after which only layouts that may be better than the best one are
     simulated; `line_of`: what makes the lines of the best. Raises InputError where the rules leave no layout."""
     search = _Search(job, machine, kept or Kept(), Guard(Limits(seconds=limit)), objective)
     left = Queue(search, layouts(job, machine.npus, machine.host) if every is None else every)

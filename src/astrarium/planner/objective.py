@@ -2,8 +2,8 @@
 
 All of these are of the form  a T + b B  with the time T of a step and the mean B over all NPUs of the time for which
 they compute: rent and the paying off of what is bought go with T, and so does the power of an NPU that waits and of all
-that is beside the NPUs; what an NPU draws more while it computes goes with B. So floors of T and B give a floor of the
-objective, and the figures of `cost` are these sums (a test compares them).
+that is beside the NPUs; what an NPU draws more while it computes goes with B. So lower bounds of T and B give a lower
+bound of the objective, and the figures of `cost` are these sums (a test compares them).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from astrarium.cost.running import check_hourly
 from astrarium.cost.tokens import TERA
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
-from astrarium.planner.floor import Floor
 from astrarium.planner.job import Job
+from astrarium.planner.lower_bound import LowerBound
 from astrarium.planner.machine import Machine
 from astrarium.system.config import System
 
@@ -44,9 +44,9 @@ class Objective(Struct, frozen=True):
         """Of a step of `time` ns, of which NPUs compute `busy` ns in the mean."""
         return self.per_ns * time + self.per_busy_ns * busy if self.per_busy_ns else self.per_ns * time
 
-    def floor(self, floor: Floor) -> float:
-        """What no layout with these floors falls below."""
-        return self.value(floor.time, floor.busy)
+    def bound(self, bound: LowerBound) -> float:
+        """What no layout with these lower bounds falls below."""
+        return self.value(bound.time, bound.busy)
 
     def shown(self, value: float) -> str:
         """A value for a person."""

@@ -84,12 +84,13 @@ class Line(Struct, frozen=True, dict=True):
 
 
 class Shortlist(Struct, frozen=True):
-    """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
-    were; `unknown`: those that were not simulated to the end (layout and why, floor of the objective), the only ones
+    """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which were;
+    `unknown`: those that were not simulated to the end (layout and why, lower bound of the objective), the only ones
     that may be better. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which
     ones say how long kernels and collectives take, and the software stack. `today`: the line of a layout that the
     caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared. `rules`: those
-    that leave out layouts, or were lifted. `beyond`: floor of the objective of all layouts that were not simulated."""
+    that leave out layouts, or were lifted. `beyond`: lower bound of the objective of all layouts that were not
+    simulated."""
 
     model: str
     tokens: int
@@ -121,7 +122,7 @@ class Shortlist(Struct, frozen=True):
     @property
     def sure(self) -> int:
         """How many lines are the best of the space: no other layout can come before them."""
-        least = min([self.beyond, *(floor for _, floor in self.unknown)])
+        least = min([self.beyond, *(bound for _, bound in self.unknown)])
         return sum(line.value <= least for line in self.lines)
 
     def broken(self, line: Line) -> tuple[str, ...]:
@@ -132,14 +133,14 @@ class Shortlist(Struct, frozen=True):
     @property
     def plain(self) -> dict[str, Any]:
         """For --json."""
-        floor = "floor_ns" if self.objective.name == "time" else "floor"
+        bound = "lower_bound_ns" if self.objective.name == "time" else "lower_bound"
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts),
                 "rules": [each.plain for each in self.rules],
                 "objective": self.objective.name, "assumed": list(self.assumed),
                 "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
                 "proved": self.proved, "sure": self.sure,
-                "unknown": [{"layout": text, floor: least} for text, least in self.unknown],
+                "unknown": [{"layout": text, bound: least} for text, least in self.unknown],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}
 
 

@@ -2,8 +2,8 @@
 
 Of a group, take the blocks of its members inside the first d dims. Over the dims from d on, some member sends at least
 `collective.estimate.least_sent`, at no more than an NPU's bandwidth in those dims; the largest of these times over d is
-the floor: latencies and algorithms only add to it. Where a timer says what a collective takes (`collective.model`),
-that is its floor.
+the lower bound: latencies and algorithms only add to it. Where a timer says what a collective takes
+(`collective.model`), that is its lower bound.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Wires(Struct, frozen=True, eq=False):
     _times: dict[tuple[object, ...], float] = field(default_factory=dict)
     _slowest: dict[tuple[object, ...], float] = field(default_factory=dict)
 
-    def floor(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
+    def bound(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
         """ns at least of one collective of `size` bytes (as Chakra counts them) over the group of `axes`."""
         if op not in OPS:
             return 0.0
@@ -54,7 +54,7 @@ class Wires(Struct, frozen=True, eq=False):
 
     def rate(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> float:
         """ns per byte at least, however many bytes there are and in however many collectives."""
-        return self.floor(op, LARGE, axes, mesh) / LARGE
+        return self.bound(op, LARGE, axes, mesh) / LARGE
 
     @property
     def shared(self) -> bool:

@@ -90,7 +90,7 @@ def _spans(line: Line) -> list[str]:
 def first_table(state: Progress) -> Table:
     """The layouts that may be the fastest, before they are simulated: what each takes and holds at least."""
     rows = [(str(trial.layout), format_bytes(trial.memory), format_time(trial.time)) for trial in state.found]
-    rows += [(str(each.layout), f">= {format_bytes(each.floor.memory)}", f">= {format_time(each.floor.time)}")
+    rows += [(str(each.layout), f">= {format_bytes(each.bound.memory)}", f">= {format_time(each.bound.time)}")
              for each in state.waiting]
     return Table(f"{state.device}: first of {state.left:,} layouts that may fit, to be simulated", "<>>", rows,
                  ("layout", "memory", "step"))
@@ -137,9 +137,9 @@ def remarks(found: Shortlist) -> Iterator[str]:
     yield (f"{found.layouts:,} layouts (1F1B or interleaved, ranks in Megatron's order): {found.too_large:,} do not "
            f"fit, {found.simulated:,} simulated, {rest}")
     if found.unknown:
-        floor = min(least for _, least in found.unknown)
+        bound = min(least for _, least in found.unknown)
         yield (f"not simulated to the end: {len(found.unknown):,}; none is {faster} than "
-               f"{found.objective.shown(floor)}; the first: {found.unknown[0][0]}")
+               f"{found.objective.shown(bound)}; the first: {found.unknown[0][0]}")
     kept, lifted = ([each for each in found.rules if bool(each.lifted) is which] for which in (False, True))
     if kept:
         yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with a value that it forbids):"
