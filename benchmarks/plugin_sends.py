@@ -19,10 +19,24 @@ from pathlib import Path
 import numpy as np
 
 from astrarium.collective.algorithms import Options, build
-from astrarium.engine import HAVE_CORE
-from astrarium.engine.plan import Algorithm, Backend, Chunk, CollectivePlan, Dim, NetworkPlan, Phase, Shape
+from astrarium.engine import HAVE_CORE, execute
+from astrarium.engine.plan import (
+    Algorithm,
+    Backend,
+    Chunk,
+    CollectivePlan,
+    Dim,
+    Kind,
+    Lane,
+    NetworkPlan,
+    Phase,
+    Plan,
+    Policy,
+    Program,
+    Shape,
+)
 from astrarium.engine.plugins import DelayNetwork, Library, Network, load
-from astrarium.engine.plugins.executor import MessageExecutor
+from astrarium.engine.plugins.given import Plugins
 from astrarium.vocab import CommOp
 
 NPUS, CHUNKS, REPEATS = 64, 4, 5
@@ -69,13 +83,24 @@ def toy_in_c(folder: str) -> Library | None:
     return load(out)
 
 
+def plan_of(collective: CollectivePlan) -> Plan:
+    """All NPUs take part in the collective, and do nothing else."""
+    none = np.zeros(NPUS, np.int32)
+    program = Program(node_id=np.zeros(1, np.uint64), kind=np.array([Kind.COLLECTIVE], np.uint8),
+                      lane=np.array([Lane.COMM], np.int16), duration=np.zeros(1, np.int64), busy=np.zeros(1, np.int64),
+                      size=np.zeros(1, np.int64), slot=np.zeros(1, np.int32), parents=np.zeros(1, np.int32),
+                      child_ptr=np.zeros(2, np.int32), child=np.zeros(0, np.int32))
+    return Plan(npus=NPUS, programs=(program,), program_of=none, npu_of=np.arange(NPUS, dtype=np.int32),
+                slot_ptr=np.arange(NPUS + 1, dtype=np.int64), slot_a=none, slot_b=none - 1, slot_c=none, groups=(),
+                collectives=(collective,), network=FABRIC, policy=Policy())
+
+
 def measure(name: str, plugin: Callable[[NetworkPlan], Network] | Library, pure: bool) -> None:
-    executor = MessageExecutor(FABRIC, pure=pure, plugin=plugin)
-    collective, npus, ready = all_to_all(), np.arange(NPUS, dtype=np.int32), np.zeros(NPUS, np.int64)
+    plan = plan_of(all_to_all())
     sends, times = NPUS * (NPUS - 1) * CHUNKS, []
     for _ in range(REPEATS):
         start = time.process_time()
-        executor.done(collective, npus, ready)
+        execute(plan, fold=False, pure=pure, plugins=Plugins(network=plugin))
         times.append(time.process_time() - start)
     print(f"{name:42s} {sends / sorted(times)[REPEATS // 2]:12,.0f} sends per CPU second")
 

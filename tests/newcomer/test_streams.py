@@ -46,7 +46,7 @@ def test_signals_leave_nothing_half_written(name: str, code: int, tmp_path: Path
     old.write_text("old")
     process = subprocess.Popen([*COMMAND, "run", str(design), "--timeline", str(old), "--timeline-ranks", "0-15"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not list(tmp_path.glob("*.tmp")):
+    while process.poll() is None and not list(tmp_path.glob(".*")):
         time.sleep(0.002)
     process.send_signal(getattr(signal, name))
     ended, text = process.wait(20), old.read_text()

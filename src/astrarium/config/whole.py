@@ -9,7 +9,13 @@ from typing import IO
 
 from astrarium.errors import InputError
 
-__all__ = ["write_whole"]
+__all__ = ["hidden_name", "write_whole"]
+
+
+def hidden_name(path: str) -> str:
+    """A new name in the folder of `path`, for a file on its way there: `.NAME.` and 12 hexadecimal digits."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
 
 
 @contextmanager
@@ -28,7 +34,7 @@ def write_whole(path: str) -> Iterator[IO[bytes]]:
         with _named(path), open(path, "wb") as stream:
             yield stream
         return
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = hidden_name(path)
     try:
         with _named(path):
             stream = open(temporary, "xb")     # noqa: SIM115

@@ -6,7 +6,6 @@ import importlib
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.config.whole import write_whole
 from astrarium.errors import InputError, install_line
 from astrarium.result.nodes import Work
 from astrarium.result.queues import Queues
@@ -176,15 +176,8 @@ def _plain(column: Column) -> list[Any]:
 def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False,
                more: Mapping[str, Any] = NOTHING) -> None:
     """Write everything as one JSON file, whole or not at all; `more` beside the summary. `Result.load` reads it."""
-    target = FilePath(path)
-    with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False,
-                                     encoding="utf-8") as file:
-        try:
-            file.writelines(json_pieces(result, nodes=nodes, more=more))
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.replace(file.name, target)
+    with write_whole(os.fspath(path)) as file:
+        file.writelines(piece.encode() for piece in json_pieces(result, nodes=nodes, more=more))
 
 
 def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool = False,
@@ -199,13 +192,13 @@ def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool
     into.mkdir(parents=True, exist_ok=True)
     written = []
     for name, table in tables(result, nodes=nodes).items():
-        target, part = into / f"{name}.parquet", into / f".{name}.parquet.part"
+        target = into / f"{name}.parquet"
         made = arrow.table({key: arrow.array(column.astype(str) if column.dtype == object else column)
                             for key, column in table.items()})
         if name == "ranks":
             about = json.dumps({"summary": result.summary(), **more}, separators=(",", ":"))
             made = made.replace_schema_metadata({"astrarium": about})
-        parquet.write_table(made, part)
-        os.replace(part, target)
+        with write_whole(str(target)) as file:
+            parquet.write_table(made, file)
         written.append(str(target))
     return tuple(written)

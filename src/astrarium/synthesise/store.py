@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
 from astrarium.synthesise.fold import CLOSE, OPEN
 from astrarium.synthesise.laws import FORMS, STEEPEST, Count, Form, Law
 from astrarium.synthesise.layout import ROLES
 from astrarium.synthesise.learn import Model
 from astrarium.synthesise.order import Split
-from astrarium.trace.write import beside
 from astrarium.vocab import NodeKind
 
 __all__ = ["FORMAT", "VERSION", "load_model", "save_model"]
@@ -44,15 +44,8 @@ def save_model(path: str | os.PathLike[str], model: Model) -> None:
     if len(body) + LINE > MOST:
         raise InputError(where, f"is not written: a model of {len(body) >> 20:,} MiB",
                          expected=f"at most {MOST >> 20} MiB: fewer traces, or traces in which more repeats")
-    try:
-        temporary = beside(where, msgspec.json.encode(header) + b"\n" + body + b"\n")
-        try:
-            os.replace(temporary, where)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise InputError(where, f"cannot be written ({error.strerror or error})") from None
+    with write_whole(where) as file:
+        file.write(msgspec.json.encode(header) + b"\n" + body + b"\n")
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:

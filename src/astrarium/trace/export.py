@@ -12,12 +12,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
 from astrarium.trace._encode import ClassFiles, Template, class_files
 from astrarium.trace.groups import group_key
 from astrarium.trace.read import refuse_leftovers
 from astrarium.trace.work import Generated
-from astrarium.trace.write import beside, clear_leftovers
+from astrarium.trace.write import clear_leftovers
 
 __all__ = ["Link", "Written", "group_names", "write_generated"]
 
@@ -159,15 +160,8 @@ def _remove(path: str) -> None:
 
 def _place(path: str, data: bytes | memoryview) -> None:
     """One file, whole or not at all."""
-    try:
-        temporary = beside(path, data)
-        try:
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
+    with write_whole(path) as file:
+        file.write(data)
 
 
 def _linked(source: str, path: str, link: str) -> bool:

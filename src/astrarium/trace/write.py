@@ -6,16 +6,16 @@ import contextlib
 import gzip
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
+from astrarium.config.whole import hidden_name
 from astrarium.errors import InputError
 from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_file",
+__all__ = ["clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_file",
            "write_files", "write_trace", "write_traces"]
 
 STALE = 86_400.0     # s after which a hidden file next to its place is stale
@@ -102,7 +102,7 @@ def write_files(files: Iterable[tuple[str, bytes]]) -> None:
     placed: list[str] = []
     try:
         for path, data in files:
-            written.append((beside(path, data), path))
+            written.append((_beside(path, data), path))
         while written:
             temporary, path = written[0]
             os.replace(temporary, path)
@@ -134,10 +134,9 @@ def clear_leftovers(paths: Iterable[str]) -> None:
                         os.unlink(entry.path)
 
 
-def beside(path: str, data: bytes | memoryview) -> str:
+def _beside(path: str, data: bytes | memoryview) -> str:
     """A new file with `data` in the folder of `path`, under a name of its own."""
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}")
+    temporary = hidden_name(path)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
 from astrarium.profile.link.between import HostNodes, host_nodes, issue_edges
 from astrarium.profile.link.calls import Calls, classified
@@ -33,7 +34,7 @@ from astrarium.profile.link.upstream import is_linked, parted
 from astrarium.trace._wire import delimited
 from astrarium.trace.linked import QUIET, RECORDED, STEPS, TOTAL, UNEXPLAINED, UNRECORDED
 from astrarium.trace.node import Metadata, attribute, encode_metadata
-from astrarium.trace.write import beside, clear_leftovers
+from astrarium.trace.write import clear_leftovers
 
 __all__ = ["Linked", "link", "link_content", "write_linked"]
 
@@ -104,17 +105,8 @@ def link_content(host: Content | None, device: Content | None, *, rank: int | No
 def write_linked(prefix: PathLike, linked: Linked) -> str:
     """Writes `<prefix>.<rank>.et`, whole or not at all, and returns the path."""
     path = f"{os.fspath(prefix)}.{linked.report.rank}.et"
-    temporary = ""
-    try:
-        temporary = beside(path, b"")
-        with open(temporary, "ab") as file:
-            file.writelines(linked.pieces)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(path, f"cannot be written ({error.strerror})") from None
-    finally:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
+    with write_whole(path) as file:
+        file.writelines(linked.pieces)
     clear_leftovers([path])
     return path
 
