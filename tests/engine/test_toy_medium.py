@@ -1,4 +1,4 @@
-"""A fifth medium, and a third transport of packets, is one C++ file, one class of the readable engine and one
+"""A fifth medium, and a third transport of packets, is one C++ file, one class of the pure-Python engine and one
 registry line."""
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chu
         from astrarium.engine._native import pace as compiled
 
         return compiled(phases, paths, chunks, limit, entry)
-    from astrarium.engine.strides import pace as readable
+    from astrarium.engine.strides import pace as in_python
 
-    return readable(phases, paths, chunks, limit, entry)
+    return in_python(phases, paths, chunks, limit, entry)
 
 
 def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Outcome:

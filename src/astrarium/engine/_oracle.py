@@ -1,4 +1,4 @@
-"""The only door of this room to the readable engine, `astrarium.oracle`.
+"""The only door of this room to the pure-Python engine, `astrarium.oracle`.
 
 That room builds on this one (plans, outcomes, plug-ins), so it is loaded by name, and only by a run that needs it.
 """
@@ -28,5 +28,5 @@ class Oracle(Protocol):
 
 
 def oracle() -> Oracle:
-    """The readable engine."""
+    """The pure-Python engine."""
     return cast(Oracle, import_module("astrarium.oracle"))

@@ -16,13 +16,13 @@ __all__ = ["MediumKind", "find_medium", "medium_kind"]
 class MediumKind(Struct, frozen=True):
     """A class of media, as the registry (kind `backend`) has it.
 
-    `readable` is where the readable engine finds it, "module:class" (`oracle.medium.Medium` says what the class has).
+    `python` is where the pure-Python engine finds it, "module:class" (`oracle.medium.Medium` says what the class has).
     `takes_graph`: it has links; a graph may give them, and they may change. `takes_memories`: the links of a switch
     have the bandwidth of their place (`Dim.ends`). `takes_switches`: messages may begin and end at switches (numbers
     as in `network.graph.graph_of`, or of the graph's nodes).
     """
 
-    readable: str
+    python: str
     takes_graph: bool = False
     takes_memories: bool = False
     takes_switches: bool = False

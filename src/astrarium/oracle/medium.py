@@ -51,7 +51,7 @@ def open_medium(clock: Clock, network: NetworkPlan, traffic: Traffic | None = No
 
     Raises UnsupportedError for a network that the medium cannot carry.
     """
-    module, _, name = medium_kind(network.backend).readable.partition(":")
+    module, _, name = medium_kind(network.backend).python.partition(":")
     return cast(Opens, getattr(import_module(module), name))(clock, network, traffic, changes)
 
 

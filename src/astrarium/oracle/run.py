@@ -1,4 +1,4 @@
-"""The entries of the readable engine: a Plan to its end, or a workload that decides as it runs."""
+"""The entries of the pure-Python engine: a Plan to its end, or a workload that decides as it runs."""
 
 from __future__ import annotations
 
@@ -123,6 +123,7 @@ def feed(plan: Plan, feeder: Feeder, team: Team) -> dict[str, Any]:
 
     Raises StallError when what was handed out waits for what never comes.
     """
+    _refuse(plan)
     return _Feed(plan, feeder, team).run()
 
 
