@@ -17,12 +17,12 @@ def arguments(parser: Parser) -> None:
     """The two traces, where to write, whose they are."""
     parser.add_argument("host", nargs="?", metavar="HOST", help="ExecutionTraceObserver's file (.json, .json.gz), or -")
     parser.add_argument("device", nargs="?", metavar="DEVICE", help="Kineto's file (.json, .json.gz), or -")
-    parser.add_argument("--host", dest="host_only", metavar="FILE", help="the host trace, without another")
-    parser.add_argument("--device", dest="device_only", metavar="FILE", help="the device trace, without another")
+    parser.add_argument("--host", dest="host_only", metavar="FILE", help="only a host trace")
+    parser.add_argument("--device", dest="device_only", metavar="FILE", help="only a device trace")
     parser.add_argument("-o", "--out", required=True, metavar="PREFIX", help="writes PREFIX.RANK.et")
-    parser.add_argument("--rank", type=rank, metavar="R", help="the rank (the one that the device trace names, else 0)")
+    parser.add_argument("--rank", type=rank, metavar="R", help="the rank (default: that of the device trace, else 0)")
     parser.add_argument("--unrecorded", action="store_true",
-                        help="write host operators without what the profilers took of them")
+                        help="subtract the profilers' overhead from host operators")
     json_flag(parser)
 
 
