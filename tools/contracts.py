@@ -23,12 +23,12 @@ CPP_BRANCH = re.compile(r"\b(if|while|switch)\s*\([^;{]*compat|compat\w*\s*\?", 
 ASTRA_SIM = "astra_sim"
 INCLUDE = re.compile(r'^#include "([^"]+)"')
 RULE_BOOK = re.compile(r"\bastra_|\brun_astra")
-EITHER_RULE_BOOK = ("clock", "plugins", "nodes", "fold", "run")      # folders that must not ask which
+EITHER_RULE_BOOK = ("clock", "plugins", "nodes", "run", "accelerate")      # folders that must not ask which
 PIECES = ("plan", "clock", "plugins", "nodes", "media")
 FOLDERS = {                             # of native/engine, and what else each may include from
     "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"), "gpu": ("plan", "clock"),
-    "media": ("plan", "clock", "plugins"), "fold": PIECES, "astra": (*PIECES, "fold"), "run": (*PIECES, "fold"),
-    "bind": (*PIECES, "fold", "astra", "run", "gpu"),
+    "media": ("plan", "clock", "plugins"), "run": PIECES, "accelerate": (*PIECES, "run"), "astra": (*PIECES, "accelerate"),
+    "bind": (*PIECES, "run", "accelerate", "astra", "gpu"),
 }
 LONGEST = {"search": 8}                 # room -> modules in a chain of imports inside it, at most
 CIRCLES = {                             # that may be, and why

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import astrarium as ar
-from astrarium.report.svg_maps import stacked_bars
 
-FIGURE = Path(__file__).resolve().parent.parent / "docs" / "background" / "figures" / "readme_layouts.svg"
+ROOT = Path(__file__).resolve().parent.parent
+FIGURE = ROOT / "docs" / "background" / "figures" / "readme_layouts.svg"
 LAYOUTS = ((8, 1), (8, 4), (4, 2), (4, 4), (4, 8), (2, 16))     # tp, pp
 TITLE = "Llama 3 70B on 128 H100 with 80 GB: memory of the fullest GPU, time of a step"
 PARTS = (("compute", "#4477aa"), ("exposed communication", "#ee6677"), ("waiting (pipeline bubble)", "#dddddd"))
@@ -34,6 +34,9 @@ def design(tp: int, pp: int) -> ar.Design:
 
 def draw() -> str:
     """The figure, as SVG."""
+    sys.path.append(str(ROOT / "examples" / "comet"))
+    from maps import stacked_bars
+
     bars = []
     for tp, pp in LAYOUTS:
         result = ar.simulate(design(tp, pp))

@@ -2,8 +2,8 @@
 #include <set>
 
 #include "check.hpp"
-#include "fold/conflicts.hpp"
-#include "fold/memo/line_store.hpp"
+#include "accelerate/promotion.hpp"
+#include "accelerate/memo/line_store.hpp"
 
 namespace astrarium::tests {
 

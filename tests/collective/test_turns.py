@@ -10,7 +10,7 @@ from astrarium.collective.compose import Composition
 from astrarium.collective.groups import world_shape
 from astrarium.collective.lower import plan_collective
 from astrarium.collective.settings import Link, Settings
-from astrarium.collective.turns import Visit, turns
+from astrarium.collective.themis import Visit, turns
 from astrarium.vocab import CommOp
 
 VISITS = st.builds(Visit, st.integers(0, 3), st.integers(1, 4), st.integers(0, 5))

@@ -191,3 +191,9 @@ def test_links_have_one_dim() -> None:
     two = NetworkPlan(Backend.LINKS, (Dim(Shape.RING, 2, 1.0, 1.0),) * 2, True)
     with pytest.raises(UnsupportedError, match="this network has 2"):
         execute(plan_of([[]] * 4, two, policy=POLICY))
+
+
+def test_the_pure_python_engine_refuses_these_rules() -> None:
+    plan = plan_of([[delay(1000)]] * 2, network(Shape.RING, 2), policy=POLICY)
+    with pytest.raises(UnsupportedError, match="compat: ASTRA-sim's rules run in the compiled core only"):
+        execute(plan, pure=True)

@@ -100,14 +100,14 @@ def test_limits_count_lines_without_the_docstring(tmp_path: Path) -> None:
 def test_includes_that_point_upward_and_questions_about_the_rule_book_are_breaches(tmp_path: Path) -> None:
     contracts = tool("contracts")
     for name, text in {"plan/plan.hpp": '#include "media/ports.hpp"\n',
-                       "astra/astra.cpp": '#include "run/native.hpp"\n', "fold/fold.cpp": "if (astra_) return;\n",
-                       "run/native.cpp": '#include "fold/fold.hpp"\n', "loose.cpp": ""}.items():
+                       "astra/astra.cpp": '#include "run/native.hpp"\n', "accelerate/fold.cpp": "if (astra_) return;\n",
+                       "run/native.cpp": '#include "accelerate/fold.hpp"\n', "loose.cpp": ""}.items():
         path = tmp_path / "native" / "engine" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     found = contracts.breaches(tree(tmp_path))
     named = [line.partition(":")[0].rpartition("/")[2] for line in found]
-    assert named == ["astra.cpp", "fold.cpp", "loose.cpp", "plan.hpp"]
+    assert named == ["fold.cpp", "astra.cpp", "loose.cpp", "plan.hpp", "native.cpp"]
 
 
 def test_the_longest_chain_of_a_room_is_found() -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from astrarium.report.trace_fast import line_of, message_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +18,9 @@ from astrarium.engine import Outcome
 from astrarium.errors import InputError
 from astrarium.report.astra_sim import BLOCK, json_text, lines
 from astrarium.report.tables import Table, print_tables, text_of
-from astrarium.report.trace_json import _attribute_field, _attribute_text, _line, lines_of, trace_of
+from astrarium.report.trace_json import lines_of, trace_of
 from astrarium.report.trace_names import node_names
 from astrarium.trace import Attribute, IOInfo, Metadata, Node, TraceBuilder, encode_trace, traces_of_bytes
-from astrarium.trace.node import attribute, encode_node
 from astrarium.trace.write import node_messages
 
 
@@ -126,21 +123,6 @@ def test_json_lines_keep_every_field(metadata: Metadata, nodes: list[Node]) -> N
     assert len(text) == 1 + len(nodes)
     back: Any = trace_of(text, "t")
     assert encode_trace(*back) == file
-
-
-@given(st.lists(NODES, max_size=4))
-def test_the_short_cuts_of_json_lines_give_what_the_long_way_gives(nodes: list[Node]) -> None:
-    messages = [encode_node(node) for node in nodes]
-    slow = [_line(message) for message in messages]
-    cache: dict[Any, Any] = {}
-    fast = [line_of(message, _attribute_text, cache) for message in messages]
-    assert [line or slow[i] for i, line in enumerate(fast)] == slow
-    for message, text in zip(messages, slow, strict=True):
-        made = message_of(json.loads(text), partial(_attribute_field, "t"), cache)
-        assert made is None or made == message
-    plain = Node(3, "qkv", 4, (), (1, 2), 0, 12, attrs=(attribute("num_ops", 1024), attribute("is_cpu_op", False)))
-    assert line_of(encode_node(plain), _attribute_text, cache) is not None
-    assert message_of(json.loads(_line(encode_node(plain))), partial(_attribute_field, "t"), cache) is not None
 
 
 def test_json_lines_of_nothing() -> None:

@@ -10,9 +10,9 @@ from msgspec import Struct
 from astrarium.compute.config import Compute, Roofline
 from astrarium.config import Config, Knob, Problem, decode, default, replace
 from astrarium.errors import InputError
-from astrarium.memory.hybrid import hybrid_bandwidth
 from astrarium.network.config import Dim, LinkDim, Network
 from astrarium.units import Bandwidth, Bytes, FlopRate, OptionalBytes
+from comet.hybrid import hybrid_bandwidth
 from comet.parameters import Book
 
 __all__ = ["Cluster", "Expansion", "Spread", "cluster_of", "spread_of"]

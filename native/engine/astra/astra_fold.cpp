@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "fold/fold.hpp"
+#include "accelerate/fold.hpp"
 #include "plan/slots.hpp"
 
 namespace astrarium {
@@ -18,10 +18,9 @@ AstraFold::AstraFold(const Plan& plan, bool record, Facts& facts, std::shared_pt
       kinds_(plan, facts, classes_), timers_({plan, record, rules, facts, classes_, kinds_}), usage_(plan.network.dims.size()) {
     check_supported();
     std::size_t nodes = 0;
-    for (const std::int32_t rank : classes_.first) programs_.push_back(plan.program(static_cast<std::size_t>(rank)));
     for (const std::int32_t rank : classes_.first) {
         Class k;
-        k.program = &programs_[class_.size()];
+        k.program = &plan.program(static_cast<std::size_t>(rank));
         k.slots = static_cast<std::size_t>(plan.slot_ptr[static_cast<std::size_t>(rank)]);
         k.node_base = node_number(nodes);
         k.rank = static_cast<std::uint32_t>(rank);
@@ -58,7 +57,6 @@ Outcome AstraFold::run() {
     while (!pending_.empty()) {
         now_ = pending_.top().time;
         instant();
-        if (recurrence_ && recurrence_->due() && (pending_.empty() || pending_.top().time > now_)) look_for_periods();
     }
     for (const Class& k : class_)
         if (k.left) throw Endless{{"the run does not end"}};
@@ -66,12 +64,6 @@ Outcome AstraFold::run() {
 }
 
 void AstraFold::start() {
-    if (!record_) {
-        std::vector<std::uint32_t> program_of, base;
-        for (const Class& k : class_)
-            program_of.push_back(static_cast<std::uint32_t>(plan_.program_of[k.rank])), base.push_back(k.node_base);
-        recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, left_, facts_.beats());
-    }
     for (Class& k : class_)
         for (std::uint32_t n = 0; n < k.program->nodes(); ++n)
             if (k.program->parents[n] == 0) k.ready.push(k.program->lane[n], n);
@@ -108,7 +100,7 @@ void AstraFold::finish_node(Class& k, std::uint32_t node, std::vector<std::int32
     --k.ongoing;
     --k.left;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
-        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)] - program.skipped);
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
         if (--left[child] == 0) k.ready.push(program.lane[child], child);
     }
 }
@@ -120,17 +112,11 @@ void AstraFold::complete(std::uint32_t c, std::uint32_t node) {
     --k.ongoing;
     --k.left;
     if (record_) end_[k.node_base + node] = now_;
-    finish_[c] = add(now_, skipped_);
+    finish_[c] = now_;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
-        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)] - program.skipped);
-        if (--left_[k.node_base + child] == 0) {
-            k.ready.push(program.lane[child], child);
-            if (recurrence_) recurrence_->ready(c, child);
-        } else if (recurrence_) {
-            recurrence_->waits(c, child);
-        }
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
+        if (--left_[k.node_base + child] == 0) k.ready.push(program.lane[child], child);
     }
-    if (recurrence_) recurrence_->completed(c, node);
 }
 
 // The next node to issue: ascending id.
@@ -275,11 +261,11 @@ void AstraFold::issue_collective(std::uint32_t c, std::uint32_t node) {
     const auto& participants = kinds_.participants(kind);
     const auto place = std::lower_bound(participants.begin(), participants.end(), c);
     if (place == participants.end() || *place != c) throw Unfoldable{"a collective of a group that the rank is not in"};
-    if (participants.size() == 1) return begin_collective(id, kind, {1, {now_}, {node}, id, now_});
+    if (participants.size() == 1) return begin_collective(id, kind, {1, {now_}, {node}, id});
     const std::uint32_t serial = k.issued_on[kind]++;
     Meeting& m = meetings_[{kind, serial}];
     if (m.collective == none) {
-        m.collective = id, m.first = now_;
+        m.collective = id;
         m.at.assign(participants.size(), 0), m.node.assign(participants.size(), none);
     } else if (m.collective != id) {
         throw Endless{{"ranks issue a group's collectives in different orders"}};
@@ -288,7 +274,7 @@ void AstraFold::issue_collective(std::uint32_t c, std::uint32_t node) {
     m.at[index] = now_, m.node[index] = node;
     if (++m.arrived < participants.size()) return;
     begin_collective(id, kind, m);
-    meetings_.erase({kind, serial});  // afterwards: its first member's time is not to be forgotten
+    meetings_.erase({kind, serial});
 }
 
 // All participants of a collective have come.
@@ -313,10 +299,9 @@ Outcome AstraFold::outcome() {
     Outcome out;
     out.row = classes_.of;
     out.finish = finish_, out.busy = busy_;
-    out.events = events_, out.counted = counted_;
-    out.events += timers_.events();
+    out.events = events_ + timers_.events();
     out.folded = true;
-    out.how = {with_periods(one_of_each(class_.size()), counted_)};
+    out.how = {one_of_each(class_.size())};
     if (!record_) return out;
     out.node_ptr.push_back(0);
     for (const Class& k : class_) out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(k.program->nodes()));

@@ -6,9 +6,8 @@
 #include <memory>
 #include <queue>
 
-#include "fold/memo/facts.hpp"
-#include "fold/periods/recurrence.hpp"
-#include "fold/timers/collective_timers.hpp"
+#include "accelerate/memo/facts.hpp"
+#include "accelerate/timers/timers.hpp"
 #include "media/usage.hpp"
 #include "nodes/ready.hpp"
 #include "plan/run.hpp"
@@ -38,7 +37,6 @@ private:
         std::vector<Tick> at;  // per participant class, in order of `participants`
         std::vector<std::uint32_t> node;
         std::uint32_t collective = none;
-        Tick first = 0;  // when the first one came
     };
     struct Event {
         Tick time;
@@ -63,14 +61,6 @@ private:
     void carry(std::uint32_t c, const std::vector<Load>& loads);
     Outcome outcome();
 
-    // periods that recur (astra_fold_periods.cpp)
-    void look_for_periods();
-    void write_classes();
-    void write_meetings();
-    void write_pending();
-    std::uint32_t issued(std::size_t kind) const { return class_[kinds_.participants(kind).front()].issued_on[kind]; }
-    void skip_periods(const Recurrence::Jump& jump);
-
     const Plan& plan_;
     bool record_;
     Facts& facts_;
@@ -81,15 +71,10 @@ private:
     std::vector<Class> class_;
     std::vector<std::int32_t> left_;
     std::vector<Tick> start_, end_, finish_, busy_;
-    struct Pending : std::priority_queue<Event, std::vector<Event>, std::greater<>> {
-        const std::vector<Event>& all() const { return c; }
-    } pending_;
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> pending_;
     Tick now_ = 0, links_until_ = 0;
     Usage usage_;
-    std::uint64_t events_ = 0, counted_ = 0;
-    std::vector<Program> programs_;  // of classes, without what was skipped
-    std::unique_ptr<Recurrence> recurrence_;
-    Tick skipped_ = 0;
+    std::uint64_t events_ = 0;
     std::map<std::pair<std::size_t, std::uint32_t>, Meeting> meetings_;
     struct Mail {  // a message that is on its way, or a receive that was posted
         bool sent;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "fold/memo/common.hpp"
-#include "fold/memo/line_store.hpp"
+#include "accelerate/memo/facts.hpp"
+#include "accelerate/memo/line_store.hpp"
 
 namespace astrarium {
 

@@ -143,7 +143,7 @@ private:
             arrives = add(arrives, link.latency);
             traffic_.charge(link.hop.number, false, size, static_cast<Tick>(static_cast<Wide>(size) * Activities::unit / link.parts));
         }
-        run_.delivered(id, arrives);
+        run_.deliver(id, arrives);
     }
 
     void end_turn(std::pair<std::int32_t, std::int32_t> ends, Tick now) {

@@ -58,7 +58,7 @@ void ForeignMedium::over(std::uint64_t token) {
         throw PluginFault("called a callback that it does not have, or called it twice");
     lives_[id] = {lives_[id].generation + 1, false};
     --open_;
-    run_.delivered(id, run_.now());
+    run_.deliver(id, run_.now());
 }
 
 void ForeignMedium::schedule(Tick delta, std::uint32_t timer) {

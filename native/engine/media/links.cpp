@@ -86,7 +86,7 @@ private:
         const Tick work = through(f.size, kind.bandwidth), start = std::max(now, link.free);
         link.free = rates_.empty() ? add(start, work) : start == never ? never : rates_.finish(f.link, start, work);
         const Tick serial = link.free - start;
-        if (holds_) holds_->asks(f.link, now, link.free);
+        if (holds_) holds_->ask(f.link, now, link.free);
         if (link.free == never) return {f.link, start, serial};
         traffic_.charge(f.link, false, f.size, serial);
         if (kind.leaves_npu) traffic_.use(kind.dim, start, serial, f.at);

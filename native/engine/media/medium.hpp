@@ -35,7 +35,7 @@ public:
     virtual ~Carried() = default;
     virtual Flight& flight(MessageId id) = 0;
     virtual void ask_again(MessageId id, Tick when) = 0;  // among what arrives in that instant
-    virtual void delivered(MessageId id, Tick when) = 0;
+    virtual void deliver(MessageId id, Tick when) = 0;
     // The medium itself is called in that instant: before or after all else that ends, or once all has begun.
     enum class Turn { before, after, end };
     virtual void wake(std::uint32_t what, Tick when, Turn turn) = 0;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/unfoldable.hpp"
-
 namespace astrarium {
 namespace {
 
@@ -17,7 +15,7 @@ Ports::Ports(const Plan& plan, PortRows rows, bool record)
     for (const Dim& dim : plan.network.dims) lines_ = lines_ || dim.shape == Shape::mesh;
     serial_.resize(plan.network.dims.size());
     out_free_.assign(traffic.ports(), 0), in_free_.assign(traffic.ports(), 0);
-    if (folded_) asks_.resize(traffic.ports()), trains_.resize(traffic.ports());
+    if (folded_) asks_.resize(traffic.ports());
 }
 
 // Ways that were found lately stand in a table.
@@ -87,7 +85,7 @@ Tick Ports::depart(Flight& flight, Tick now) {
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
-        if (holds_) holds_->asks(way.out, now, out_free_[way.out]);
+        if (holds_) holds_->ask(held_as(way.out, flight.source, way.dim, false), now, out_free_[way.out]);
         if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]);  // others queue behind it from now on
         head = add(head, way.latency + held - serial);
         if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
@@ -117,7 +115,7 @@ Tick Ports::pass(Flight& f, Tick now) {
     const std::size_t link = traffic.port(d, f.at, which);
     const Tick serial = ticks(static_cast<double>(f.size) / dim.bandwidth, false), start = std::max(now, out_free_[link]);
     out_free_[link] = add(start, serial);
-    if (holds_) holds_->asks(link, now, out_free_[link]);
+    if (holds_) holds_->ask(link, now, out_free_[link]);
     quiet_ = std::max(quiet_, out_free_[link]);
     traffic.charge(link, false, f.size, serial);
     traffic.use(d, start, serial, f.at);
@@ -142,6 +140,7 @@ Tick Ports::leave_for_switch(const Flight& f, Tick now) {
     const std::size_t out = traffic.port(d, f.source, 0);
     const Tick serial = through({.dim = d}, f.size, 0), start = std::max(now, out_free_[out]);
     out_free_[out] = add(start, serial), quiet_ = std::max(quiet_, out_free_[out]);
+    if (holds_) holds_->ask(held_as(out, f.source, d, false), now, out_free_[out]);
     keep_out(f.source, d, now, out_free_[out]);
     traffic.charge(out, false, f.size, serial), traffic.use(d, start, serial, f.source);
     return add(start, latency);
@@ -154,6 +153,7 @@ Tick Ports::come_to_switch(const Flight& f, Tick now) {
     if (up) return add(now, serial);
     const std::size_t in = traffic.port(d, f.destination, 0);
     in_free_[in] = add(std::max(now, in_free_[in]), serial), quiet_ = std::max(quiet_, in_free_[in]);
+    if (holds_) holds_->ask(held_as(in, f.destination, d, true), now, in_free_[in]);
     if (!uses_.empty()) use(f.destination, d).in.add(now, in_free_[in]);
     traffic.charge(in, true, f.size, serial);
     return in_free_[in];
@@ -164,7 +164,6 @@ Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
     ways(flight.from, flight.to);
     Tick begin = now, serial = 0;
     for (const Way& way : ways_) {
-        if (folded_ && !trains_[way.in].empty()) take_in(way.in, now, order);
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, through(way, flight.size, way.slower));
     }
@@ -173,67 +172,11 @@ Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
         in_free_[way.in] = end;
-        if (holds_) holds_->asks(way.in + traffic.ports(), now, end);
+        if (holds_) holds_->ask(held_as(way.in, flight.to, way.dim, true), now, end);
         if (!uses_.empty()) use(flight.to, way.dim).in.add(now, end);
         traffic.charge(way.in, true, flight.size, serial);
     }
     return end;
-}
-
-std::optional<std::size_t> Ports::only_switch(const Flight& flight) {
-    const auto one = [this](std::int32_t from, std::int32_t to) -> std::optional<std::size_t> {
-        ways(from, to);
-        if (ways_.size() != 1 || plan_.network.dims[ways_.front().dim].shape != Shape::switch_) return std::nullopt;
-        return ways_.front().dim;
-    };
-    const auto dim = one(flight.source, flight.destination);
-    return dim && one(flight.from, flight.to) == dim ? dim : std::nullopt;
-}
-
-Span Ports::depart_together(const Flight& flight, std::uint32_t messages, Tick now, const Order& first) {
-    ways(flight.from, flight.to);
-    const std::size_t in = ways_.front().in;
-    ways(flight.source, flight.destination);
-    const Way way = ways_.front();
-    const Tick serial = through(way, flight.size, way.leaves), start = std::max(now, out_free_[way.out]), held = times(messages, serial);
-    out_free_[way.out] = add(start, held);
-    quiet_ = std::max(quiet_, out_free_[way.out]);
-    const Tick head = add(start, way.latency), last = add(head, held - serial);
-    trains_[in].push_back({head, serial, messages - 1, first});
-    traffic.charge(way.out, false, flight.size * messages, held);
-    traffic.charge(in, true, flight.size * (messages - 1), held - serial);
-    traffic.use(way.dim, start, held, flight.source);
-    if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]), use(flight.source, way.dim).in.add(head, last);
-    return {head, last};
-}
-
-// How many of a train come before a message of this order that comes now.
-std::uint32_t Ports::come(const Train& train, Tick now, const Order& order) {
-    const Tick step = train.step, since = now - train.next;
-    if (since < 0) return 0;
-    const std::uint32_t before =
-        step == 0 ? (since > 0 ? train.left : 0) : static_cast<std::uint32_t>(std::min<Tick>(train.left, (since + step - 1) / step));
-    if (before == train.left || train.next + before * step != now) return before;
-    const std::uint32_t at_once = step > 0 ? 1 : train.left;  // in this instant
-    const std::uint64_t low = train.order.low + before;
-    const bool same = train.order.high == order.high;
-    if (same && order.low >= low && order.low < low + at_once) throw Unfoldable{"messages of several ranks reach one port at one instant"};
-    return train.order.high < order.high || (same && low < order.low) ? before + at_once : before;
-}
-
-// The messages of trains that come to a port before another one.
-void Ports::take_in(std::size_t port, Tick now, const Order& order) {
-    auto& trains = trains_[port];
-    auto train = trains.begin();
-    for (; train != trains.end(); ++train) {
-        const std::uint32_t messages = come(*train, now, order);
-        if (messages == 0) break;
-        const Tick held = times(messages, train->step);
-        in_free_[port] = add(std::max(in_free_[port], train->next), held);
-        train->next = add(train->next, held), train->left -= messages, train->order.low += messages;
-        if (train->left > 0) break;
-    }
-    trains.erase(trains.begin(), train);
 }
 
 // Which of two goes first does not matter where neither takes time.
@@ -255,21 +198,6 @@ std::vector<PortUse> Ports::uses(std::size_t npu) const {
     if (uses_.empty()) return {};
     const auto first = uses_.begin() + static_cast<std::ptrdiff_t>(npu * plan_.network.dims.size());
     return {first, first + static_cast<std::ptrdiff_t>(plan_.network.dims.size())};
-}
-
-Tick Ports::out_until(std::size_t cls, std::size_t dim) const {
-    const auto first = out_free_.begin() + static_cast<std::ptrdiff_t>(traffic.first(dim, cls));
-    return *std::max_element(first, first + static_cast<std::ptrdiff_t>(Traffic::ports_per_npu(plan_.network.dims[dim])));
-}
-
-Tick Ports::in_until(std::size_t cls, std::size_t dim) const {
-    Tick until = 0;
-    for (std::size_t port = traffic.first(dim, cls); port < traffic.first(dim, cls + 1); ++port) {
-        Tick free = in_free_[port];
-        for (const Train& train : trains_[port]) free = add(std::max(free, train.next), times(train.left, train.step));
-        until = std::max(until, free);
-    }
-    return until;
 }
 
 void Ports::carry(std::size_t cls, const Load& load) {

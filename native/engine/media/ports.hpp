@@ -3,7 +3,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -33,37 +32,16 @@ public:
         bool operator==(const Order& other) const { return high == other.high && low == other.low; }
     };
     Tick deliver(const Flight& flight, Tick now, const Order& order = {0, 0, 0});  // when it is delivered
-    // One rank per class: equal messages that leave a switch's port in one go and come to that of an equal, one after the other. Until
-    // another message comes, or the last of them, the port takes them in without an event for each.
-    struct Train {
-        Tick next, step;  // when the next one's head asks for the in port, and the one after it
-        std::uint32_t left;
-        Order order;  // of the next; the one after it has the next `low`
-    };
-    std::optional<std::size_t> only_switch(const Flight& flight);  // the dim, if both ends are in that one and no other
-    // All but the last are on their way then; when the heads of the first and the last ask.
-    Span depart_together(const Flight& flight, std::uint32_t messages, Tick now, const Order& first);
     Traffic traffic;
-    // From now on it tells which ports messages ask for; in ports come after the others.
+    // From now on it tells which ports messages ask for; in ports come after the others. One rank per class: as `class_ports`.
     void watch(LinkHolds& holds) { holds_ = &holds; }
+    // All ports of a class in a dim, out or in, as one.
+    std::size_t class_ports(std::size_t cls, std::size_t dim, bool inward) const {
+        return ((inward ? traffic.rows.rows : 0) + cls) * plan_.network.dims.size() + dim;
+    }
 
-    // One rank per class: when the last port of a class in a dim is free, and what a measured collective loads.
-    Tick out_until(std::size_t cls, std::size_t dim) const;
-    Tick in_until(std::size_t cls, std::size_t dim) const;
+    // One rank per class: what a measured collective loads.
     void carry(std::size_t cls, const Load& load);
-
-    // Trains on their way: visit(in port, train).
-    template <class Visit>
-    void each_train(Visit&& visit) const {
-        for (std::size_t port = 0; port < trains_.size(); ++port)
-            for (const Train& train : trains_[port]) visit(port, train);
-    }
-
-    // The dims that the message of the last depart or deliver crosses; on meshes one at a time.
-    template <class Visit>
-    void each_dim(Visit&& visit) const {
-        for (const Way& way : ways_) visit(way.dim);
-    }
 
     std::vector<Tick> free_times() const {
         std::vector<Tick> out = out_free_;
@@ -74,7 +52,7 @@ public:
     bool passes(const Flight& flight) const;  // whether it loads links of NPUs between
     Tick quiet() const { return quiet_; }
     // What a run changes, to keep and to put back.
-    auto state() { return std::tuple_cat(std::tie(quiet_, asks_, out_free_, in_free_, trains_), traffic.state()); }
+    auto state() { return std::tuple_cat(std::tie(quiet_, asks_, out_free_, in_free_), traffic.state()); }
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
     void keep_out(std::int32_t npu, std::size_t dim, Tick from, Tick until) {
@@ -108,8 +86,10 @@ private:
     void ways(std::int32_t source, std::int32_t destination);
     void find_ways(std::int32_t source, std::int32_t destination);
     void meet(Tick now, Tick serial, const Order& order);
-    void take_in(std::size_t port, Tick now, const Order& order);
-    static std::uint32_t come(const Train& train, Tick now, const Order& order);
+    std::size_t held_as(std::size_t port, std::int32_t npu, std::size_t dim, bool inward) const {
+        if (folded_) return class_ports(static_cast<std::size_t>(traffic.rows.row(npu)), dim, inward);
+        return inward ? port + traffic.ports() : port;
+    }
 
     const Plan& plan_;
     bool folded_, lines_ = false;  // one rank per class; there is a mesh
@@ -124,8 +104,7 @@ private:
     std::vector<Ask> asks_;  // one rank per class, per in port: of its last instant
     Geometry geometry_;
     std::vector<Tick> out_free_, in_free_;
-    std::vector<std::vector<Train>> trains_;  // one rank per class: by in port, as they come
-    std::vector<PortUse> uses_;               // per NPU and dim, where kept
+    std::vector<PortUse> uses_;  // per NPU and dim, where kept
     PortUse& use(std::int32_t npu, std::size_t dim) {
         return uses_[static_cast<std::size_t>(traffic.rows.row(npu)) * plan_.network.dims.size() + dim];
     }

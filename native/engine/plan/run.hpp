@@ -67,16 +67,9 @@ Alone run_native_alone(const Plan& plan, bool record);
 Alone run_astra_members(const Plan& plan, bool record);
 Alone run_native_members(const Plan& plan, bool record);
 
-class Quotient;
-Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::uint32_t kind,
-                         const std::vector<std::uint32_t>& participants, const std::vector<Tick>& offsets, bool record);
-
 // A message on ASTRA-sim's congestion-unaware network; `load` becomes what it puts on its sender's dim.
 Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size, Load& load);
 // The traffic of an outcome, per NPU of `npu_of`.
 std::vector<std::vector<Load>> loads_of(const Outcome& outcome, const View<std::int32_t>& npu_of);
-// Whether every member of a group (empty: all ranks) sees the same ways in every step of a phase. `whole`: rank r is NPU r of
-// a full network.
-bool stand_alike(const Plan& plan, const Phase& phase, const View<std::int32_t>& group, bool whole);
 
 }  // namespace astrarium

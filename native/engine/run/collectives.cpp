@@ -4,11 +4,6 @@
 #include <iterator>
 #include <string>
 
-#include "plan/unfoldable.hpp"
-#include "run/custom_runs.hpp"
-#include "run/promotion.hpp"
-#include "run/undisturbed.hpp"
-
 namespace astrarium {
 namespace {
 
@@ -40,9 +35,10 @@ void meet_in_phase(Instance& i, std::uint32_t instance, std::uint32_t state, std
 
 }  // namespace
 
-Collectives::Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, bool alone)
-    : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), alone_(alone), membership_(plan), geometry_(plan.network),
-      send_order_(plan), receive_delays_(plan), turns_(plan, *this, messages, clock), next_serial_(plan.groups.size() + 1),
+Collectives::Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, const RunOptions& options)
+    : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), alone_(options.alone), equals_(options.equals),
+      accelerator_(options.accelerator), membership_(plan), geometry_(plan.network), send_order_(plan), receive_delays_(plan),
+      turns_(plan, *this, messages, clock), custom_(plan, clock, nodes, messages, *this), next_serial_(plan.groups.size() + 1),
       open_(plan.groups.size() + 1), skipped_(plan.groups.size() + 1, 0) {}
 
 std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
@@ -50,9 +46,7 @@ std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, s
         free_.push_back(static_cast<std::uint32_t>(instances_.size()));
         instances_.emplace_back();
     }
-    if (quotient_ && plan_.collectives[collective].in_switch) throw Unfoldable{"a collective in switches meets other messages"};
-    if (quotient_ && plan_.collectives[collective].meets) throw Unfoldable{"a collective with phases of given time meets other messages"};
-    if (quotient_) quotient_->check(plan_.collectives[collective], kind_of(group));
+    if (equals_) equals_->check(plan_.collectives[collective], group);
     const std::uint32_t id = free_.back();
     free_.pop_back();
     Instance& i = instances_[id];
@@ -88,9 +82,7 @@ void Collectives::issue(std::uint32_t rank, std::uint32_t node, std::size_t slot
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
-    if (promotion_ && promotion_->measures(group, serial)) return promotion_->gather(rank, node, group, id, serial);
-    if (undisturbed_ && undisturbed_->times(group, id, serial + skipped_[group]))
-        return undisturbed_->gather({group, position, node, nodes_.late()}, id, serial + skipped_[group]);
+    if (accelerator_ && accelerator_->measure({rank, node, group, position, id, serial})) return;
     const auto& open_ones = open_[group];
     const auto it = std::find_if(open_ones.begin(), open_ones.end(), [serial](const auto& one) { return one.first == serial; });
     const std::uint32_t instance = it != open_ones.end() ? it->second : open(group, id, serial);
@@ -116,7 +108,7 @@ void Collectives::join(std::uint32_t instance, std::uint32_t position, std::uint
     const Collective& theirs = plan_.collectives[instances_[instance].collective];
     Member& member = instances_[instance].members[position];
     member.node = node;
-    if (theirs.custom) return custom_->start(instance, position);
+    if (theirs.custom) return custom_.start(instance, position);
     if (theirs.lasts) return meet_lasting(instance);
     if (member.chunks_left > 0 && theirs.max_phases > 0) return begin(instance, position);
     end_member(instance, position);
@@ -182,7 +174,7 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
     const bool told = plan_.network.medium->receives;
     if (told) post_receives(instance, at);
     for (std::uint32_t r = 0; r < s.receives && !told; ++r)
-        if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r, add(clock_.now, receive_delay(i, s, r)));
+        if (bit(i.delivered, s.bits + r)) receive_at(instance, at, r, add(clock_.now, receive_delay(i, s, r)));
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 
@@ -248,7 +240,7 @@ std::uint64_t Collectives::bytes() const {
     return out;
 }
 
-void Collectives::write(Recurrence& to) {
+void Collectives::write(StateWords& to) {
     number_.assign(instances_.size(), nothing);
     std::uint32_t open = 0;
     for (std::uint32_t group = 0; group < open_.size(); ++group) {

@@ -6,32 +6,21 @@
 #include <vector>
 
 #include "nodes/groups.hpp"
-#include "run/equals.hpp"
+#include "run/accelerator.hpp"
+#include "run/custom_runs.hpp"
 #include "run/instance.hpp"
 #include "run/messages.hpp"
 #include "run/nodes.hpp"
-#include "run/receive_delay.hpp"
-#include "run/send_order.hpp"
+#include "run/schedules.hpp"
 #include "run/turns.hpp"
 
 namespace astrarium {
 
-class CustomRuns;
-class Promotion;
-class Undisturbed;
-
 class Collectives {
 public:
-    // `alone`: one member runs, its messages arrive at itself.
-    Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, bool alone);
+    Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, const RunOptions& options);
     Collectives(const Collectives&) = delete;
     Collectives& operator=(const Collectives&) = delete;
-    void carry_out_custom(CustomRuns& custom) { custom_ = &custom; }
-    void stand_for(Quotient& quotient, Equals& equals, Promotion& promotion) {
-        quotient_ = &quotient, equals_ = &equals, promotion_ = &promotion;
-    }
-    void time(Undisturbed& undisturbed) { undisturbed_ = &undisturbed; }
-    const SendOrders& send_order() const { return send_order_; }
 
     void issue(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     std::uint32_t open(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
@@ -41,7 +30,7 @@ public:
 
     // Events.
     void release_sends(std::uint32_t instance, std::uint32_t state);
-    void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
+    void complete_receive(std::uint32_t instance, std::uint32_t state, std::uint32_t receive);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     // Whether the receiver's chunk is in the phase already: it stays there until it has the message.
     bool wanted(const Message& m) const {
@@ -50,23 +39,23 @@ public:
     }
     bool to_switch(const Message& m) const { return m.purpose == Message::chunk && m.to_switch; }
     void deliver(MessageId id, Tick when);  // one that is wanted
-    void delivered(const Message& message);
-    void one_end_over(const Message& message);  // where receives are messages, too
+    void take(const Message& message);      // that was delivered
+    void end_one(const Message& message);   // where receives are messages, too
 
     const Instance& instance(std::uint32_t id) const { return instances_[id]; }
     Sender sender_of(std::uint32_t instance, std::uint32_t state) const;
     Flight flight_of(const Sender& from, std::uint32_t send) const;
-    MessageId make_send(const Sender& from, std::uint32_t number, std::uint32_t together);
+    MessageId make_send(const Sender& from, std::uint32_t number);
     std::int64_t tag_of(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
     Turns& turns() { return turns_; }
-    Membership& membership() { return membership_; }
-    std::uint32_t kind_of(std::uint32_t group) const { return group == membership_.all() ? Quotient::all : group + 1; }
+    CustomRuns& custom() { return custom_; }
+    const Membership& membership() const { return membership_; }
     Tick alone_done() const { return alone_done_; }
     bool alone_late() const { return alone_late_; }
 
     void explain(std::vector<Wait>& why) const;  // per rank
     // The state of a run that recurs.
-    void write(Recurrence& to);
+    void write(StateWords& to);
     std::uint32_t number(std::uint32_t instance) const { return number_[instance]; }  // of the open instances, in order
     std::size_t open_parts() const;
     std::uint32_t groups() const { return static_cast<std::uint32_t>(open_.size()); }
@@ -79,7 +68,7 @@ public:
 
 private:
     std::uint32_t place_of(std::uint32_t group, std::uint32_t position) const {
-        return quotient_ ? quotient_->place(kind_of(group), membership_.rank(group, position)) : position;
+        return equals_ ? equals_->place(group, position) : position;
     }
     Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number) {
         return receive_delays_.of(s.now(), s.index, number, plan_.npu_of[i.members[s.position].rank]);
@@ -91,14 +80,14 @@ private:
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
     std::int32_t end_of(const Sender& from, std::uint32_t send) const;  // NPU or switch
     std::uint64_t key_of(const Instance& i, const ChunkState& s) const;
-    void take_in(const Message& message);  // at a switch
+    void add_up(const Message& message);  // at a switch
     void post_receives(std::uint32_t instance, std::uint32_t state);
     bool in_turn() const {
         const MediumKind& medium = *plan_.network.medium;
         return medium.queues || (medium.pulls && medium.pulls(plan_.network));
     }
     void release_in_turn(const Sender& from, ChunkState& s);
-    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when);
+    void receive_at(std::uint32_t instance, std::uint32_t state, std::uint32_t receive, Tick when);
     void close_if_done(std::uint32_t instance);
 
     const Plan& plan_;
@@ -106,16 +95,14 @@ private:
     Nodes& nodes_;
     Messages& messages_;
     const bool alone_;
-    CustomRuns* custom_ = nullptr;
-    Quotient* quotient_ = nullptr;  // one rank per class
-    Equals* equals_ = nullptr;
-    Promotion* promotion_ = nullptr;
-    Undisturbed* undisturbed_ = nullptr;  // every rank
+    Equals* const equals_;
+    Accelerator* const accelerator_;
     Membership membership_;
     const Geometry geometry_;
     const SendOrders send_order_;
     ReceiveDelays receive_delays_;
     Turns turns_;
+    CustomRuns custom_;
     std::vector<Instance> instances_;
     std::vector<std::uint32_t> free_;
     std::unordered_map<std::int32_t, Tick> adder_free_;                      // per switch that added

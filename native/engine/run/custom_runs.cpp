@@ -1,6 +1,14 @@
 #include "run/custom_runs.hpp"
 
+#include "run/collectives.hpp"
+
 namespace astrarium {
+
+const Custom& CustomRuns::custom(const Run& run) const { return *plan_.collectives[collectives_.instance(run.instance).collective].custom; }
+
+const Program& CustomRuns::program(const Run& run) const {
+    return custom(run).programs[static_cast<std::size_t>(custom(run).program_of[run.position])];
+}
 
 void CustomRuns::start(std::uint32_t instance, std::uint32_t position) {
     if (free_.empty()) {
@@ -60,7 +68,7 @@ void CustomRuns::post(std::uint32_t id, std::uint32_t node, std::uint32_t peer, 
     messages_.post(message);
 }
 
-void CustomRuns::delivered(const Message& m) {
+void CustomRuns::take(const Message& m) {
     const auto receiver = meetings_.deliver({m.tag, m.flight.size, m.rank(), m.peer});
     complete(m.state, static_cast<std::uint32_t>(m.low));
     if (receiver) complete(static_cast<std::uint32_t>(*receiver >> 32), static_cast<std::uint32_t>(*receiver));

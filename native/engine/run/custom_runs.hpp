@@ -3,9 +3,12 @@
 #include <vector>
 
 #include "nodes/meetings.hpp"
-#include "run/collectives.hpp"
+#include "run/messages.hpp"
+#include "run/nodes.hpp"
 
 namespace astrarium {
+
+class Collectives;
 
 class CustomRuns {
 public:
@@ -13,17 +16,15 @@ public:
         : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), collectives_(collectives) {}
     void start(std::uint32_t instance, std::uint32_t position);
     void complete(std::uint32_t run, std::uint32_t node);
-    void delivered(const Message& message);
+    void take(const Message& message);  // that was delivered
 
 private:
     struct Run {
         std::uint32_t instance = 0, position = 0, left = 0;
         std::vector<std::int32_t> parents;
     };
-    const Custom& custom(const Run& run) const { return *plan_.collectives[collectives_.instance(run.instance).collective].custom; }
-    const Program& program(const Run& run) const {
-        return custom(run).programs[static_cast<std::size_t>(custom(run).program_of[run.position])];
-    }
+    const Custom& custom(const Run& run) const;
+    const Program& program(const Run& run) const;
     void issue(std::uint32_t run, std::uint32_t node);
     void post(std::uint32_t run, std::uint32_t node, std::uint32_t peer, std::int64_t tag, std::uint32_t number);
     void end(std::uint32_t run);

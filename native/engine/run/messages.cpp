@@ -3,15 +3,17 @@
 #include <utility>
 
 #include "clock/interrupt.hpp"
-#include "fold/periods/recurrence.hpp"
 #include "media/foreign_medium.hpp"
 
 namespace astrarium {
 
-Messages::Messages(const Plan& plan, BatchClock& clock, bool record, const PortRows& rows, ForeignNetwork* foreign, Ends& ends)
-    : clock_(clock), ends_(ends) {
-    if (plan.network.medium->on_ports || rows.of_npu) ports_ = std::make_unique<Ports>(plan, rows, record);
-    else medium_ = foreign ? std::make_unique<ForeignMedium>(*foreign, *this) : plan.network.medium->open(plan, record, *this);
+Messages::Messages(const Plan& plan, BatchClock& clock, const RunOptions& options, Ends& ends)
+    : clock_(clock), ends_(ends), equals_(options.equals) {
+    ForeignNetwork* const foreign = options.plugins.network;
+    if (equals_) ports_ = std::make_unique<Ports>(plan, equals_->rows(), options.record);
+    else if (plan.network.medium->on_ports)
+        ports_ = std::make_unique<Ports>(plan, options.alone ? PortRows::looped() : PortRows::each(plan), options.record);
+    else medium_ = foreign ? std::make_unique<ForeignMedium>(*foreign, *this) : plan.network.medium->open(plan, options.record, *this);
     queues_ = medium_ && plan.network.medium->queues;
 }
 
@@ -38,10 +40,7 @@ void Messages::leave(MessageId id) {
 
 void Messages::depart(MessageId id) {
     if (medium_) return step(id);
-    Message& m = pool_[id];
-    const Tick when = m.together > 1 ? equals_->depart_together(m, arrives(id)) : ports_->depart(m.flight, clock_.now);
-    if (equals_) equals_->left(m);
-    clock_.arrival(when, id);
+    clock_.arrival(ports_->depart(pool_[id].flight, clock_.now), id);
 }
 
 void Messages::step(MessageId id) {
@@ -67,16 +66,15 @@ void Messages::arrive(MessageId id) {
     }
     const Message& m = pool_[id];
     if (!ports_->arrived(m.flight)) return depart(id);  // along a mesh
-    ends_.deliver(id, equals_ ? equals_->land(m, arrives(id)) : ports_->deliver(m.flight, clock_.now));
+    if (!equals_) return ends_.deliver(id, ports_->deliver(m.flight, clock_.now));
+    const Keyed key = arrives(id);
+    const Tick when = ports_->deliver(m.flight, clock_.now, {key.high, key.low, static_cast<std::uint32_t>(m.tag)});
+    if (!ports_->ties().empty()) equals_->check_ties(m, ports_->ties());
+    ends_.deliver(id, when);
 }
 
-void Messages::write(Recurrence& to) const {
+void Messages::write(StateWords& to) const {
     for (const Tick free : ports_ ? ports_->free_times() : medium_->free_times()) to.until(free);
-    if (ports_)
-        ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
-            to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
-            to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
-        });
 }
 
 }  // namespace astrarium

@@ -8,12 +8,10 @@
 #include "media/medium.hpp"
 #include "media/ports.hpp"
 #include "nodes/pool.hpp"
-#include "plugins/foreign.hpp"
+#include "run/accelerator.hpp"
 #include "run/what.hpp"
 
 namespace astrarium {
-
-class Recurrence;
 
 // What a step further needs stands in the first of two cache lines.
 struct alignas(64) Message {
@@ -27,7 +25,6 @@ struct alignas(64) Message {
     std::uint32_t phase = 0, receive = 0;                     // chunk
     std::uint64_t high = 0, low = 0;                          // high: rank << 32 | node that sends; low: chunk << 32 | number
     std::uint32_t instance = 0, source_state = 0, state = 0;  // chunk
-    std::uint32_t together = 1;                               // messages of a train: this one is the last
     std::uint32_t next = nothing;                             // the one that departs after it, in one event
     std::uint32_t peer = 0;                                   // node
     std::int64_t tag = 0;
@@ -37,7 +34,7 @@ static_assert(sizeof(Message) == 128);
 
 class Messages final : public Carried {
 public:
-    // Who is told. In runs with one rank per class, of ports that are asked for, too.
+    // Who is told.
     class Ends {
     public:
         virtual void deliver(MessageId id, Tick when) = 0;     // it will be delivered then
@@ -47,20 +44,10 @@ public:
     protected:
         ~Ends() = default;
     };
-    class Equals {
-    public:
-        virtual Tick depart_together(const Message& message, const Keyed& key) = 0;  // when the last head of a train asks for its in port
-        virtual void left(const Message& message) = 0;
-        virtual Tick land(const Message& message, const Keyed& key) = 0;  // when it is delivered
 
-    protected:
-        ~Equals() = default;
-    };
-
-    Messages(const Plan& plan, BatchClock& clock, bool record, const PortRows& rows, ForeignNetwork* foreign, Ends& ends);
+    Messages(const Plan& plan, BatchClock& clock, const RunOptions& options, Ends& ends);
     Messages(const Messages&) = delete;
     Messages& operator=(const Messages&) = delete;
-    void stand_for(Equals& equals) { equals_ = &equals; }
 
     Message& operator[](MessageId id) { return pool_[id]; }
     void prefetch(MessageId id) const {
@@ -87,7 +74,7 @@ public:
     void watch(LinkHolds& holds) { ports_ ? ports_->watch(holds) : medium_->watch(holds); }
     Traffic* traffic() { return ports_ ? &ports_->traffic : medium_->traffic(); }
     bool recurs() const { return ports_ || queues_; }
-    void write(Recurrence& to) const;  // what the medium has
+    void write(StateWords& to) const;  // what the medium has
     auto state() { return std::tie(pool_, free_); }
 
 private:
@@ -98,7 +85,7 @@ private:
     void ask_again(MessageId id, Tick when) override {
         if (when != never) clock_.arrival(when, id);
     }
-    void delivered(MessageId id, Tick when) override {
+    void deliver(MessageId id, Tick when) override {
         if (when > clock_.now) return ends_.deliver(id, when);  // known beforehand: often no event of its own
         clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0});
     }
@@ -117,7 +104,7 @@ private:
 
     BatchClock& clock_;
     Ends& ends_;
-    Equals* equals_ = nullptr;  // one rank per class
+    Equals* const equals_;
     std::unique_ptr<Ports> ports_;
     std::unique_ptr<Medium> medium_;
     bool queues_ = false;  // the medium

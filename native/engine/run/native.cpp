@@ -4,68 +4,50 @@
 
 #include "clock/interrupt.hpp"
 #include "plan/how.hpp"
+#include "plan/unfoldable.hpp"
 
 namespace astrarium {
 namespace {
 
-constexpr const char* did_not_end = "collectives timed alone: the run did not end";
-
 // Before anything is made.
-const Plan& that_fits(const Plan& plan, bool record, bool alone) {
-    if (!alone) refuse_too_large(plan, record);
+const Plan& that_fits(const Plan& plan, const RunOptions& options) {
+    if (!options.alone) refuse_too_large(plan, options.record);
     return plan;
 }
 
 }  // namespace
 
-Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
-    : Native(Parts{plan, record, alone, alone ? PortRows::looped() : PortRows::each(plan), plugins, nullptr, nullptr}) {}
-
-Native::Native(const Plan& plan, bool record, Beats& beats) : Native(plan, record) { count_periods(beats); }
-
-Native::Native(const Plan& plan, bool record, Undisturbed& undisturbed, Beats& beats) : Native(plan, record, beats) {
-    undisturbed_ = &undisturbed;
-    undisturbed.begin(clock_, *messages_.traffic());
-    messages_.watch(undisturbed.holds());
-    collectives_.time(undisturbed);
-}
-
-Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record)
-    : Native(Parts{plan, record, false, quotient.rows(), {}, &quotient, folded}) {
-    promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record);
-    equals_.emplace(quotient, collectives_.membership(), *messages_.ports(), collectives_.send_order());
-    collectives_.stand_for(quotient, *equals_, *promotion_);
-    messages_.stand_for(*promotion_);
-    if (folded && !record) count_periods(folded->beats);
-}
-
-Native::Native(const Parts& parts)
-    : plan_(that_fits(parts.plan, parts.record, parts.alone)), record_(parts.record), alone_(parts.alone), quotient_(parts.quotient),
-      folded_(parts.folded), nodes_(plan_, clock_, record_, parts.plugins, *this),
-      messages_(plan_, clock_, record_, parts.rows, parts.plugins.network, *this), post_(plan_, clock_, nodes_, messages_, quotient_),
-      remote_(plan_, parts.plugins.memory), collectives_(plan_, clock_, nodes_, messages_, alone_),
-      custom_(plan_, clock_, nodes_, messages_, collectives_) {
-    collectives_.carry_out_custom(custom_);
+Native::Native(const Plan& plan, const RunOptions& options)
+    : plan_(that_fits(plan, options)), record_(options.record), own_clock_(plan.network.medium->own_clock), equals_(options.equals),
+      nodes_(plan_, clock_, record_, options.plugins, *this), messages_(plan_, clock_, options, *this),
+      post_(plan_, clock_, nodes_, messages_, equals_), remote_(plan_, options.plugins.memory),
+      collectives_(plan_, clock_, nodes_, messages_, options),
+      parts_{plan_, record_, equals_ != nullptr, clock_, nodes_, messages_, post_, remote_, collectives_} {
+    if (options.accelerator) options.accelerator->begin(parts_);
 }
 
 Outcome Native::run() {
-    nodes_.start();
-    if (folded_) history_.emplace(*this), history_->keep();
-    all_instants();
-    explain_stall();
-    Outcome out = outcome();
-    std::string how = quotient_ ? one_of_each(out.finish.size()) : every_message;
-    if (undisturbed_) how = "every rank was simulated; collectives that share no link with other traffic were timed alone";
-    out.how = {with_periods(std::move(how), counted_)};
+    start();
+    run_to_end();
+    Outcome out = finish();
+    out.how = {every_message};
     return out;
 }
 
-void Native::all_instants() {
-    if (!plan_.network.medium->own_clock) {
-        while (!clock_.empty()) instant();
-        return;
-    }
-    for (messages_.medium()->begin(); step_beside();) {}
+void Native::start() {
+    nodes_.start();
+    if (own_clock_) messages_.medium()->begin();
+}
+
+void Native::run_to_end() {
+    while (step()) {}
+}
+
+bool Native::step() {
+    if (own_clock_) return step_beside();
+    if (clock_.empty()) return false;
+    clock_.instant(Handler{*this});
+    return true;
 }
 
 // The next instant of the run or of a medium with a clock of its own; false when there is none, or no use in one.
@@ -83,40 +65,21 @@ bool Native::step_beside() {
     return true;
 }
 
-// What turns out to be wrong in it is undone.
-void Native::instant() {
-    const auto wrong = [this] { return promotion_ && promotion_->back_to() != never; };
-    try {
-        clock_.instant(Handler{*this});
-    } catch (const Unfoldable&) {
-        if (!wrong()) throw;
-        return go_back();
-    }
-    if (wrong()) return go_back();
-    if (Recurrence* recurrence = nodes_.recurrence(); recurrence && recurrence->due()) look_for_periods();
-    if (history_) history_->keep();
-}
-
-void Native::go_back() {
-    history_->go_back(promotion_->back_to());
-    promotion_->went_back();
-}
-
 void Native::handle(const Keyed& event) {
     const auto low = static_cast<std::uint32_t>(event.low), b = static_cast<std::uint32_t>(event.b),
                instance = static_cast<std::uint32_t>(event.b >> 32);
     switch (static_cast<What>(event.kind)) {
         case node_over: return nodes_.complete(event.a, b);
-        case send_over: return sent(event.a);
+        case send_over: return land(event.a);
         case reach_adder: return take_out(event.a);
-        case receive_over: return collectives_.receive_complete(instance, event.a, low, b);
+        case receive_over: return collectives_.complete_receive(instance, event.a, b);
         case phase_started: return collectives_.release_sends(b, event.a);
         case phase_over: return collectives_.try_leave(b, event.a);
         case look: return nodes_.look(event.a);
         case leave_in_turn: return collectives_.turns().queue(instance, event.a, low, b);
         case leave_source: return messages_.leave(event.a);
         case reach_next: nodes_.arrival(); return messages_.arrive(event.a);
-        case custom_over: return custom_.complete(event.a, b);
+        case custom_over: return collectives_.custom().complete(event.a, b);
         case measured_over: nodes_.arrival(); return nodes_.over(event.a, b, clock_.now);
         case medium_due: return messages_.medium()->wake(event.a, clock_.now);
     }
@@ -127,7 +90,7 @@ void Native::issue(Kind kind, std::uint32_t rank, std::uint32_t node, std::size_
     if (kind == Kind::send) return post_.send(rank, node, slot);
     if (kind == Kind::recv) return post_.receive(rank, node, slot);
     if (nodes_.program(rank).slot[node] < -1) return post_.access(rank, node);
-    if (quotient_ && plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
+    if (equals_ && plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
     nodes_.over(rank, node, remote_.end(nodes_, rank, node, clock_.now));
 }
 
@@ -139,36 +102,35 @@ void Native::deliver(MessageId id, Tick when) {
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
 }
 
-void Native::sent(MessageId id) {
+void Native::land(MessageId id) {
     if (collectives_.to_switch(messages_[id])) return messages_.reach_adder(id);
     take_out(id);
 }
 
 void Native::take_out(MessageId id) {
-    const Message message = messages_[id];
+    const Message m = messages_[id];
     messages_.free(id);
-    delivered(message);
-}
-
-void Native::delivered(const Message& m) {
-    if (plan_.network.medium->receives) return one_end_over(m);
-    if (m.purpose == Message::chunk) return collectives_.delivered(m);
-    if (m.purpose == Message::access) return nodes_.complete(m.rank(), static_cast<std::uint32_t>(m.high));
-    m.purpose == Message::node ? post_.delivered(m) : custom_.delivered(m);
+    if (plan_.network.medium->receives) return end_one(m);
+    switch (m.purpose) {
+        case Message::chunk: return collectives_.take(m);
+        case Message::access: return nodes_.complete(m.rank(), static_cast<std::uint32_t>(m.high));
+        case Message::node: return post_.take(m);
+        case Message::custom: return collectives_.custom().take(m);
+    }
 }
 
 // Where receives are messages, too.
-void Native::one_end_over(const Message& m) {
+void Native::end_one(const Message& m) {
     if (m.purpose == Message::node) return nodes_.complete(m.rank(), static_cast<std::uint32_t>(m.high));
-    if (m.purpose == Message::custom) return custom_.complete(m.state, static_cast<std::uint32_t>(m.low));
-    collectives_.one_end_over(m);
+    if (m.purpose == Message::custom) return collectives_.custom().complete(m.state, static_cast<std::uint32_t>(m.low));
+    collectives_.end_one(m);
 }
 
 // --- ends
 
 void Native::explain_stall() {
     if (nodes_.done()) return;
-    if (quotient_) throw Endless{{"the run does not end"}};
+    if (equals_) throw Endless{{"the run does not end"}};
     std::vector<Wait> why(nodes_.ranks()), waits;
     collectives_.explain(why);
     post_.explain(why);
@@ -178,107 +140,30 @@ void Native::explain_stall() {
     throw Stall(std::move(waits));
 }
 
+Outcome Native::finish() {
+    explain_stall();
+    return outcome();
+}
+
 Outcome Native::outcome() {
     Outcome out;
-    out.events = clock_.handled, out.counted = counted_;
-    for (std::size_t r = 0; r < nodes_.ranks() && !quotient_; ++r) out.row.push_back(static_cast<std::int32_t>(r));
-    if (quotient_) out.row = quotient_->classes().of, out.folded = true, out.events += folded_ ? folded_->timers.events() : 0;
+    out.events = clock_.handled;
+    for (std::size_t r = 0; r < nodes_.ranks(); ++r) out.row.push_back(static_cast<std::int32_t>(r));
     nodes_.report(out);
     if (record_ && messages_.traffic()) messages_.traffic()->report(out, messages_.medium() != nullptr);
     if (messages_.medium()) messages_.medium()->report(out);
     return out;
 }
 
-Alone Native::run_alone() {
-    Traffic& traffic = *messages_.traffic();
-    traffic.usage.keep_steps();
-    messages_.ports()->keep_uses();
-    const std::uint32_t instance = collectives_.open(collectives_.membership().all(), 0, 0);
-    collectives_.begin_alone(instance);
-    all_instants();
-    const bool ended = collectives_.instance(instance).members.empty();
-    return {collectives_.alone_done(),
-            {},
-            messages_.ports()->quiet(),
-            !ended,
-            clock_.handled,
-            {traffic.loads()},
-            {collectives_.alone_late()},
-            traffic.usage.steps(),
-            {messages_.ports()->uses(0)}};
+Outcome run_native(const Plan& plan, bool record) { return Native(plan, {.record = record}).run(); }
+Outcome run_with(const Plan& plan, bool record, const Plugins& plugins) {
+    return Native(plan, {.record = record, .plugins = plugins}).run();
 }
-
-Alone Native::run_members() {
-    Traffic& traffic = *messages_.traffic();
-    Ports* ports = messages_.ports();
-    traffic.usage.keep_steps();
-    if (ports) ports->keep_uses();
-    nodes_.start();
-    all_instants();
-    Alone out{
-        0, nodes_.finish(), ports ? ports->quiet() : 0, !nodes_.done(), clock_.handled, {}, nodes_.ended_late(), traffic.usage.steps(), {}};
-    for (std::size_t r = 0; r < nodes_.ranks(); ++r)
-        out.uses.push_back(ports ? ports->uses(quotient_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
-    if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
-    return out;
-}
-
-// Who comes late does so once the messages of that instant have arrived.
-AloneOnLinks Native::run_on_links(const std::vector<Coming>& comings) {
-    Traffic& traffic = *messages_.traffic();
-    LinkHolds used;
-    used.reset(2 * traffic.ports());
-    messages_.watch(used);
-    traffic.usage.keep_steps();
-    for (std::uint32_t rank = 0; rank < comings.size(); ++rank)
-        clock_.at(comings[rank].at, comings[rank].late ? BatchClock::arrive : BatchClock::done,
-                  {std::uint64_t{rank} << 32, 0, comings[rank].late ? measured_over : node_over, rank, 0});
-    all_instants();
-    if (!nodes_.done()) return {};
-    AloneOnLinks out{nodes_.finish(), nodes_.ended_late(), traffic.usage.steps(), {}, {}, clock_.handled};
-    out.traffic = outcome();
-    const Outcome& t = out.traffic;
-    for (std::size_t k = 0; k < t.link_dim.size(); ++k) {
-        const bool inward = t.link_from[k] < 0;
-        const std::size_t port =
-            traffic.port(static_cast<std::size_t>(t.link_dim[k]), inward ? t.link_to[k] : t.link_from[k], t.link_port[k]) +
-            (inward ? traffic.ports() : 0);
-        out.windows.push_back({used.used_from(port), used.used_until(port)});
-    }
-    return out;
-}
-
-Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
-AloneOnLinks run_alone_on_links(const Plan& plan, const std::vector<Coming>& comings) { return Native(plan, true).run_on_links(comings); }
-
-// A run whose collectives met others counts for nothing. What goes wrong in it, a run of messages says as it is.
-Outcome run_native_every_rank(const Plan& plan, bool record, Beats& beats) {
-    std::vector<std::string> how;
-    try {
-        Undisturbed undisturbed(plan);
-        for (bool again = true; again;) {
-            Outcome out = Native(plan, record, undisturbed, beats).run();
-            out.events += undisturbed.measured();
-            if (undisturbed.exact()) return after(how, std::move(out));
-            how.push_back(undisturbed.found());
-            again = undisturbed.goes_again();
-        }
-    } catch (const Undisturbed::Disturbed& reason) {
-        how.push_back(std::string("collectives timed alone: given up, as ") + reason.why);
-    } catch (const Stall&) { how.push_back(did_not_end); } catch (const BadTrace&) {
-        how.push_back(did_not_end);
-    } catch (const Unsupported&) { how.push_back(did_not_end); }
-    return after(how, plan.changes.time.size > 0 ? run_native(plan, record) : Native(plan, record, beats).run());
-}
-
-Alone run_native_alone(const Plan& plan, bool record) { return Native(plan, record, true).run_alone(); }
-Alone run_native_members(const Plan& plan, bool record) { return Native(plan, record).run_members(); }
-Outcome run_with(const Plan& plan, bool record, const Plugins& plugins) { return Native(plan, record, false, plugins).run(); }
 
 Outcome run_source(Plan& plan, ForeignWork& source, Plugins plugins) {
     Growth growth(plan, source);
     plugins.growth = &growth;
-    return Native(plan, true, false, plugins).run();
+    return run_with(plan, true, plugins);
 }
 
 }  // namespace astrarium

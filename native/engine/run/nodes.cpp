@@ -72,7 +72,7 @@ void Nodes::make_ready(std::uint32_t rank, std::uint32_t node) {
     const int lane = (*programs_)[r.program].lane[node];
     if (lane == lane_comm) r.comm.emplace_back(node, clock_.now);
     else r.ready.push(lane, node);
-    if (recurrence_) recurrence_->ready(rank, node);
+    if (watch_) watch_->make_ready(rank, node);
     want_look(rank);
 }
 
@@ -163,9 +163,9 @@ void Nodes::complete(std::uint32_t rank, std::uint32_t node) {
         const auto child = static_cast<std::uint32_t>(mine.child[static_cast<std::size_t>(e)] - mine.skipped);
         if (noting_) counted_down_.push_back(r.node_base + child);
         if (--parents_[r.node_base + child] == 0) make_ready(rank, child);
-        else if (recurrence_) recurrence_->waits(rank, child);
+        else if (watch_) watch_->make_wait(rank, child);
     }
-    if (recurrence_) recurrence_->completed(rank, node);
+    if (watch_) watch_->complete(rank, node);
     if (plugins_.growth) {
         plugins_.growth->source.completed(rank, node, clock_.now, handed_);
         take_work();
@@ -198,43 +198,41 @@ void Nodes::report(Outcome& out) {
 
 // --- periods that recur
 
-Recurrence& Nodes::count_periods(Beats& beats) {
-    std::vector<std::uint32_t> program_of, base;
+Nodes::Own Nodes::own_programs() {
+    Own out{{}, {}, own_programs_, parents_};
     for (Rank& rank : ranks_) {
         own_programs_.push_back(plan_.programs[rank.program]);
-        program_of.push_back(std::exchange(rank.program, static_cast<std::uint32_t>(program_of.size())));
-        base.push_back(rank.node_base);
+        out.program_of.push_back(std::exchange(rank.program, static_cast<std::uint32_t>(out.program_of.size())));
+        out.base.push_back(rank.node_base);
     }
     programs_ = &own_programs_;
-    recurrence_ = std::make_unique<Recurrence>(program_of, base, own_programs_, parents_, beats);
-    return *recurrence_;
+    return out;
 }
 
-void Nodes::write(Recurrence& to) const {
+void Nodes::write(StateWords& to) const {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) to.lanes(r, ranks_[r].inflight, ranks_[r].ready, ranks_[r].comm);
 }
 
 // What began or ended in the period that has just ended did so in each that is left out, as much later.
-void Nodes::record_periods(const Recurrence::Jump& jump) {
+void Nodes::record_periods(const Jump& jump) {
     const Tick until = time(), from = until - jump.time;
     add(until, times(static_cast<std::int64_t>(jump.periods), jump.time));  // throws beyond the last time that there is
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
-        recurrence_->each_of_period(r, [&](std::uint32_t node) {
+        for (std::uint32_t node = jump.among[r].low; node != jump.among[r].end; ++node) {
             const std::size_t at = number(ranks_[r], r, node);
             for (std::vector<Tick>* times : {&start_, &end_})
                 for (std::uint64_t k = 1; (*times)[at] > from && (*times)[at] <= until && k <= jump.periods; ++k)
                     (*times)[at + k * jump.nodes[r]] = (*times)[at] + static_cast<Tick>(k) * jump.time;
-        });
+        }
 }
 
-void Nodes::skip(const Recurrence::Jump& jump) {
+void Nodes::skip(const Jump& jump) {
     if (record_) record_periods(jump);
-    recurrence_->jump(jump);
     const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ = add(skipped_, times(periods, jump.time));
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-        ranks_[r].node_base = recurrence_->base(r);
-        ranks_[r].left -= static_cast<std::uint32_t>(periods) * jump.nodes[r];
+        const auto nodes = static_cast<std::uint32_t>(periods) * jump.nodes[r];
+        ranks_[r].node_base += nodes, ranks_[r].left -= nodes;
         busy_[r] += periods * jump.counts[1 + r];
     }
 }

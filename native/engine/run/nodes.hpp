@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "clock/batches.hpp"
-#include "fold/periods/recurrence.hpp"
-#include "nodes/ready.hpp"
-#include "plugins/foreign.hpp"
 #include "nodes/describe.hpp"
+#include "nodes/ready.hpp"
+#include "nodes/state_words.hpp"
+#include "plugins/foreign.hpp"
 #include "run/what.hpp"
 
 namespace astrarium {
@@ -21,6 +21,16 @@ public:
 
     protected:
         ~Tasks() = default;
+    };
+    // Who is told what happens to nodes: a node is ready; it waits for one parent fewer, but not the last; it ends.
+    class Watch {
+    public:
+        virtual void make_ready(std::uint32_t rank, std::uint32_t node) = 0;
+        virtual void make_wait(std::uint32_t rank, std::uint32_t node) = 0;
+        virtual void complete(std::uint32_t rank, std::uint32_t node) = 0;
+
+    protected:
+        ~Watch() = default;
     };
     struct Rank {
         std::uint32_t program = 0, node_base = 0;
@@ -59,11 +69,17 @@ public:
         return late_;
     }  // per rank: messages had arrived at the instant of its last end, before it
 
-    // Periods that recur are left out of the run's own copy of the programs.
-    Recurrence& count_periods(Beats& beats);
-    Recurrence* recurrence() { return recurrence_.get(); }
-    void write(Recurrence& to) const;
-    void skip(const Recurrence::Jump& jump);
+    // The state as words; periods are left out of the run's own copy of the programs, one per rank. By rank: number of its program, and of its
+    // first node; by node: how many parents it waits for.
+    struct Own {
+        std::vector<std::uint32_t> program_of, base;
+        std::vector<Program>& programs;
+        std::vector<std::int32_t>& left;
+    };
+    Own own_programs();
+    void watch(Watch* watch) { watch_ = watch; }
+    void write(StateWords& to) const;
+    void skip(const Jump& jump);
     void counts(std::vector<std::int64_t>& out) const { out.insert(out.end(), busy_.begin(), busy_.end()); }
 
     // Earlier states: all but what nodes wait for, of which is noted what changes.
@@ -73,8 +89,6 @@ public:
     std::size_t changes() const { return counted_down_.size(); }
     void undo_changes(std::size_t until);
     void count_parents();
-    std::unique_ptr<Recurrence> copy_recurrence() const { return recurrence_ ? std::make_unique<Recurrence>(*recurrence_) : nullptr; }
-    void put_back(const Recurrence& recurrence) { recurrence_ = std::make_unique<Recurrence>(recurrence); }
 
 private:
     std::size_t number(const Rank& r, std::uint32_t rank, std::uint32_t node) const {
@@ -86,7 +100,7 @@ private:
     std::uint32_t take_ready(std::uint32_t rank, int lane);
     void issue(std::uint32_t rank, std::uint32_t node);
     void take_work();
-    void record_periods(const Recurrence::Jump& jump);
+    void record_periods(const Jump& jump);
     Tick time() const { return skipped_ == 0 ? clock_.now : add(clock_.now, skipped_); }
 
     const Plan& plan_;
@@ -102,7 +116,7 @@ private:
     std::size_t unfinished_ = 0;
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods
     std::vector<Program> own_programs_;     // per rank, without what was skipped
-    std::unique_ptr<Recurrence> recurrence_;
+    Watch* watch_ = nullptr;
     bool noting_ = false;
     std::vector<std::uint32_t> counted_down_;  // numbers of nodes: one parent fewer, since the first state that is kept
     std::vector<Handed> handed_;

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "media/distance.hpp"
+#include "plan/unfoldable.hpp"
 
 namespace astrarium {
 
 void Post::check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const {
-    if (peer == rank && !quotient_) throw BadTrace("its peer is the rank itself", nodes_.place(rank, node));
+    if (peer == rank && !equals_) throw BadTrace("its peer is the rank itself", nodes_.place(rank, node));
     if (peer >= plan_.ranks()) throw BadTrace("its peer rank does not exist", nodes_.place(rank, node));
 }
 
@@ -19,10 +20,13 @@ void Post::send(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
     m.purpose = Message::node;
     m.peer = peer, m.tag = plan_.slot_b[slot];
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
-    m.source = quotient_ ? quotient_->source(slot) : rank;
-    m.flight = quotient_ ? quotient_->flight(rank, slot) : Flight(plan_.npu_of[rank], plan_.npu_of[peer], 0);
+    m.source = rank, m.flight = Flight(plan_.npu_of[rank], plan_.npu_of[peer], 0);
+    if (equals_) {
+        const Aim aim = equals_->aim(rank, slot);
+        m.source = aim.source, m.flight = aim.flight;
+        if (messages_.ports()->passes(m.flight)) throw Unfoldable{passing};
+    }
     m.flight.size = nodes_.program(rank).size[node];
-    if (quotient_ && messages_.ports()->passes(m.flight)) throw Unfoldable{passing};
     messages_.post(id);
 }
 
@@ -67,7 +71,7 @@ void Post::post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t pe
     messages_.post(id);
 }
 
-void Post::delivered(const Message& m) {
+void Post::take(const Message& m) {
     const auto receiver = meetings_.deliver({m.tag, m.flight.size, m.rank(), m.peer});
     nodes_.complete(m.rank(), static_cast<std::uint32_t>(m.high));
     if (receiver) nodes_.complete(m.peer, static_cast<std::uint32_t>(*receiver));
@@ -80,7 +84,7 @@ void Post::explain(std::vector<Wait>& why) const {
                 " waits for a send that never comes");
 }
 
-void Post::write(Recurrence& to) const {
+void Post::write(StateWords& to) const {
     const auto open = meetings_.sorted();
     to.count(open.size());
     for (const auto* entry : open) {
@@ -107,7 +111,7 @@ Tick RemoteMemory::end(const Nodes& nodes, std::uint32_t rank, std::uint32_t nod
     return free_[port] = add(std::max(now, free_[port]), time);
 }
 
-void RemoteMemory::write(Recurrence& to) const {
+void RemoteMemory::write(StateWords& to) const {
     to.count(free_.size());
     for (const Tick free : free_) to.until(free);
 }

@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
-#include "fold/quotient/quotient.hpp"
 #include "nodes/meetings.hpp"
+#include "run/accelerator.hpp"
 #include "run/messages.hpp"
 #include "run/nodes.hpp"
 
@@ -11,16 +11,16 @@ namespace astrarium {
 
 class Post {
 public:
-    Post(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, const Quotient* quotient)
-        : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), quotient_(quotient) {}
+    Post(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, const Equals* equals)
+        : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), equals_(equals) {}
 
     void send(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     void receive(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     void access(std::uint32_t rank, std::uint32_t node);  // of a memory at a switch
-    void delivered(const Message& message);
+    void take(const Message& message);                    // that was delivered
 
     void explain(std::vector<Wait>& why) const;  // per rank: receives that wait
-    void write(Recurrence& to) const;
+    void write(StateWords& to) const;
     auto state() { return std::tie(meetings_); }
 
 private:
@@ -32,7 +32,7 @@ private:
     BatchClock& clock_;
     Nodes& nodes_;
     Messages& messages_;
-    const Quotient* quotient_;
+    const Equals* const equals_;
     Meetings meetings_;
 };
 
@@ -41,7 +41,7 @@ public:
     RemoteMemory(const Plan& plan, ForeignMemory* foreign) : plan_(plan), foreign_(foreign) {}
     // When an access of a rank's node ends.
     Tick end(const Nodes& nodes, std::uint32_t rank, std::uint32_t node, Tick now);
-    void write(Recurrence& to) const;
+    void write(StateWords& to) const;
     auto state() { return std::tie(free_); }
 
 private:

@@ -36,7 +36,7 @@ void Turns::line_up(std::uint32_t instance, std::uint32_t state, std::uint32_t n
 MessageId Turns::pull_next(std::uint32_t queue) {
     Queue& q = queues_[queue];
     const Sender from = collectives_.sender_of(q.instance, q.state);
-    const MessageId id = collectives_.make_send(from, q.next, 1);
+    const MessageId id = collectives_.make_send(from, q.next);
     if (--q.left == 0) free_.push_back(queue);
     else step(q, from), messages_[id].queue = queue;
     return id;
@@ -45,7 +45,7 @@ MessageId Turns::pull_next(std::uint32_t queue) {
 void Turns::queue(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end) {
     if (pulls_) return line_up(instance, state, number, end);
     const Sender from = collectives_.sender_of(instance, state);
-    if (end == number + 1) return messages_.step(collectives_.make_send(from, number, 1));
+    if (end == number + 1) return messages_.step(collectives_.make_send(from, number));
     std::vector<std::uint32_t> all, last;  // queues; the last of each link
     for (; number < end; ++number) {
         const Medium::Turn turn = messages_.medium()->reserve(collectives_.flight_of(from, from.first + number), clock_.now);
@@ -70,7 +70,7 @@ void Turns::send_next(std::uint32_t queue) {
     Queue& q = queues_[queue];
     const Sender from = collectives_.sender_of(q.instance, q.state);
     for (;;) {
-        const MessageId id = collectives_.make_send(from, q.next, 1);
+        const MessageId id = collectives_.make_send(from, q.next);
         messages_.leave_in_turn(id, q.turn);
         q.turn.start = add(q.turn.start, q.turn.serial);
         if (--q.left == 0) return free_.push_back(queue);
@@ -79,7 +79,7 @@ void Turns::send_next(std::uint32_t queue) {
     }
 }
 
-void Turns::write(Recurrence& to, std::uint32_t queue) const {
+void Turns::write(StateWords& to, std::uint32_t queue) const {
     const Queue& q = queues_[queue];
     to.word(std::int64_t{q.next} << 32 | q.left), to.count(q.turn.link), to.time(q.turn.start), to.word(q.turn.serial);
 }

@@ -20,7 +20,7 @@ public:
     // The next message of a queue, which leaves in its turn.
     void send_next(std::uint32_t queue);
     MessageId pull_next(std::uint32_t queue);  // of a medium that pulls
-    void write(Recurrence& to, std::uint32_t queue) const;
+    void write(StateWords& to, std::uint32_t queue) const;
 
 private:
     struct Queue {  // sends of a participant that wait for one link, `left` of them from `next` on

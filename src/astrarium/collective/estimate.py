@@ -43,7 +43,7 @@ import numpy as np
 from msgspec import Struct
 
 from astrarium.collective import chunking, themis
-from astrarium.collective.algorithms import algorithm_of, bound, build, steps
+from astrarium.collective.algorithms import algorithm_of, bound, build
 from astrarium.collective.algorithms.algorithm import Case, Counts, Reach, even
 from astrarium.collective.algorithms.options import Options
 from astrarium.collective.compose import Composition, Step, compose
@@ -199,9 +199,7 @@ class Estimate:
     def _cost(self, place: int, name: str) -> themis.DimCost:
         if (place, name) not in self._fixed:
             part = self.parts[place]
-            link = self._settings.links[part.dim]
-            single = CommOp.ALL_GATHER if self.op == CommOp.ALL_GATHER else CommOp.REDUCE_SCATTER
-            self._fixed[place, name] = themis.DimCost(steps(name, single, part.n) * link.latency, link.bandwidth)
+            self._fixed[place, name] = themis.dim_cost(name, self.op, part, self._settings.links[part.dim])
         return self._fixed[place, name]
 
     def _strides(self, part: SubDim, name: str, op: CommOp, size: int) -> list[Stride]:

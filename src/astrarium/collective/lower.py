@@ -8,7 +8,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from astrarium.cache import Cache
-from astrarium.collective import chunking, in_switch
+from astrarium.collective import chunking, in_switch, themis
 from astrarium.collective.algorithms import Options, build, canonical_op, supporting
 from astrarium.collective.compose import ROOTED, Composition, Step, compose
 from astrarium.collective.groups import FLAT, SubDim
@@ -66,9 +66,7 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
                           how=_how(op, parts, settings, rows))
     if not settings.active_chunks or not _reorders(op, parts, settings):
         return plan
-    from astrarium.collective.balance import turns_of
-
-    return replace(plan, turns=turns_of(rows, settings))
+    return replace(plan, turns=themis.turns_of(rows, settings))
 
 
 def _how(op: CommOp, parts: Sequence[SubDim], settings: Settings, rows: Sequence[tuple[int, object]]) -> str:
@@ -100,10 +98,8 @@ def _steps(op: CommOp, pieces: Sequence[tuple[int, int]], parts: Sequence[SubDim
     """(how many equal chunks, their steps), in chunk order."""
     if not _reorders(op, parts, settings):
         return [(count, compose(op, each, parts, settings.composition)) for count, each in pieces]
-    from astrarium.collective.balance import orders_of
-
     sizes = [each for count, each in pieces for _ in range(count)]
-    runs = groupby(zip(sizes, orders_of(op, sizes, parts, settings, path), strict=True))
+    runs = groupby(zip(sizes, themis.orders_of(op, sizes, parts, settings, path), strict=True))
     return [(len(list(run)), compose(op, each, order, settings.composition)) for (each, order), run in runs]
 
 

@@ -146,7 +146,7 @@ class Rates(Generic[Which]):
         return times[first]
 
     def renamed(self, names: Sequence[Other]) -> Rates[Other]:
-        """The same of other names, by number."""
+        """These changes under other names, `names[number]`."""
         return Rates({names[cast(int, which)]: steps for which, steps in self._steps.items()})
 
     def changes(self) -> list[tuple[int, Which]]:

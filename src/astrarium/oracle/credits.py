@@ -16,7 +16,7 @@ CREDIT, ARRIVE, ASK, FREE = range(4)
 
 
 class _Port(Struct):
-    room: int               # bytes at the link's end that nobody has
+    room: int               # free bytes at the link's end
     limited: bool
     free: int = 0
     own_before: bool = False    # the last packet was of a message that begins here

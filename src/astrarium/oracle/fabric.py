@@ -46,7 +46,7 @@ def end_at(dim: Dim, place: int) -> Dim | Attached:
 
 
 def hops(shape: Shape, size: int, source: int, destination: int) -> int:
-    """Links on the way between two places of a dim; 0 between a place and itself."""
+    """Links between two places of a dim; 0 between a place and itself."""
     if source == destination:
         return 0
     if shape == Shape.SWITCH:
@@ -93,10 +93,10 @@ class Hop:
 
 
 class Fabric(Protocol):
-    """The ways between NPUs."""
+    """The links of a network, and the routes through them."""
 
     def between(self, source: int, destination: int) -> Sequence[Hop]:
-        """The links of a message's way in order; none from an NPU to itself."""
+        """The links of a message's route in order; none from an NPU to itself."""
 
     def ports(self) -> list[Port]:
         """The name of each link in the traffic, by its number."""
@@ -207,7 +207,7 @@ def port_numbers(dim: Dim, start: int, end: int) -> tuple[int, int]:
 
 
 def _neighbour(dim: Dim, start: int, end: int) -> tuple[int, int]:
-    """(port number, next place) on the way from one place of a dim to another."""
+    """(port number, next place) on the route from one place of a dim to another."""
     if dim.shape in (Shape.RING, Shape.RING_ONE_WAY):
         back = dim.shape == Shape.RING and port_numbers(dim, start, end)[0]
         return (1, (start - 1) % dim.npus) if back else (0, (start + 1) % dim.npus)

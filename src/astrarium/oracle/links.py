@@ -1,4 +1,4 @@
-"""contention: every link of a message's way carries one message at a time, first come first served."""
+"""contention: every link of a message's route carries one message at a time, first come first served."""
 
 from __future__ import annotations
 

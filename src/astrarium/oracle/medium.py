@@ -30,8 +30,10 @@ class Medium(Protocol):
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
-        """Ask for the source at this instant; `delivered` runs when the last byte is at the destination. `order`: among
-        the messages that arrive in one instant."""
+        """Send `size` bytes from NPU `source`, now; `delivered` runs when the last one is at NPU `destination`.
+
+        `key` orders it among what departs or ends in one instant, `order` among what arrives. `tag` is for plug-ins.
+        """
 
     def waits(self) -> list[str]:
         """Sentences for a stall: what keeps messages for ever."""

@@ -1,4 +1,4 @@
-"""What both transports of packets share: links and the ways through them, messages under way, and what was measured."""
+"""What both transports of packets share: links and routes, messages under way, and what was measured."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Net:
             self.traffic.add(self.ways.ports[link], payload, start, busy)
 
     def queue_is(self, link: int, now: int, size: int) -> None:
-        """So many bytes wait for a link from now on."""
+        """`size` bytes wait for a link from now on."""
         if self.timeline is not None:
             self.timeline.queue(link, now, size)
 

@@ -22,9 +22,9 @@ Issue = Callable[[int, Event], None]  # starts a node; the event ends it
 class Nodes:
     """The nodes of one rank.
 
-    After any completion the rank looks once in the instant, when every completion of the instant is in: lane -1 first
-    (it always has room; the last entry of the per-lane lists), then the lanes in order, each while it has room; within
-    a lane by node id, in the COMM lane by explicit priority, or latest or earliest ready first, then node id.
+    After all completions of an instant the rank issues what it can, once: first lane -1 (which always has room; the
+    last entry of the per-lane lists), then each lane in order while it has room. Within a lane nodes go by id; in the
+    COMM lane by `order` (priority, latest or earliest ready), then by id. `start` and `end` [nodes] take their times.
     """
 
     def __init__(self, clock: Clock, rank: int, table: Table, lanes: tuple[int, ...],

@@ -1,6 +1,6 @@
 """packets: messages are cut into packets, which queue at each link (design/0017).
 
-`net` has the links, their ways and the messages under way; `credits` and `roce` say when a packet may start. The
+`net` has the links, the routes and the messages under way; `credits` and `roce` say when a packet may start. The
 compiled core does all of a window at once; here an event queue has the same integers.
 """
 

@@ -153,7 +153,7 @@ class Timeline:
         self._last = 0
 
     def queue(self, link: int, now: int, size: int) -> None:
-        """So many bytes wait from now on."""
+        """`size` bytes wait for a link from now on."""
         changes = self._queues[link]
         if size or (changes and changes[-1][1]):
             changes.append((now, size))

@@ -18,7 +18,7 @@ public:
             now = add(now, ticks(network_.dims[d].latency * geometry_.hops(d, from, to), false));
             now = add(now, ticks(static_cast<double>(flight.size) / network_.dims[d].bandwidth, false));
         }
-        run_.delivered(id, now);
+        run_.deliver(id, now);
     }
     void wake(std::uint32_t, Tick) override {}
     Traffic* traffic() override { return &traffic_; }

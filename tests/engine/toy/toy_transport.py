@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from astrarium.oracle.net import Cargo, Events, Net
-
 from astrarium.config import Knob, default
 from astrarium.engine.plan import TransportRules
 from astrarium.network.transport import Transport
+from astrarium.oracle.net import Cargo, Events, Net
 from astrarium.units import Time
 
 

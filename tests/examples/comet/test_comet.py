@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from comet import Lab, decompose, expansion_ratios, load_book, spread_of
+from comet.hybrid import hybrid_bandwidth
 
 import astrarium as ar
-from astrarium.memory.hybrid import hybrid_bandwidth
 from astrarium.search.searchfile import load_space
 
 CASE = "transformer_1t"

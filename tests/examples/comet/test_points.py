@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from comet import PHASES, Lab, decompose, spread_of
+from comet.hybrid import hybrid_bandwidth
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples.comet.book import TEXT, book
 
 from astrarium.config import replace_all
 from astrarium.errors import InputError
-from astrarium.memory.hybrid import hybrid_bandwidth
 from astrarium.units import Bytes
 from astrarium.workload.flops import executed_flops
 

@@ -83,7 +83,7 @@ void Net::arrived(std::uint32_t cargo, Tick when, Left& left) {
 void Net::end(std::uint32_t cargo) {
     const Cargo& c = cargos[cargo];
     if (record && sent_.size() < most_sent) sent_.push_back({c.asked, c.done, c.source, c.destination, c.size});
-    run.delivered(c.id, c.done);
+    run.deliver(c.id, c.done);
     spare.push_back(cargo);
 }
 

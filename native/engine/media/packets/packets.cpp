@@ -17,7 +17,7 @@ public:
 
     void ask(MessageId id, Tick now) override {
         const Flight& flight = net_.run.flight(id);
-        if (flight.source == flight.destination) return net_.run.delivered(id, now);
+        if (flight.source == flight.destination) return net_.run.deliver(id, now);
         const std::uint32_t cargo = net_.load(id, flight, now);
         const packets::Cargo& c = net_.cargos[cargo];
         transport_->ask(cargo, net_.ways->first(c.source, c.destination, c.pair), now);

@@ -63,8 +63,9 @@ def bound(name: str, op: CommOp, n: int, blocks: int) -> Bound | None:
 
 
 def steps(name: str, op: CommOp, n: int) -> int:
-    """Latencies that the algorithm pays one after the other, unpipelined; n - 1 where no bound is known."""
-    known = bound(name, op, n, 2)
+    """Latencies that the algorithm pays one after the other, unpipelined; n - 1 where no bound is known, as of a name
+    that only a plug-in's schedule has."""
+    known = bound(name, op, n, 2) if name in Kind("algorithm") else None
     return known.steps if known else n - 1
 
 
