@@ -395,5 +395,5 @@ def load_design(path: str | os.PathLike[str], changes: Mapping[str, object] = Ma
 
 
 def dump_design(design: Design, path: str | os.PathLike[str], *, defaults: bool = False) -> None:
-    """Write a design file, whole or not at all; it reads back equal. `defaults`: also write fields with their default."""
+    """Write a design file, whole or not at all; it reads back equal. `defaults`: also write fields at their default."""
     config.dump(design, path, defaults=defaults)
