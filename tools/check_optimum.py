@@ -255,7 +255,7 @@ def main() -> int:
         if row[-1] is not None and (floor := floor_here(certificate, design, runs, row)) > row[-1]:
             raise SystemExit(f"design {row[:-1]} is worth {row[-1]}, below its floor of {floor}")
     bound, looked, below = least_open_floor(certificate, design, best) if runs is None else least_open_run(runs, best)
-    print(f"{looked:,} feasible designs, {below:,} with a floor below {best!r}, {len(rows):,} simulated, "
+    print(f"{looked:,} feasible designs, {below:,} with a lower bound below {best!r}, {len(rows):,} simulated, "
           f"{len(picked) + 1:,} of them again")
     print("optimal: no design of the space is better" if bound >= best else
           f"no design is below {bound!r}, {(best - bound) / best:.4%} under the best")

@@ -389,10 +389,11 @@ def npu_types(design: Design) -> tuple[npt.NDArray[np.int32], tuple[tuple[Comput
 
 
 def load_design(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> Design:
-    """Read a design file (YAML) and make `changes` (path -> value). Raises InputError with every problem, by line."""
+    """Read a design file (YAML) with `changes` (path -> value). Files that it names are relative to its folder. Raises
+    InputError with all problems of the file, each with its line."""
     return config.load(Design, path, changes)
 
 
 def dump_design(design: Design, path: str | os.PathLike[str], *, defaults: bool = False) -> None:
-    """Write a design file, whole or not at all; it reads back equal."""
+    """Write a design file, whole or not at all; it reads back equal. `defaults`: also write fields at their default."""
     config.dump(design, path, defaults=defaults)

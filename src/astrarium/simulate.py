@@ -48,13 +48,25 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
              kept: Kept | None = None, note: Callable[[str], None] | None = None) -> Result:
     """Run a design.
 
-    `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
-    and makespan needs. `pure` runs the pure-Python engine. `traces` replaces the workload's files (or is what a
-    generator made, or the Work of either); else they are read, through `cache` or `kept` where one is given. `plugins`
-    take the place of what the design names; plug-ins that the design names are made for this run. `kept` holds caches
-    that this run shares with others. `note` is called with a sentence before every rank is simulated because folding
-    gave up: why, and about how many events, seconds and bytes. Raises InputError and its kin, and StallError, with
-    file, rank and node.
+    Args:
+        design: The system and its workload.
+        fold: `auto` or `off`; None: the design's.
+        record: Keep node times and traffic, which all of a Result needs except finish and makespan.
+        pure: Run the pure-Python engine.
+        traces: Traces in place of the workload's files, a generated workload, or the Work of either.
+        cache: Traces that were read before, by path.
+        plugins: Plug-ins in place of those that the design names.
+        kept: Caches that this run shares with others; results do not depend on it.
+        note: Called with a sentence before all ranks are simulated because folding gave up: the reason, and the
+            expected events, seconds and bytes.
+
+    Returns:
+        The result. Its times are floats in ns that print with a unit, and integers in ps.
+
+    Raises:
+        InputError: The design, a file or a trace is wrong (with path, or file, rank and node).
+        PluginError: A plug-in raised, or broke its contract.
+        StallError: The run cannot go on; the error lists who waits for what.
     """
     return prepare(design, fold=fold, record=record, pure=pure, traces=traces, cache=cache, plugins=plugins,
                    kept=kept, note=note)()
@@ -63,8 +75,15 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
 def prepare(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
             traces: Given | None = None, cache: TraceCache | None = None, plugins: Plugins | None = None,
             kept: Kept | None = None, note: Callable[[str], None] | None = None) -> Callable[[], Result]:
-    """`simulate` in two steps: all that comes before the run, then (called) the run. Prepare several designs, then run
-    them: each step finds the machine's caches full of its own code and data. Either step raises what `simulate` does.
+    """Prepare a run: all of `simulate` before the engine starts.
+
+    Prepare several designs, then run them: each step finds the machine's caches full of its own code and data.
+
+    Returns:
+        A function that runs the design and returns its Result.
+
+    Raises:
+        InputError: As `simulate`; so does the returned function.
     """
     folded = _checked(design, fold)
     run = _Run(folded, record, pure, traces, cache, plugins_of(design, plugins), Kept() if kept is None else kept,
@@ -215,9 +234,20 @@ def _checked(design: object, fold: object) -> bool:
 
 def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold: str | None = None,
                   record: bool = False, cache: TraceCache | None = None) -> list[Result]:
-    """Run many designs on all cores (`workers` threads; the engine releases the GIL). Results in the order given.
+    """Run many designs on all cores. Traces are read once, before the threads start.
 
-    Traces are read once each, before the threads start. The first error, in that order, is raised.
+    Args:
+        designs: The designs.
+        workers: Number of threads; None: one per core. The engine releases Python's lock.
+        fold: `auto` or `off`; None: that of each design.
+        record: Keep node times and traffic.
+        cache: Traces that were read before, by path; share it between calls.
+
+    Returns:
+        The results, in the order of the designs.
+
+    Raises:
+        InputError, StallError: The first error, in the order of the designs.
     """
     from concurrent.futures import ThreadPoolExecutor
 

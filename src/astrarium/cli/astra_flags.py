@@ -34,7 +34,7 @@ def astra_flags(parser: Parser, *, required: bool = True) -> None:
     parser.add_argument("--num-queues-per-dim", metavar="N", type=whole, default=1, help="queues per dim (1)")
     for name in ("compute", "comm"):
         parser.add_argument(f"--{name}-scale", metavar="X", type=_scale, default=1.0,
-                            help="accepted; changes nothing, as in ASTRA-sim")
+                            help="accepted without effect, as in ASTRA-sim")
     parser.add_argument("--injection-scale", metavar="X", type=_scale, default=1.0, help="times endpoint-delay (1)")
     parser.add_argument("--rendezvous-protocol", metavar="true|false", type=truth, nargs="?", const=True,
                         default=False, help="a request from the receiver precedes every message (false)")

@@ -1,4 +1,4 @@
-"""`astrarium trace VERB …`: traces as a separate product. One file per sub-verb, named in one table."""
+"""`astrarium trace VERB …`. One file per sub-verb, named in one table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from astrarium.cli.arguments import Parser
 __all__ = ["SUB_VERBS", "arguments", "run"]
 
 SUB_VERBS = {
-    "link": ("trace_link", "Join a host and a device trace of PyTorch's profilers to PREFIX.RANK.et."),
-    "write": ("trace_write", "Write what the workload of a design makes as PREFIX.RANK.et and a file of its groups."),
-    "convert": ("trace_convert", "A text workload of ASTRA-sim 1.0 (DATA, HYBRID_TRANSFORMER, ...) as PREFIX.RANK.et."),
-    "transform": ("trace_transform", "Cut, merge, rename, strip, scale, coalesce, retarget: files in, files out."),
-    "collective": ("trace_collective", "A collective algorithm as traces (custom collectives) or as an MSCCL program."),
-    "anonymise": ("trace_anonymise", "Names go, durations and sizes move within a budget: a trace to share."),
-    "suite": ("trace_suite", "The benchmark suite: named traces of training and inference, generated on demand."),
-    "synthesise": ("trace_synthesise", "Learn a model of traces, draw traces of other sizes from it, compare."),
-    "graph": ("trace_graph", "The graph of a trace as a picture: .svg, .dot, .graphml; .pdf through Graphviz."),
+    "link": ("trace_link", "Link a host and a device trace of PyTorch's profilers to PREFIX.RANK.et."),
+    "write": ("trace_write", "Write the generated workload of a design as PREFIX.RANK.et and a file of its groups."),
+    "convert": ("trace_convert", "Convert a text workload of ASTRA-sim 1.0, or a trace of another form, to "
+                                 "PREFIX.RANK.et."),
+    "transform": ("trace_transform", "Transform traces: cut, merge, rename, strip, scale, coalesce, retarget."),
+    "collective": ("trace_collective", "Write a collective algorithm as traces (custom collectives) or as an MSCCL "
+                                       "program."),
+    "anonymise": ("trace_anonymise", "Anonymise a trace to share it: remove names, change durations and sizes within a "
+                                     "budget."),
+    "suite": ("trace_suite", "List or generate the benchmark suite: named traces of training and inference."),
+    "synthesise": ("trace_synthesise", "Learn a model of traces, draw traces of other sizes from it, and compare "
+                                       "them."),
+    "graph": ("trace_graph", "Draw the graph of a trace: .svg, .dot, .graphml; .pdf with Graphviz."),
     "collect": ("trace_collect", "Run a Python script and record what it does with PyTorch: FOLDER/trace.RANK.et."),
     "replay": ("trace_replay", "Execute traces on this machine: communication on torch.distributed, measured."),
-    "show": ("trace_show", "What is in a trace file: nodes by kind, streams, collectives with busbw, overlap, idle."),
-    "diff": ("trace_diff", "What differs between two traces: nodes by structure, values, totals by kind."),
+    "show": ("trace_show", "Print a trace file: nodes by kind, streams, collectives with busbw, overlap, idle."),
+    "diff": ("trace_diff", "Compare two traces: nodes by structure, values, totals by kind."),
 }
 """Sub-verb -> (module in this package, one sentence)."""
 

@@ -20,9 +20,9 @@ def arguments(parser: Parser) -> None:
                         help="durations change by at most X %% (5)")
     parser.add_argument("--sizes", type=float, default=0.0, metavar="X",
                         help="bytes and flop change by at most X %% (0)")
-    parser.add_argument("--seed", type=int, required=True, help="of the noise: keep it secret")
-    parser.add_argument("--groups", metavar="FILE", help="groups (IN.groups.json where that is there)")
-    parser.add_argument("--names", metavar="FILE", help="write which name became which (JSON): for yourself")
+    parser.add_argument("--seed", type=int, required=True, help="seed of the noise; keep it secret")
+    parser.add_argument("--groups", metavar="FILE", help="groups (default: IN.groups.json if it exists)")
+    parser.add_argument("--names", metavar="FILE", help="write the map of old to new names (JSON); keep it private")
     parser.add_argument("--gzip", action="store_true", help="compress the traces")
     json_flag(parser)
 

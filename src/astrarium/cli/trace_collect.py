@@ -21,7 +21,7 @@ def arguments(parser: Parser) -> None:
     """Where to write, and the script with its arguments."""
     parser.add_argument("-o", "--out", required=True, metavar="FOLDER",
                         help="writes host.RANK.json, device.RANK.json and trace.RANK.et")
-    parser.add_argument("--no-link", action="store_true", help="write the profilers' files only")
+    parser.add_argument("--no-link", action="store_true", help="write only the profilers' files")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file; several ranks: torchrun -m astrarium trace …")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help="its arguments")
 

@@ -23,8 +23,8 @@ def arguments(parser: Parser) -> None:
                         "kernel:NAME, as `astrarium list kernel` does")
     parser.add_argument("--op", required=True, metavar="OP", help="all_reduce, all_gather, ...")
     parser.add_argument("--npus", required=True, type=whole, metavar="N", help="participants")
-    parser.add_argument("--size", metavar="SIZE", help="bytes as a trace counts them (all_gather: the shard); traces "
-                        "need it, MSCCL does not")
+    parser.add_argument("--size", metavar="SIZE", help="bytes of the collective as in a trace (all_gather: the shard); "
+                        "traces need it, MSCCL does not")
     parser.add_argument("--pipeline", type=whole, metavar="B", help="blocks of chains and trees (8)")
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help="NAME.xml: MSCCL; NAME.json: MSCCL++ (of "
                         "kernels); else a prefix: OUT.POSITION.et, as custom collectives are read")

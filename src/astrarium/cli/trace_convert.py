@@ -20,9 +20,10 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--npus", metavar="N", type=whole, help="ranks of the text workload")
     parser.add_argument("--passes", metavar="P", type=whole, default=1, help="iterations (1)")
     parser.add_argument("--inner", metavar="K", type=whole,
-                        help="neighbours that form a group under HYBRID_* (what the file says): dim 0 of the network")
+                        help="size of a group of neighbours under HYBRID_* (default: as in the file), dim 0 of the "
+                             "network")
     parser.add_argument("--unit", choices=("us", "ns"), default="us",
-                        help="of times in the file: us as Chakra's converter reads them, ns as ASTRA-sim 1.0 did")
+                        help="unit of times in the file: us as in Chakra's converter, ns as in ASTRA-sim 1.0")
     for name in ("compute", "comm"):
         parser.add_argument(f"--{name}-scale", metavar="X", type=_scale, default=1.0,
                             help=f"multiplies {'times' if name == 'compute' else 'bytes'} (1)")

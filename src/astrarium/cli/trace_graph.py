@@ -18,7 +18,7 @@ def arguments(parser: Parser) -> None:
                         help="writes .svg, .dot or .graphml; .pdf, .png and a tidier .svg with Graphviz")
     parser.add_argument("--limit", metavar="N", type=whole, default=1000,
                         help="larger graphs are drawn by scope, at most N of them (1000)")
-    parser.add_argument("--depth", metavar="D", type=whole, help="parts of a scope that count (as many as fit)")
+    parser.add_argument("--depth", metavar="D", type=whole, help="depth of scopes to draw (as deep as fits)")
 
 
 def run(options: argparse.Namespace) -> int:

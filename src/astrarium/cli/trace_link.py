@@ -19,9 +19,9 @@ def arguments(parser: Parser) -> None:
                         "known by its content")
     parser.add_argument("second", nargs="?", metavar="FILE", help="the other one of the same run")
     parser.add_argument("-o", "--out", required=True, metavar="PREFIX", help="writes PREFIX.RANK.et")
-    parser.add_argument("--rank", type=rank, metavar="R", help="the rank (the one that the device trace names, else 0)")
+    parser.add_argument("--rank", type=rank, metavar="R", help="the rank (default: that of the device trace, else 0)")
     parser.add_argument("--unrecorded", action="store_true",
-                        help="write host operators without what the profilers took of them")
+                        help="subtract the profilers' overhead from host operators")
     json_flag(parser)
 
 

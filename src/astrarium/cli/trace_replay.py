@@ -27,18 +27,19 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--backend", choices=("gloo", "nccl"),
                         help="of torch.distributed (gloo; with --compute real on a GPU nccl)")
     parser.add_argument("--compute", choices=("sleep", "matmul", "real"), default="sleep",
-                        help="compute nodes: sleep for their duration, matrix products of their FLOPs where they say "
-                             "them, or the recorded operators themselves, run with PyTorch on a GPU if there is one "
+                        help="compute nodes: sleep for their duration, matrix products of their FLOPs if they have "
+                             "them, or the recorded operators, run with PyTorch on a GPU if there is one "
                              "(sleep)")
     parser.add_argument("--dry-run", action="store_true",
-                        help="with --compute real: say what can be replayed here, and how much memory it takes")
+                        help="with --compute real: print what can be replayed here, and the memory it takes")
     parser.add_argument("--import", metavar="PACKAGE", dest="packages", action="append", default=[],
-                        help="with --compute real: a package of Python that registers operators (repeatable)")
+                        help="with --compute real: a Python package that registers operators; may be repeated")
     parser.add_argument("--skip", action="store_true",
-                        help="with --compute real: operators that cannot be run take their recorded time")
-    parser.add_argument("--scale", metavar="X", type=float, default=1.0, help="sleeps are X times as long (1)")
-    parser.add_argument("--repeat", metavar="N", type=whole, default=3, help="executions, after one to warm up (3)")
-    parser.add_argument("-o", "--out", metavar="PREFIX", help="writes the traces with measured durations")
+                        help="with --compute real: operators that cannot run take their recorded time")
+    parser.add_argument("--scale", metavar="X", type=float, default=1.0, help="multiply sleeps by X (1)")
+    parser.add_argument("--repeat", metavar="N", type=whole, default=3, help="number of executions, after one warm-up "
+                                                                             "(3)")
+    parser.add_argument("-o", "--out", metavar="PREFIX", help="write the traces with measured durations")
     json_flag(parser)
 
 

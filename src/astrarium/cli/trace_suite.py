@@ -29,7 +29,7 @@ def arguments(parser: Parser) -> None:
         sub = verbs.add_parser(verb, prog=f"astrarium trace suite {verb}", description=words)
         sub.add_argument("name", metavar="NAME", help="one of " + ", ".join(suite_names()))
         if verb == "make":
-            sub.add_argument("--force", action="store_true", help="even where the files take more than 2 GB")
+            sub.add_argument("--force", action="store_true", help="write even if the files take more than 2 GB")
             files_flags(sub)
 
 

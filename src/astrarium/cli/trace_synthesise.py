@@ -31,25 +31,25 @@ def arguments(parser: Parser) -> None:
     learn.add_argument("traces", metavar="PREFIX", nargs="*", help="traces PREFIX.RANK.et with PREFIX.groups.json and "
                        "PREFIX.conditions.json; or a folder of such; none: --catalog")
     _corpus_flags(learn, 1000, "learn")
-    learn.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
+    learn.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
     learn.add_argument("-o", "--out", metavar="MODEL", required=True, help="the file of the model")
     json_flag(learn)
     draw = _verb(verbs, "sample", "Traces for conditions that no example need have had.")
-    draw.add_argument("model", metavar="MODEL", help="what learn wrote")
+    draw.add_argument("model", metavar="MODEL", help="a model file of `learn`")
     draw.add_argument("--condition", metavar="NAME=VALUE", action="append", default=[],
                       help="a condition that the model names; may be repeated. --tp N is short for --condition tp=N")
     for axis in ("tp", "dp", "pp"):
         draw.add_argument(f"--{axis}", type=whole, metavar="N", help=f"the layout's {axis}")
-    draw.add_argument("--ranks", type=whole, metavar="N", help="tp * dp * pp; gives dp where that is left out")
+    draw.add_argument("--ranks", type=whole, metavar="N", help="tp * dp * pp; sets dp if it is not given")
     draw.add_argument("--model-size", metavar="NAME", help="sizes of a model of the catalog (llama2-7b, ...)")
-    draw.add_argument("--seed", type=int, default=0, help="of everything that is drawn (0)")
-    draw.add_argument("--jitter", action="store_true", help="draw sizes about their laws, not at their centre")
+    draw.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
+    draw.add_argument("--jitter", action="store_true", help="draw sizes around their laws instead of at their centre")
     _model_flags(draw)
     files_flags(draw)
     other = _verb(verbs, "compare", "How close what a model draws is to the true traces of a held-out part.")
-    other.add_argument("model", metavar="MODEL", help="what learn wrote, from the catalog")
+    other.add_argument("model", metavar="MODEL", help="a model file of `learn`, learnt from the catalog")
     _corpus_flags(other, 24, "held_out")
-    other.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
+    other.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
     _model_flags(other)
     json_flag(other)
 
@@ -60,13 +60,13 @@ def _verb(verbs: argparse._SubParsersAction[Parser], name: str, words: str) -> P
 
 def _corpus_flags(parser: Parser, count: int, part: str) -> None:
     parser.add_argument("--catalog", metavar="NAMES", default=None, help=f"dense decoders of the catalog ({MODELS})")
-    parser.add_argument("--count", type=whole, default=count, metavar="N", help=f"traces that are drawn ({count})")
+    parser.add_argument("--count", type=whole, default=count, metavar="N", help=f"number of traces to draw ({count})")
     parser.add_argument("--part", choices=("learn", "held_out", "fresh"), default=part,
-                        help=f"sizes and numbers of replicas that are drawn ({part})")
+                        help=f"split of sizes and replicas to draw from ({part})")
 
 
 def _model_flags(parser: Parser) -> None:
-    parser.add_argument("--extrapolate", action="store_true", help="conditions outside what was learnt are meant")
+    parser.add_argument("--extrapolate", action="store_true", help="allow conditions outside the learnt range")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -20,11 +20,11 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("inputs", metavar="IN", nargs="+", help="prefix of the traces (IN.RANK.et), or one file")
     parser.add_argument("-o", "--out", metavar="OUT", required=True, help="writes OUT.RANK.et and OUT.groups.json")
     parser.add_argument("--step", action="append", default=[], metavar="NAME:KEY=VALUE,...",
-                        help=f"may be repeated, done in order. {steps}".replace("%", "%%"))
+                        help=f"a step; may be repeated, in order. {steps}".replace("%", "%%"))
     parser.add_argument("--merge", choices=("ranks", "time"), default="ranks",
                         help="several IN: at the same time on separate ranks (default), or one after the other")
     parser.add_argument("--groups", metavar="FILE", action="append", default=[],
-                        help="groups of each IN in turn (IN.groups.json where that is there)")
+                        help="groups of each IN in turn (default: IN.groups.json if it exists)")
     parser.add_argument("--gzip", action="store_true", help="compress the traces")
     json_flag(parser)
 

@@ -21,11 +21,11 @@ __all__ = ["arguments", "files_flags", "how", "progress", "report", "run"]
 
 def arguments(parser: Parser) -> None:
     """The design, and how to write."""
-    parser.add_argument("design", metavar="DESIGN.yaml", help="the design file; its workload is one that is generated")
+    parser.add_argument("design", metavar="DESIGN.yaml", help="the design file, with a generated workload")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the design first; may be repeated")
     parser.add_argument("--tensors", action="store_true",
-                        help="write what every node reads and writes too, from which memory over time is known")
+                        help="also write what every node reads and writes, for memory over time")
     files_flags(parser)
 
 
@@ -33,7 +33,7 @@ def files_flags(parser: Parser) -> None:
     """Where files go, and how equal ones are written."""
     parser.add_argument("-o", "--out", metavar="PREFIX", required=True,
                         help="writes PREFIX.RANK.et and PREFIX.groups.json")
-    parser.add_argument("--jobs", metavar="N", type=whole, help="threads that write (all cores)")
+    parser.add_argument("--jobs", metavar="N", type=whole, help="number of writing threads (all cores)")
     parser.add_argument("--gzip", action="store_true", help="compress the traces")
     equal = parser.add_mutually_exclusive_group()
     for flag, word in (("--link", "hard links (default)"), ("--symlink", "symbolic links"), ("--copy", "copies")):

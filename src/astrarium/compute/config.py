@@ -151,7 +151,7 @@ def replays_all(compute: Any) -> bool:
 
 
 class Replay(Compute, frozen=True):
-    """Every node takes the time that its trace recorded."""
+    """Each node takes its recorded time."""
 
     tag: ClassVar[str] = "replay"
     missing: Annotated[OptionalTime, Knob("Time of a node without a recorded one (traces count whole microseconds); "

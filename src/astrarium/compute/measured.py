@@ -25,7 +25,7 @@ def _known(compute: Measured) -> Iterable[Problem]:
 
 
 class Measured(Predicted, frozen=True, kw_only=True):
-    """Kernels take what a model fitted on measured rows of the device predicts."""
+    """Kernels take the time of a model that was fitted on measured rows of the device."""
 
     tag: ClassVar[str] = "measured"
     rules = (*Predicted.rules, _known)

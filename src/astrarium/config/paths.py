@@ -66,7 +66,11 @@ def _step(owner: Any, step: Step, seen: str) -> Any:
 
 
 def get(config: Config, path: str) -> Any:
-    """The value at `path`. Raises InputError naming the part of the path that does not exist."""
+    """Return the value at `path`, such as `network.dims[1].bandwidth`.
+
+    Raises:
+        InputError: A part of the path does not exist; the error names it.
+    """
     value: Any = config
     seen = ""
     for step in parse_path(path):
@@ -76,16 +80,21 @@ def get(config: Config, path: str) -> Any:
 
 
 def replace(config: C, path: str, value: object) -> C:
-    """`config` with the value at `path` replaced and everything checked again. Raises InputError."""
+    """Return `config` with the value at `path` replaced, checked as a whole. See `replace_all`."""
     return replace_all(config, {path: value})
 
 
 def replace_all(config: C, changes: Mapping[str, object]) -> C:
-    """`config` with all `changes` (path -> value) made, then checked once, together; a whole before its parts.
+    """Return `config` with all `changes` made, then checked once, together.
 
-    A change of the key that picks a variant (`network.dims[0].shape`) keeps the fields that were set. A name that
-    implies settings (`stack`) comes first, as in a file: they apply to fields at their defaults, and give way to the
-    other changes.
+    Args:
+        config: A design or a section; it is not changed.
+        changes: Path of a field -> value, a whole before its parts. A key that picks a variant
+            (`network.dims[0].shape`) keeps the fields that were set. A name that implies settings (`stack`) is applied
+            first, to fields with their default value.
+
+    Raises:
+        InputError: A path does not exist, or the result is not legal.
     """
     config = _implied(config, {name: changes[name] for name in type(config).implies if name in changes})
     changes = {path: value for path, value in changes.items() if path not in type(config).implies}

@@ -30,10 +30,14 @@ class FieldInfo(Struct, frozen=True):
 
 
 def fields(config: type[Config] | Config, prefix: str = "", when: str = "") -> Iterator[FieldInfo]:
-    """Every field under a config class (of an instance: its class), depth first; a list is written `dims[]`, an
-    entry of a mapping `links.NAME`, a
-    variant's tag comes before its fields, and of a family inside itself (the workloads of jobs) there is the tag alone.
-    Raises InputError for anything else."""
+    """Yield every field under a config class, depth first.
+
+    A list is written `dims[]`, an entry of a mapping `links.NAME`. The tag of a variant comes before its fields. Of a
+    family inside itself (the workloads of jobs) there is only the tag.
+
+    Raises:
+        InputError: `config` is not a config class or an instance of one.
+    """
     cls = config if isinstance(config, type) else type(config)
     if not issubclass(cls, Config):
         raise InputError("fields", f"{shown(config)} has no fields", expected="a config class, such as Design")

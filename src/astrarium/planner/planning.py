@@ -58,24 +58,34 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
          cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
          lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
          **settings: Any) -> Shortlist:
-    """The best layouts of a training step of `model` on `gpus` NPUs that fit their memory.
+    """Find the best layouts of a training step of `model` that fit the memory of its NPUs.
 
-    `model`: a name of the catalog, a Hugging Face config.json, or a Model. `device`: one of the catalog, or several to
-    compare. Left out, `seq` is the model's, `global_batch` makes 4 Mi tokens a step, and `network` is the device's
-    usual host and fabric; `Shortlist.assumed` says so. `compute`: the compute model; `collectives`: where their times
-    come from; `stack`: a software stack of the catalog, or "none". Left out, these are what was measured on the device
-    and on its network, and a current stack that runs the job, the best validated there (`Shortlist.assumed` says which
-    and why). `fixed`: part of a layout -> its only values; `lift`: rules (`rules.NAMES`) that are lifted
-    (`Shortlist.rules` has them). `reserve`: memory that stays free, such as "5 %" of what a layout needs or "2 GB";
-    left out, as measured. `exact`: simulate until nothing can be better than the last line, however long that takes;
-    else (`Shortlist.beyond`) large simulations stop when nothing can be better than the first. `jobs` simulations at a
-    time, each within `limit` CPU seconds (None: no limit).
-    `objective`: what layouts are ranked by: `time` of a step, or `cost`, `energy`, `carbon` of 10^12 tokens. `cost`:
-    the design's `cost` section, a row of it, or fields (also `compute.power`, `compute.idle_power`); left out: the
-    catalog's for the device. `budget`, such as "$6M", limits what is bought, `power`, such as "1 MW", the power of the
-    site; without `gpus` the largest count of whole hosts within them, and powers of two below it, are compared.
-    `settings`: further fields of the workload (see `Transformer`), such as `precision`; they win over the stack's.
-    Raises InputError.
+    Args:
+        model: A name of the catalog, a Hugging Face config.json, or a Model.
+        device: A device of the catalog, or several to compare.
+        gpus: Number of NPUs; None: those within `budget` and `power`.
+        seq, global_batch: Tokens per sample and samples per step; None: the model's, and 4 Mi tokens per step.
+        network: A network; None: the device's usual host and fabric.
+        compute, collectives, stack: Compute model, source of the times of collectives, software stack ("none": none);
+            None: measured ones if there are, and a current stack that runs the job.
+        top: Number of layouts to return.
+        fixed: Part of a layout -> its only values.
+        jobs, limit: Simulations at a time, and CPU seconds for each (None: no limit).
+        progress: Called with the progress of the search.
+        objective: `time` of a step, or `cost`, `energy`, `carbon` of 10^12 tokens.
+        cost: The `cost` section, a row of it, or its fields; None: the catalog's for the device.
+        budget, power: Limits of purchases ("$6M") and of the site's power ("1 MW").
+        lift: Names of rules to lift (`Shortlist.rules` has them).
+        reserve: Memory that stays free: "5 %" of what a layout needs, or "2 GB"; None: as measured.
+        exact: Simulate until no layout can be better than the last line; else large simulations stop when none can be
+            better than the first (`Shortlist.beyond`).
+        **settings: Other fields of the workload (see `Transformer`), such as `precision`; they override the stack.
+
+    Returns:
+        The layouts, best first. `Shortlist.assumed` lists the defaults that were used.
+
+    Raises:
+        InputError: An argument is wrong, or no layout fits.
     """
     terms = terms_of(objective, cost, budget, power)
     fixed, why = limited(stack, fixed)
@@ -99,11 +109,20 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
               lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
               ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
-    """Plan a job that runs today. `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed .json,
-    torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
-    `gpus`, `seq` and `global_batch` do; what they say wins over the stack, which is the framework's where `stack` is
-    left out. `ignore`: keys of the file that do not count. Raises InputError, also for keys that are not known, or
-    matter and are not predicted."""
+    """Plan a job that runs today, from its launch arguments. Other arguments are those of `plan`.
+
+    Args:
+        path: A file of launch arguments: Megatron-LM .sh, NeMo .yaml, DeepSpeed .json, torchtitan .toml. They override
+            the stack, which is that of the framework if `stack` is None.
+        model, gpus, seq, global_batch: Values that the file does not have.
+        ignore: Keys of the file to ignore.
+
+    Returns:
+        The layouts; `Shortlist.today` is the job's layout on the first device.
+
+    Raises:
+        InputError: As `plan`; also for unknown keys, and keys that matter and are not predicted.
+    """
     launch = read_launch(path, ignore)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)

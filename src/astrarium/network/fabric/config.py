@@ -92,9 +92,14 @@ class Fabric(Config, frozen=True, kw_only=True):
 
 
 def blueprint(name: str, **fields: Any) -> Fabric:
-    """A fabric made from a few numbers: `blueprint("dgx_h100_rail", hosts=64)` (`astrarium list blueprint`).
+    """Make a fabric from a few numbers: `blueprint("dgx_h100_rail", hosts=64)`.
 
-    Raises InputError for a name that is not known, and for fields that are wrong.
+    Args:
+        name: A blueprint (`astrarium list blueprint`).
+        **fields: Fields of its class.
+
+    Raises:
+        InputError: The name is unknown, or a field is wrong.
     """
     found: Fabric = load("blueprint", name)(**fields)
     return found

@@ -95,7 +95,7 @@ class DgxA100Rail(Rails, frozen=True, kw_only=True):
 
 
 class DgxH100RailOnly(Rails, frozen=True, kw_only=True):
-    """DGX H100 hosts on eight rails that nothing joins but the hosts."""
+    """DGX H100 hosts on eight rails that are joined only by the hosts."""
 
     tag: ClassVar[str] = "dgx_h100_rail_only"
     host: ClassVar[str] = "dgx_h100"
@@ -103,7 +103,7 @@ class DgxH100RailOnly(Rails, frozen=True, kw_only=True):
 
 
 class DgxA100RailOnly(Rails, frozen=True, kw_only=True):
-    """DGX A100 hosts on eight rails that nothing joins but the hosts."""
+    """DGX A100 hosts on eight rails that are joined only by the hosts."""
 
     tag: ClassVar[str] = "dgx_a100_rail_only"
     host: ClassVar[str] = "dgx_a100"
