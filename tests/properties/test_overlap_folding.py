@@ -90,6 +90,22 @@ def test_a_pipeline_with_gradient_reduction_folds():
     assert folded.makespan_ps == ar.simulate(design, fold="off", record=False).makespan_ps
 
 
+def test_messages_of_a_direct_phase_through_a_switch_are_one_event():
+    """GPT-3 175B with ZeRO 3: gathered weights meet messages between stages; 16 times the members, no more events."""
+    events = []
+    for dp in 32, 512:
+        design = ar.Design(
+            workload=ar.Transformer("gpt3-175b", tp=8, pp=4, dp=dp, zero=3, global_batch=8 * dp, micro_batch=1),
+            compute=ar.Roofline(peak="312 TFLOP/s"), memory=ar.Memory(bandwidth="2 TB/s"),
+            collective=ar.Collective(choice="none"),
+            network=ar.Network([ar.Switch(8, bandwidth="300 GB/s", latency="500 ns"),
+                                ar.Switch(4 * dp, bandwidth="25 GB/s", latency="2 us")]))
+        folded = ar.simulate(design, record=False)
+        assert folded.outcome.folded, folded.outcome.unfolded_because
+        events.append(folded.outcome.events - folded.outcome.counted)
+    assert events[1] < 1.5 * events[0]
+
+
 def test_a_run_that_goes_back_behind_counted_periods_ends():
     """Llama 3 70B on 16,384 NPUs: a jump over periods finds a collective that some members have begun as messages."""
     ranks, stage = 16_384, 8_192

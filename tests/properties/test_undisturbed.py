@@ -19,6 +19,7 @@ from astrarium.engine import Outcome, Plan, execute
 from astrarium.engine.program_order import run_in_order
 from astrarium.errors import InputError, StallError, TraceError
 from astrarium.lower import Kept, lower, lower_jobs, read_jobs, read_work
+from astrarium.workload.model.decoder import Decoder
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 COLUMNS = ("finish", "busy", "node_ptr", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy",
@@ -144,3 +145,16 @@ def test_a_group_that_meets_others_sends_messages() -> None:
     plan = replace(plan, programs=(*plan.programs, late), program_of=kinds)
     found = timed(plan, execute(plan, record=True, fold=False))
     assert found.how[1].startswith("collectives timed alone, run 1: ")
+
+
+def test_messages_of_switches_that_compute_meet_timed_collectives() -> None:
+    """What is reduced in a switch leaves and comes by the ports that other collectives use."""
+    model = Decoder(layers=4, d_model=512, heads=16, ffn=1024, vocab=1024, seq=256)
+    dims = [ar.Switch(8, bandwidth="100 GB/s", latency="500 ns", in_switch=ar.InSwitch(rate="1 TB/s", groups=8)),
+            ar.Switch(4, bandwidth="50 GB/s", latency="2 us")]
+    design = ar.Design(
+        workload=ar.Transformer(model, tp=2, dp=8, cp=2, global_batch=8, micro_batch=1, zero=1, bucket="1 MB"),
+        compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"), network=ar.Network(dims),
+        collective=ar.Collective(choice="none", all_reduce=["nvls", "ring"], all_gather=["direct", "ring"],
+                                 reduce_scatter=["direct", "ring"]), system=ar.System(comm_streams=3))
+    assert_ends(ar.simulate(design, record=False).outcome, ar.simulate(design, fold="off", record=False).outcome)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/unfoldable.hpp"
+
 namespace astrarium {
 namespace {
 
@@ -15,7 +17,7 @@ Ports::Ports(const Plan& plan, PortRows rows, bool record)
     for (const Dim& dim : plan.network.dims) lines_ = lines_ || dim.shape == Shape::mesh;
     serial_.resize(plan.network.dims.size());
     out_free_.assign(traffic.ports(), 0), in_free_.assign(traffic.ports(), 0);
-    if (folded_) asks_.resize(traffic.ports());
+    if (folded_) asks_.resize(traffic.ports()), trains_.resize(traffic.ports());
 }
 
 // Ways that were found lately stand in a table.
@@ -164,6 +166,7 @@ Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
     ways(flight.from, flight.to);
     Tick begin = now, serial = 0;
     for (const Way& way : ways_) {
+        if (folded_ && !trains_[way.in].empty()) take_in(way.in, now, order);
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, through(way, flight.size, way.slower));
     }
@@ -177,6 +180,56 @@ Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
         traffic.charge(way.in, true, flight.size, serial);
     }
     return end;
+}
+
+Tick Ports::depart_together(const Flight& flight, std::uint32_t messages, Tick now, const Order& first) {
+    ways(flight.from, flight.to);
+    const std::size_t in = ways_.front().in;
+    ways(flight.source, flight.destination);
+    const Way way = ways_.front();
+    const Tick serial = through(way, flight.size, way.leaves), start = std::max(now, out_free_[way.out]), held = times(messages, serial);
+    out_free_[way.out] = add(start, held);
+    quiet_ = std::max(quiet_, out_free_[way.out]);
+    const Tick head = add(start, way.latency), last = add(head, held - serial);
+    trains_[in].push_back({head, serial, messages - 1, first});
+    traffic.charge(way.out, false, flight.size * messages, held);
+    traffic.charge(in, true, flight.size * (messages - 1), held - serial);
+    traffic.use(way.dim, start, held, flight.source);
+    if (holds_) {
+        holds_->ask(held_as(way.out, flight.source, way.dim, false), now, out_free_[way.out]);
+        holds_->ask(held_as(in, flight.to, way.dim, true), head, add(last, serial));
+    }
+    if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]), use(flight.source, way.dim).in.add(head, last);
+    return last;
+}
+
+// How many of a train come before a message of this order that comes now.
+std::uint32_t Ports::come(const Train& train, Tick now, const Order& order) {
+    const Tick step = train.step, since = now - train.next;
+    if (since < 0) return 0;
+    const std::uint32_t before =
+        step == 0 ? (since > 0 ? train.left : 0) : static_cast<std::uint32_t>(std::min<Tick>(train.left, (since + step - 1) / step));
+    if (before == train.left || train.next + before * step != now) return before;
+    const std::uint32_t at_once = step > 0 ? 1 : train.left;  // in this instant
+    const std::uint64_t low = train.order.low + before;
+    const bool same = train.order.high == order.high;
+    if (same && order.low >= low && order.low < low + at_once) throw Unfoldable{"messages of several ranks reach one port at one instant"};
+    return train.order.high < order.high || (same && low < order.low) ? before + at_once : before;
+}
+
+// The messages of trains that come to a port before another one.
+void Ports::take_in(std::size_t port, Tick now, const Order& order) {
+    auto& trains = trains_[port];
+    auto train = trains.begin();
+    for (; train != trains.end(); ++train) {
+        const std::uint32_t messages = come(*train, now, order);
+        if (messages == 0) break;
+        const Tick held = times(messages, train->step);
+        in_free_[port] = add(std::max(in_free_[port], train->next), held);
+        train->next = add(train->next, held), train->left -= messages, train->order.low += messages;
+        if (train->left > 0) break;
+    }
+    trains.erase(trains.begin(), train);
 }
 
 // Which of two goes first does not matter where neither takes time.

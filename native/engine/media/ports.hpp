@@ -32,6 +32,21 @@ public:
         bool operator==(const Order& other) const { return high == other.high && low == other.low; }
     };
     Tick deliver(const Flight& flight, Tick now, const Order& order = {0, 0, 0});  // when it is delivered
+    // One rank per class: equal messages that leave a switch's port in one go and come to that of an equal, one after the other. Until
+    // another message comes, or the last of them, the port takes them in without an event for each.
+    struct Train {
+        Tick next, step;  // when the next one's head asks for the in port, and the one after it
+        std::uint32_t left;
+        Order order;  // of the next; the one after it has the next `low`
+    };
+    // All but the last are on their way then; when the head of the last asks for its in port.
+    Tick depart_together(const Flight& flight, std::uint32_t messages, Tick now, const Order& first);
+    // visit(in port, train) for those on their way.
+    template <class Visit>
+    void each_train(Visit&& visit) const {
+        for (std::size_t port = 0; port < trains_.size(); ++port)
+            for (const Train& train : trains_[port]) visit(port, train);
+    }
     Traffic traffic;
     // From now on it tells which ports messages ask for; in ports come after the others. One rank per class: as `class_ports`.
     void watch(LinkHolds& holds) { holds_ = &holds; }
@@ -52,7 +67,7 @@ public:
     bool passes(const Flight& flight) const;  // whether it loads links of NPUs between
     Tick quiet() const { return quiet_; }
     // What a run changes, to keep and to put back.
-    auto state() { return std::tuple_cat(std::tie(quiet_, asks_, out_free_, in_free_), traffic.state()); }
+    auto state() { return std::tuple_cat(std::tie(quiet_, asks_, out_free_, in_free_, trains_), traffic.state()); }
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
     void keep_out(std::int32_t npu, std::size_t dim, Tick from, Tick until) {
@@ -86,6 +101,8 @@ private:
     void ways(std::int32_t source, std::int32_t destination);
     void find_ways(std::int32_t source, std::int32_t destination);
     void meet(Tick now, Tick serial, const Order& order);
+    void take_in(std::size_t port, Tick now, const Order& order);
+    static std::uint32_t come(const Train& train, Tick now, const Order& order);
     std::size_t held_as(std::size_t port, std::int32_t npu, std::size_t dim, bool inward) const {
         if (folded_) return class_ports(static_cast<std::size_t>(traffic.rows.row(npu)), dim, inward);
         return inward ? port + traffic.ports() : port;
@@ -104,7 +121,8 @@ private:
     std::vector<Ask> asks_;  // one rank per class, per in port: of its last instant
     Geometry geometry_;
     std::vector<Tick> out_free_, in_free_;
-    std::vector<PortUse> uses_;  // per NPU and dim, where kept
+    std::vector<std::vector<Train>> trains_;  // one rank per class: by in port, as they come
+    std::vector<PortUse> uses_;               // per NPU and dim, where kept
     PortUse& use(std::int32_t npu, std::size_t dim) {
         return uses_[static_cast<std::size_t>(traffic.rows.row(npu)) * plan_.network.dims.size() + dim];
     }

@@ -70,8 +70,8 @@ public:
     virtual std::uint32_t place(std::uint32_t group, std::uint32_t position) const = 0;
     // A collective is to run as messages. Throws Unfoldable unless equals do the same in every step.
     virtual void check(const Collective& collective, std::uint32_t group) = 0;
-    // Where the sends of a member's chunk go in its phase, the same for all chunks; and where that of a node goes.
-    virtual const Aims& aims(std::uint32_t group, const ChunkState& chunk) = 0;
+    // Where the sends of a member's chunk go in its phase, the same for all chunks, and which leave as trains; and where that of a node goes.
+    virtual const Sends& sends(std::uint32_t group, const ChunkState& chunk) = 0;
     virtual Aim aim(std::uint32_t rank, std::size_t slot) const = 0;
     // A message comes to a port in one instant with others of its order. Throws Unfoldable unless their senders stand in one order for all equals.
     virtual void check_ties(const Message& message, const std::vector<Ports::Order>& others) = 0;

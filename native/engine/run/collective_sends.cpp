@@ -36,8 +36,8 @@ Flight Collectives::flight_of(const Sender& from, std::uint32_t send) const {
     return out;
 }
 
-MessageId Collectives::make_send(const Sender& from, std::uint32_t number) {
-    const std::uint32_t send = from.first + number;
+MessageId Collectives::make_send(const Sender& from, std::uint32_t number, std::uint32_t together) {
+    const std::uint32_t last = number + together - 1, send = from.first + last;
     const MessageId id = messages_.make();
     const ChunkState& s = *from.chunk;
     Message& m = messages_[id];
@@ -49,10 +49,10 @@ MessageId Collectives::make_send(const Sender& from, std::uint32_t number) {
     m.collective = i.collective;
     m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(from.schedule->send_match[send]);
     m.high = static_cast<std::uint64_t>(from.rank) << 32 | from.node;
-    m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number;
+    m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number, m.together = together;
     if (plan_.network.medium->receives) m.tag = tag_of(instances_[from.instance], s.chunk, m.phase, m.receive);
     if (from.known) {
-        const Aim& aim = (*from.known)[number];
+        const Aim& aim = from.known->aims[last];
         m.state += aim.position * from.chunks, m.receive = aim.receive;
         m.source = aim.source, m.flight = aim.flight;
         m.flight.size = from.size(send);
@@ -66,7 +66,7 @@ MessageId Collectives::make_send(const Sender& from, std::uint32_t number) {
 void Collectives::release_sends(std::uint32_t instance, std::uint32_t state) {
     ChunkState& s = instances_[instance].chunks[state];
     if (s.next_send == s.sends) return;
-    if (equals_ && !s.known) s.known = &equals_->aims(instances_[instance].group, s);
+    if (equals_ && !s.known) s.known = &equals_->sends(instances_[instance].group, s);
     const Sender from = sender_of(instance, state);
     const std::vector<std::uint32_t>* const order = send_order_.of(*from.schedule);
     if (in_turn() && !order && !clock_.strict) return release_in_turn(from, s);
@@ -75,11 +75,12 @@ void Collectives::release_sends(std::uint32_t instance, std::uint32_t state) {
     while (s.next_send < s.sends) {
         const std::uint32_t number = order ? (*order)[from.first + s.next_send] - from.first : s.next_send;
         if (static_cast<std::uint32_t>(from.schedule->send_needs[from.first + number]) > s.prefix) break;
-        const MessageId id = make_send(from, number);
+        const std::uint32_t together = from.known ? from.known->together[number] : 1;
+        const MessageId id = make_send(from, number, together);
         if (one_event && before != nothing) messages_[before].next = id;
         else messages_.post(id);
         before = id;
-        ++s.next_send;
+        s.next_send += together;
     }
 }
 
@@ -99,15 +100,15 @@ void Collectives::deliver(MessageId id, Tick when) {
     const Message& m = messages_[id];
     Instance& i = instances_[m.instance];
     ChunkState &sender = i.chunks[m.source_state], &receiver = i.chunks[m.state];
-    const std::uint32_t instance = m.instance, from = m.source_state, to = m.state, receive = m.receive;
-    const Tick complete = add(when, receive_delay(i, receiver, receive));
+    const std::uint32_t instance = m.instance, from = m.source_state, to = m.state, last = m.receive, first = last + 1 - m.together;
+    const Tick complete = add(when, receive_delay(i, receiver, last));
     const bool waits = receiver.next_send < receiver.sends, now = complete == clock_.now;
-    --sender.undelivered, sender.over = std::max(sender.over, when);
-    if (!waits) ++receiver.complete, receiver.over = std::max(receiver.over, complete);
-    else if (!now) receive_at(instance, to, receive, complete);
+    sender.undelivered -= m.together, sender.over = std::max(sender.over, when);
+    if (!waits) receiver.complete += m.together, receiver.over = std::max(receiver.over, complete);
+    else if (!now) receive_at(instance, to, first, last, complete);
     messages_.free(id);
     try_leave(instance, from);
-    if (waits && now) complete_receive(instance, to, receive);
+    if (waits && now) complete_receives(instance, to, first, last);
     else if (to != from) try_leave(instance, to);
 }
 
@@ -116,9 +117,10 @@ void Collectives::take(const Message& m) {
     Instance& i = instances_[m.instance];
     const Collective& c = plan_.collectives[i.collective];
     const std::size_t base = i.bit_base[m.state * static_cast<std::size_t>(c.max_phases) + m.phase];
-    set(i.delivered, base + m.receive);
-    if (wanted(m)) receive_at(m.instance, m.state, m.receive, add(clock_.now, receive_delay(i, i.chunks[m.state], m.receive)));
-    --i.chunks[m.source_state].undelivered;
+    const std::uint32_t first = m.receive + 1 - m.together;
+    for (std::uint32_t r = first; r <= m.receive; ++r) set(i.delivered, base + r);
+    if (wanted(m)) receive_at(m.instance, m.state, first, m.receive, add(clock_.now, receive_delay(i, i.chunks[m.state], m.receive)));
+    i.chunks[m.source_state].undelivered -= m.together;
     try_leave(m.instance, m.source_state);
 }
 
@@ -136,25 +138,25 @@ void Collectives::add_up(const Message& m) {
         // What comes later must not find the adder at work: it counts as use of the port by which this came.
         if (Ports* ports = messages_.ports()) ports->keep_out(m.flight.source, static_cast<std::size_t>(s.now().dim), clock_.now, free);
     }
-    receive_at(m.instance, m.state, m.receive, when);
+    receive_at(m.instance, m.state, m.receive, m.receive, when);
     --i.chunks[m.source_state].undelivered;
     try_leave(m.instance, m.source_state);
 }
 
-// A receive of a chunk's phase will be complete.
-void Collectives::receive_at(std::uint32_t instance, std::uint32_t state, std::uint32_t receive, Tick when) {
+// Receives of a chunk's phase will be complete.
+void Collectives::receive_at(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when) {
     const Instance& i = instances_[instance];
     const ChunkState& s = i.chunks[state];
     clock_.at(when, BatchClock::done,
-              {key_of(i, s), static_cast<std::uint64_t>(s.chunk) << 32 | receive, receive_over, state,
-               static_cast<std::uint64_t>(instance) << 32 | receive});
+              {key_of(i, s), static_cast<std::uint64_t>(s.chunk) << 32 | first, receive_over, state,
+               static_cast<std::uint64_t>(instance) << 32 | last});
 }
 
-void Collectives::complete_receive(std::uint32_t instance, std::uint32_t state, std::uint32_t receive) {
+void Collectives::complete_receives(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last) {
     Instance& i = instances_[instance];
     ChunkState& s = i.chunks[state];
-    set(i.complete, s.bits + receive);
-    ++s.complete;
+    for (std::uint32_t r = first; r <= last; ++r) set(i.complete, s.bits + r);
+    s.complete += last + 1 - first;
     while (s.prefix < s.receives && bit(i.complete, s.bits + s.prefix)) ++s.prefix;
     release_sends(instance, state);
     try_leave(instance, state);

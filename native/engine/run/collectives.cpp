@@ -174,7 +174,7 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
     const bool told = plan_.network.medium->receives;
     if (told) post_receives(instance, at);
     for (std::uint32_t r = 0; r < s.receives && !told; ++r)
-        if (bit(i.delivered, s.bits + r)) receive_at(instance, at, r, add(clock_.now, receive_delay(i, s, r)));
+        if (bit(i.delivered, s.bits + r)) receive_at(instance, at, r, r, add(clock_.now, receive_delay(i, s, r)));
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 

@@ -30,7 +30,7 @@ public:
 
     // Events.
     void release_sends(std::uint32_t instance, std::uint32_t state);
-    void complete_receive(std::uint32_t instance, std::uint32_t state, std::uint32_t receive);
+    void complete_receives(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     // Whether the receiver's chunk is in the phase already: it stays there until it has the message.
     bool wanted(const Message& m) const {
@@ -45,7 +45,7 @@ public:
     const Instance& instance(std::uint32_t id) const { return instances_[id]; }
     Sender sender_of(std::uint32_t instance, std::uint32_t state) const;
     Flight flight_of(const Sender& from, std::uint32_t send) const;
-    MessageId make_send(const Sender& from, std::uint32_t number);
+    MessageId make_send(const Sender& from, std::uint32_t number, std::uint32_t together = 1);  // a message, or a train of them
     std::int64_t tag_of(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
     Turns& turns() { return turns_; }
     CustomRuns& custom() { return custom_; }
@@ -87,7 +87,7 @@ private:
         return medium.queues || (medium.pulls && medium.pulls(plan_.network));
     }
     void release_in_turn(const Sender& from, ChunkState& s);
-    void receive_at(std::uint32_t instance, std::uint32_t state, std::uint32_t receive, Tick when);
+    void receive_at(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when);
     void close_if_done(std::uint32_t instance);
 
     const Plan& plan_;

@@ -14,7 +14,10 @@ struct Aim {
     std::uint32_t source = 0;                       // the rank from which its equal's arrives
     Flight flight;
 };
-using Aims = std::vector<Aim>;  // of its sends, in order
+struct Sends {
+    std::vector<Aim> aims;
+    std::vector<std::uint32_t> together;  // messages of the train that begins here; of others 1
+};
 
 struct ChunkState {  // one chunk at one member: its current phase
     std::uint32_t instance = 0, position = 0, chunk = 0;
@@ -25,9 +28,9 @@ struct ChunkState {  // one chunk at one member: its current phase
     std::int32_t index = 0, base = 0;
     std::int32_t node = -1;  // of a switch that computes, which is in one phase only
     std::uint32_t next_send = 0, sends = 0, receives = 0, prefix = 0, complete = 0, undelivered = 0;
-    std::size_t bits = 0;         // into delivered/complete of the instance, for the current phase
-    Tick over = 0;                // when those of its sends and receives are over that have no event of their own
-    const Aims* known = nullptr;  // one rank per class, once asked for
+    std::size_t bits = 0;          // into delivered/complete of the instance, for the current phase
+    Tick over = 0;                 // when those of its sends and receives are over that have no event of their own
+    const Sends* known = nullptr;  // one rank per class, once asked for
 
     // At the beginning of a phase, at a place of the group.
     void enter(std::uint32_t phase_number, std::uint32_t place, std::size_t first_bit);
@@ -78,7 +81,7 @@ struct Sender {                                        // a participant's chunk 
     const Phase* phase;
     const Schedule* schedule;
     const ChunkState* chunk;
-    const Aims* known;  // one rank per class
+    const Sends* known;  // one rank per class
     std::uint32_t chunks;
     bool to_switch(std::uint32_t send) const { return schedule->switches > 0 && schedule->send_peer[send] >= schedule->n; }
     std::uint32_t receiver(std::uint32_t send) const {

@@ -40,7 +40,10 @@ void Messages::leave(MessageId id) {
 
 void Messages::depart(MessageId id) {
     if (medium_) return step(id);
-    clock_.arrival(ports_->depart(pool_[id].flight, clock_.now), id);
+    Message& m = pool_[id];
+    if (m.together == 1) return clock_.arrival(ports_->depart(m.flight, clock_.now), id);
+    const Keyed last = arrives(id);
+    clock_.arrival(ports_->depart_together(m.flight, m.together, clock_.now, {last.high, last.low + 1 - m.together, 0}), id);
 }
 
 void Messages::step(MessageId id) {
@@ -75,6 +78,11 @@ void Messages::arrive(MessageId id) {
 
 void Messages::write(StateWords& to) const {
     for (const Tick free : ports_ ? ports_->free_times() : medium_->free_times()) to.until(free);
+    if (ports_)
+        ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
+            to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
+            to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
+        });
 }
 
 }  // namespace astrarium

@@ -25,6 +25,7 @@ struct alignas(64) Message {
     std::uint32_t phase = 0, receive = 0;                     // chunk
     std::uint64_t high = 0, low = 0;                          // high: rank << 32 | node that sends; low: chunk << 32 | number
     std::uint32_t instance = 0, source_state = 0, state = 0;  // chunk
+    std::uint32_t together = 1;                               // messages of a train: this one is the last
     std::uint32_t next = nothing;                             // the one that departs after it, in one event
     std::uint32_t peer = 0;                                   // node
     std::int64_t tag = 0;

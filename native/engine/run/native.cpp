@@ -72,7 +72,7 @@ void Native::handle(const Keyed& event) {
         case node_over: return nodes_.complete(event.a, b);
         case send_over: return land(event.a);
         case reach_adder: return take_out(event.a);
-        case receive_over: return collectives_.complete_receive(instance, event.a, b);
+        case receive_over: return collectives_.complete_receives(instance, event.a, low, b);
         case phase_started: return collectives_.release_sends(b, event.a);
         case phase_over: return collectives_.try_leave(b, event.a);
         case look: return nodes_.look(event.a);

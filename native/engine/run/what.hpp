@@ -7,7 +7,7 @@ namespace astrarium {
 enum What : std::uint32_t {
     node_over,      // a = rank, b = node
     send_over,      // a = message: delivered at its destination
-    receive_over,   // a = chunk state, b = receive: complete
+    receive_over,   // a = chunk state, low = first receive, b = last one: complete
     phase_started,  // a = chunk state: sends without needs may depart
     phase_over,     // a = chunk state: its last send is delivered, its last receive complete
     look,           // a = rank: issue ready nodes

@@ -83,7 +83,7 @@ void PeriodSkipper::write_message(MessageId id) {
         to.word(run_.collectives.number(m.instance)), to.word(std::int64_t{m.source_state} << 32 | m.state),
             to.word(std::int64_t{m.phase} << 32 | m.receive);
     to.node(static_cast<std::uint32_t>(m.high >> 32), static_cast<std::uint32_t>(m.high));
-    to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer);
+    to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer), to.word(m.together);
     to.word(m.source);
     write_flight(to, m.flight);
     to.word(m.queue != nothing);

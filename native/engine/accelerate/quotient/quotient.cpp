@@ -6,7 +6,6 @@
 #include "nodes/groups.hpp"
 #include "plan/mix.hpp"
 #include "plan/slots.hpp"
-#include "run/messages.hpp"
 
 namespace astrarium {
 namespace {
@@ -153,66 +152,6 @@ void Quotient::make_plan() {
     small_.network = whole_.network, small_.policy = whole_.policy, small_.remote = whole_.remote;
     std::copy(std::begin(whole_.lanes), std::end(whole_.lanes), std::begin(small_.lanes));
     small_.reduce_bandwidth = whole_.reduce_bandwidth;
-}
-
-// Of ranks: leaves for, comes from and arrives at.
-Flight Quotient::flight(std::uint32_t rank, std::uint32_t goes_to, std::uint32_t from, std::uint32_t to) const {
-    Flight out(whole_.npu_of[rank], whole_.npu_of[goes_to], 0);
-    out.from = whole_.npu_of[from], out.to = whole_.npu_of[to];
-    return out;
-}
-
-// The same for all chunks, and for all collectives of the family.
-const Aims& Quotient::aims(std::uint32_t group, const ChunkState& s) {
-    const Phase& phase = s.now();
-    const std::uint64_t family = this->family(kind_of(group), phase);
-    if (aims_.size() <= family) aims_.resize(family + 1);
-    auto& of_family = aims_[family];
-    if (of_family.empty()) of_family.resize(small_.ranks());
-    const std::uint32_t mine = class_in(group, s.position);
-    Aims& aims = of_family[mine];
-    if (!aims.empty()) return aims;
-    const Schedule& schedule = *phase.schedule;
-    const auto first = static_cast<std::size_t>(schedule.send_ptr[s.program()]);
-    for (std::size_t k = first; k < first + s.sends; ++k) {
-        const auto to = static_cast<std::uint32_t>(s.base + peer_of(schedule, s.index, schedule.send_peer[k]) * phase.stride);
-        aims.push_back(find_aim(group, mine, phase, to, static_cast<std::uint32_t>(schedule.send_match[k])));
-    }
-    return aims;
-}
-
-// A message of class `mine` to place `to` of its group. The class there has it from an equal at `from` in its own group.
-Aim Quotient::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive) const {
-    const std::uint32_t kind = kind_of(group), receiver = rank_at(seats_[kind][mine], to);
-    const auto other = static_cast<std::uint32_t>(classes_.of[receiver]);
-    const Seat& theirs = seats_[kind][other];
-    const Schedule& schedule = *phase.schedule;
-    const int index = index_in(phase, theirs.place);
-    const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
-    const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
-    const std::uint32_t source =
-        rank_at(theirs, static_cast<std::uint32_t>(static_cast<int>(theirs.place) +
-                                                   (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride));
-    auto position = other;
-    if (group < groups_.size()) {
-        const auto& classes = groups_[group];
-        position = static_cast<std::uint32_t>(std::lower_bound(classes.begin(), classes.end(), static_cast<std::int32_t>(other)) -
-                                              classes.begin());
-    }
-    return {position, receive, source,
-            flight(static_cast<std::uint32_t>(classes_.first[mine]), receiver, source, static_cast<std::uint32_t>(classes_.first[other]))};
-}
-
-// Of a send; its tag is the slot of the receive.
-Aim Quotient::aim(std::uint32_t cls, std::size_t slot) const {
-    const auto rank = static_cast<std::size_t>(classes_.first[cls]),
-               peer = static_cast<std::size_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]);
-    const std::size_t own = static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot - static_cast<std::size_t>(slot_ptr_[cls]);
-    const auto source = static_cast<std::uint32_t>(
-        whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[peer]) + static_cast<std::size_t>(slot_b_[slot])]);
-    return {
-        nothing, 0, source,
-        flight(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(whole_.slot_a[own]), source, static_cast<std::uint32_t>(peer))};
 }
 
 // Phases whose steps were not compared yet, one of each.
@@ -365,26 +304,6 @@ std::uint64_t Quotient::family(std::uint32_t kind, const Phase& phase) {
     const Steps steps{kind, phase.schedule, phase.stride, phase.n};
     if (steps != last_steps_) last_steps_ = steps, last_family_ = checked_.at(steps);
     return last_family_;
-}
-
-bool Quotient::ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other) {
-    const auto [known, fresh] = ordered_.try_emplace({cls, one, other}, true);
-    const auto sender = [this](std::size_t rank, std::uint32_t slot) {
-        return whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot];
-    };
-    const auto order = [&](std::size_t rank) { return sender(rank, one) <=> sender(rank, other); };
-    const auto first = order(static_cast<std::size_t>(classes_.first[cls]));
-    for (std::size_t r = 0; fresh && known->second && r < whole_.ranks(); ++r)
-        if (classes_.of[r] == static_cast<std::int32_t>(cls)) known->second = order(r) == first;
-    return known->second;
-}
-
-// Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks.
-void Quotient::check_ties(const Message& m, const std::vector<Ports::Order>& others) {
-    for (const Ports::Order& other : others)
-        if (m.purpose != Message::node ||
-            !ordered(static_cast<std::uint32_t>(slot_of(m.flight.to)), other.slot, static_cast<std::uint32_t>(m.tag)))
-            throw Unfoldable{"messages of several ranks reach one port at one instant"};
 }
 
 }  // namespace astrarium

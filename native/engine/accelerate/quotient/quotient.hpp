@@ -37,7 +37,7 @@ public:
     std::uint32_t place(std::uint32_t group, std::uint32_t position) const override {
         return seats_[kind_of(group)][class_in(group, position)].place;
     }
-    const Aims& aims(std::uint32_t group, const ChunkState& chunk) override;
+    const Sends& sends(std::uint32_t group, const ChunkState& chunk) override;
     Aim aim(std::uint32_t rank, std::size_t slot) const override;
     void check_ties(const Message& message, const std::vector<Ports::Order>& others) override;
     // Throws unless equals do the same in every step of a collective of a kind of group.
@@ -60,6 +60,8 @@ private:
         return group == groups_.size() ? position : static_cast<std::uint32_t>(groups_[group][position]);
     }
     Aim find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive) const;
+    std::vector<std::uint32_t> find_trains(const std::vector<Aim>& aims, const ChunkState& s) const;
+    bool through_switch(const Flight& flight, std::size_t& dim) const;
     std::uint64_t family(std::uint32_t kind, const Phase& phase);  // a number for the steps of a phase
     // Whether the ranks from which the members of a class have two messages (receives' slots) stand in one order for all of them.
     bool ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other);
@@ -86,7 +88,7 @@ private:
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, bool> ordered_;  // as far as asked for
     Steps last_steps_{};                                                               // asked for, of
     std::uint64_t last_family_ = 0;
-    std::vector<std::vector<Aims>> aims_;  // by family and class
+    std::vector<std::vector<Sends>> sends_;  // by family and class
 };
 
 }  // namespace astrarium
