@@ -1,5 +1,5 @@
-// Which links (or ports) timed collectives hold, and from when until when messages use each: what a timed collective meets
-// (run/accelerator). A run of one collective by itself learns from it when its messages use each link.
+// Records which links (or ports) timed collectives hold and when messages use each, so that a timed collective that meets other traffic is
+// found (run/accelerator). A run of one collective by itself learns from it when its messages use each link.
 #pragma once
 #include <algorithm>
 #include <cstdint>

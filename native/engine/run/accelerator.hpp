@@ -1,5 +1,5 @@
-// What leaves work out of a run, as the run sees it: two interfaces. Without them it simulates every rank and every message. What stands
-// behind them is in accelerate/.
+// The two interfaces through which work is left out of a run; accelerate/ implements them. A run without them simulates every rank and
+// every message.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -31,49 +31,54 @@ struct Parts {
     Collectives& collectives;
 };
 
-// Times collectives by themselves. None of the messages of such a collective is simulated: its members end when the accelerator says. That
-// is exact as long as nothing else uses its ports or links meanwhile; media tell of messages that do (`LinkHolds`). Where one did, the collective
-// has *met* others: the run does not count from where it began, and it runs as messages from then on.
+// Times collectives by themselves: none of the messages of such a collective is simulated, and its members end when the accelerator says.
+// This is exact as long as nothing else uses its ports or links meanwhile. Media report each use (`LinkHolds`). If a timed collective *met*
+// other traffic, the run does not count from the time at which it began, and from then on the collective runs as messages.
 class Accelerator {
 public:
-    struct Member {  // of a collective: number `collective` of the plan, `serial` of its group
+    // A member of a collective: `collective` is its number in the plan, `serial` its number in the group.
+    struct Member {
         std::uint32_t rank, node, group, position, collective, serial;
     };
     virtual ~Accelerator() = default;
 
     // A run begins.
     virtual void begin(const Parts& run) = 0;
-    // A member comes. True: the collective is timed, and the accelerator ends its members once all have come. False: it runs as messages.
+    // A member comes to a collective. True: the collective is timed; the accelerator ends its members once all have come. False: the run
+    // simulates its messages.
     virtual bool measure(const Member& member) = 0;
-    // Whether all that ran so far counts: no timed collective met others.
+    // Whether all that ran so far counts: no timed collective met other traffic.
     virtual bool exact() const = 0;
 
-    // For the period skipper. Since when it matters to collectives whose members come what happened; the state; how many collectives came.
+    // --- For the period skipper (accelerate/periods).
+
+    // The time since which events matter to collectives that wait for members.
     virtual Tick horizon(Tick now) const = 0;
     virtual void write(StateWords& to) const = 0;
-    virtual std::size_t issues() const = 0;
-    // Of a period that has just ended: its collectives per group, and how many came. How often it recurs at most; and that it is left out.
+    virtual std::size_t issues() const = 0;  // collectives so far
     struct Period {
-        std::vector<std::uint32_t> serials;
-        std::size_t issues = 0;
+        std::vector<std::uint32_t> serials;  // per group: its collectives in the period
+        std::size_t issues = 0;              // in the period
     };
+    // How often, at most, the period that has just ended recurs in a row. Then so many are left out.
     virtual std::uint64_t periods_alike(const Period& period, std::uint64_t most) const = 0;
     virtual void skip(const Period& period, std::uint64_t periods) = 0;
 };
 
-// One rank runs for each class of equal ranks, in a plan of the classes: who stands for whom.
+// Maps a plan of classes of equal ranks, of which one rank each runs, to the ranks that they represent.
 class Equals {
 public:
     virtual ~Equals() = default;
     virtual PortRows rows() const = 0;
-    // The place in its own group of the class at a position of the plan's group.
+    // The position in its own group of the rank that runs for the class at `position` of a group of the plan.
     virtual std::uint32_t place(std::uint32_t group, std::uint32_t position) const = 0;
-    // A collective is to run as messages. Throws Unfoldable unless equals do the same in every step.
+    // A collective will run as messages. Throws Unfoldable unless equal ranks do the same in every step.
     virtual void check(const Collective& collective, std::uint32_t group) = 0;
-    // Where the sends of a member's chunk go in its phase, the same for all chunks, and which leave as trains; and where that of a node goes.
+    // The receivers of the sends of a member's chunk in its phase, and which sends leave as trains; the receiver of a node's send.
     virtual const Sends& sends(std::uint32_t group, const ChunkState& chunk) = 0;
     virtual Aim aim(std::uint32_t rank, std::size_t slot) const = 0;
-    // A message comes to a port in one instant with others of its order. Throws Unfoldable unless their senders stand in one order for all equals.
+    // A message comes to a port in one instant with others of its order. Throws Unfoldable unless the ranks of their senders have one order
+    // for all equal ranks.
     virtual void check_ties(const Message& message, const std::vector<Ports::Order>& others) = 0;
 };
 

@@ -12,14 +12,14 @@ class Native final : Nodes::Tasks, Messages::Ends {
 public:
     Native(const Plan& plan, const RunOptions& options);
 
-    Outcome run();      // from its start to its end
+    Outcome run();      // start, run_to_end, finish
     void start();       // nodes without parents become ready
-    bool step();        // the next instant; false where the run is over
-    void run_to_end();  // all instants
-    Outcome finish();   // what it found; throws Stall where nodes wait for ever, one rank per class Endless
-    Outcome outcome();  // the same of a run that may not have ended
+    bool step();        // runs the next instant; false if the run is over
+    void run_to_end();  // runs all instants
+    Outcome finish();   // throws Stall if nodes wait for ever; Endless with one rank per class
+    Outcome outcome();  // without a look at nodes that wait
     const Parts& parts() const { return parts_; }
-    // All that a run changes, but what nodes wait for (Nodes::changes): to keep and to put back. One rank per class.
+    // All that a run with one rank per class changes, to save and restore; but what nodes wait for (Nodes::changes).
     auto state() {
         return std::tuple_cat(std::tie(clock_), nodes_.state(), messages_.state(), messages_.ports()->state(), post_.state(),
                               remote_.state(), collectives_.state());
