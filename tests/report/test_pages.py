@@ -159,7 +159,7 @@ def test_a_plug_in(plug_in: PlugIn, run: Run, tmp_path: Path) -> None:
                           ("endss", "'endss' is not known; expected one of run")):
         said = run("run", design, "--html", shown, "--page", name)
         assert (said.code, message in said.err) == (1, True), said.err
-    assert "--page: would do nothing here; expected --html FILE" in run("run", design, "--page", "ends").err
+    assert "--page: has no effect here; expected --html FILE" in run("run", design, "--page", "ends").err
 
 
 def test_charts_are_sound_and_stay_inside() -> None:
