@@ -58,7 +58,7 @@ def test_what_no_reader_knows(run: Run, tmp_path: Path) -> None:
     assert run("trace", "convert", tmp_path / "t.txt", "--npus", 2, "-o", tmp_path / "t").code == 0
     assert "--npus: is missing" in run("trace", "convert", tmp_path / "t.txt", "-o", tmp_path / "u").err
     said = run("trace", "convert", tmp_path / "t.0.et", "--npus", 2, "-o", tmp_path / "u")
-    assert "--npus: would do nothing here; expected a text workload" in said.err
+    assert "--npus: has no effect here; expected a text workload" in said.err
     assert "t.0.et is chakra" in said.err
 
 

@@ -198,7 +198,7 @@ def test_execution_and_chakra_s_commands_on_every_bad_trace(part: str, bad: str,
 @pytest.mark.parametrize(("arguments", "words"), [
     (("trace", "show", "t"), "did you mean 't.0.et'?"),
     (("trace", "graph", "t", "-o", "g.svg"), "did you mean 't.0.et'?"),
-    (("trace", "convert", "t.0.et", "--npus", "2", "-o", "c"), "--npus: would do nothing here"),
+    (("trace", "convert", "t.0.et", "--npus", "2", "-o", "c"), "--npus: has no effect here"),
     (("trace", "anonymise", "t", "-o", "a", "--seed", "1", "--durations", "80"), "0 to 0.5 (50%)"),
     (("trace", "transform", "t", "-o", "b", "--step", "rename:to={nme}"), "{nme} is unknown"),
 ])
