@@ -30,11 +30,11 @@ if TYPE_CHECKING:
         TraceError,
         UnsupportedError,
     )
+    from astrarium.fabric.config import FabricFile, FabricLink, blueprint
     from astrarium.market import Cost
     from astrarium.memory.config import Memory, Placement, PoolLevel, Remote, Tier
     from astrarium.network.change import Change
     from astrarium.network.config import FullyConnected, Hypercube, InSwitch, Mesh, Network, Ring, Switch, Torus
-    from astrarium.network.fabric.config import FabricFile, FabricLink, blueprint
     from astrarium.planner import Layout, Shortlist, plan, plan_from
     from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
     from astrarium.simulate import simulate, simulate_many

@@ -22,7 +22,7 @@ from astrarium import engine
 from astrarium.engine import HAVE_CORE, Outcome, Plan, execute
 from astrarium.engine.plan import FULL_SPEED, Backend, Changes, Changing, Dim, Lane, NetworkPlan, Order, Policy, Shape
 from astrarium.errors import InternalError, StallError, UnsupportedError
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.oracle.clock import NEVER, Rates
 from astrarium.vocab import CommOp
 

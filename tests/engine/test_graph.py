@@ -21,7 +21,7 @@ from astrarium import engine
 from astrarium.engine import HAVE_CORE, Outcome, Plan, execute
 from astrarium.engine.plan import FIRST_LINK, Backend, Dim, Graph, NetworkPlan, Order, Policy, Shape
 from astrarium.errors import UnsupportedError
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.vocab import CommOp
 
 from .test_core_hostile import answers, corrupt

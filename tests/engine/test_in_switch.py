@@ -31,7 +31,7 @@ from astrarium.engine.plan import (
     Shape,
 )
 from astrarium.errors import InternalError
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.vocab import CommOp, Schedule
 
 needs_core = pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here")

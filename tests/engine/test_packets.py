@@ -19,7 +19,7 @@ from astrarium import engine
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import FIRST_LINK, Backend, Dim, Graph, NetworkPlan, PacketRules, RoceRules, Shape
 from astrarium.errors import AstrariumError, StallError, UnsupportedError
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.oracle import execute
 from astrarium.vocab import CommOp
 

@@ -15,8 +15,8 @@ from tests.plans.graphs import graph_from, random_graph, shortest_ways
 
 from astrarium.engine.plan import FIRST_LINK, Dim, NetworkPlan, PacketRules, Shape
 from astrarium.errors import UnsupportedError
+from astrarium.fabric.graph import graph_of
 from astrarium.network.deadlock import circle_in, circle_of
-from astrarium.network.graph import graph_of
 from astrarium.oracle.fabric import fabric_of
 
 FINITE = PacketRules(buffer=8192)

@@ -9,7 +9,7 @@ import pytest
 import astrarium as ar
 from astrarium.config import ConfigError
 from astrarium.errors import AstrariumError, InputError, UnsupportedError
-from astrarium.network.fabric.trees import Trees
+from astrarium.fabric.trees import Trees
 from astrarium.network.planned import built_of, computing
 
 NUMBERS = ar.FabricLink(bandwidth="50 GB/s", latency="600 ns")

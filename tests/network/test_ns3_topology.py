@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import astrarium as ar
-from astrarium.network.fabric.built import build
+from astrarium.fabric.built import build
 
 PLAIN = "5 1 4\n4\n0 4 400Gbps 0.0005ms 0\n1 4 400Gbps 0.0005ms 0\n2 4 400Gbps 0.0005ms 0\n3 4 400Gbps 0.0005ms 0\n"
 SIMAI = ("7 2 2 1 8 H100\n4 5 6\n0 4 3600Gbps 0.000025ms 0\n1 4 3600Gbps 0.000025ms 0\n2 5 3600Gbps 0.000025ms 0\n"

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.network.fabrics import NUMBERS
+from tests.fabric.fabrics import NUMBERS
 
 import astrarium as ar
 from astrarium import engine
 from astrarium.engine.plan import GivenRoutes
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.network.fabric.config import Fabric
+from astrarium.fabric.config import Fabric
 from astrarium.network.planned import network_plan
 from astrarium.trace import TraceBuilder, traces_of_bytes
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.network.fabrics import saved, two_hosts
+from tests.fabric.fabrics import saved, two_hosts
 
 import astrarium as ar
 from astrarium.engine.routes import Routes
-from astrarium.network.fabric.built import build
-from astrarium.network.fabric.config import Fabric
+from astrarium.fabric.built import build
+from astrarium.fabric.config import Fabric
 from astrarium.network.planned import network_plan
 
 INSIDE, OUTSIDE = ({"bandwidth": f"{rate} GB/s", "latency": "600 ns"} for rate in (450, 50))

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.network.fabrics import NUMBERS, saved, two_hosts
+from tests.fabric.fabrics import NUMBERS, saved, two_hosts
 
 import astrarium as ar
 from astrarium.cli import main
 from astrarium.errors import InputError
-from astrarium.network.fabric.built import laid_of
-from astrarium.network.fabric.classes import refined
-from astrarium.network.fabric.config import Fabric, FabricFile
-from astrarium.network.fabric.files import document_of
-from astrarium.network.fabric.numbers import known
-from astrarium.network.fabric.sketch import sketch
+from astrarium.fabric.built import laid_of
+from astrarium.fabric.classes import refined
+from astrarium.fabric.config import Fabric, FabricFile
+from astrarium.fabric.files import document_of
+from astrarium.fabric.numbers import known
+from astrarium.fabric.sketch import sketch
 from astrarium.report.show_fabric import ShownFabric, fabric_picture, fabric_rows, shown_dims, shown_fabric
 
 SVG = "{http://www.w3.org/2000/svg}"

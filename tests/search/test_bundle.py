@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.network.fabrics import saved, two_hosts
+from tests.fabric.fabrics import saved, two_hosts
 from tests.search.designs import small_space
 
 import astrarium as ar

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.commands import PlugIn
-from tests.network.fabrics import saved, two_hosts
+from tests.fabric.fabrics import saved, two_hosts
 from tests.search.designs import small_space
 from tests.search.test_study import rows
 

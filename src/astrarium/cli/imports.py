@@ -24,15 +24,15 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     from astrarium.config import Config
     from astrarium.config.spec import join, specs
     from astrarium.design import Design
+    from astrarium.fabric.config import Fabric
     from astrarium.network.config import Network
-    from astrarium.network.fabric.config import Fabric
     from astrarium.network.planned import assumed
     from astrarium.network.unseen import unseen
     from astrarium.workload.jobs import Jobs
     from astrarium.workload.model.base import Model
 
     if isinstance(value, Fabric):
-        from astrarium.network.fabric.built import fabric_notes
+        from astrarium.fabric.built import fabric_notes
 
         yield from ((path, text) for text in fabric_notes(value))
     elif isinstance(value, Model):

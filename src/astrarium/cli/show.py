@@ -110,7 +110,7 @@ def _design(options: argparse.Namespace) -> int:
 
 def _fabric(options: argparse.Namespace) -> int:
     from astrarium.config import assignments, decode, put
-    from astrarium.network.fabric.config import FabricFile
+    from astrarium.fabric.config import FabricFile
     from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_fabric
     from astrarium.report.tables import print_tables
 

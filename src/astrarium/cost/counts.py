@@ -17,8 +17,8 @@ from astrarium.cost import of_dims
 from astrarium.cost.of_dims import Cables, Counts, named, times
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.network.fabric.built import Built
-from astrarium.network.fabric.expand import XPU
+from astrarium.fabric.built import Built
+from astrarium.fabric.expand import XPU
 from astrarium.network.planned import built_of
 
 __all__ = ["Counts", "counts", "hosts_of", "needed"]

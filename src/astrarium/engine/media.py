@@ -19,7 +19,7 @@ class MediumKind(Struct, frozen=True):
     `python` is where the pure-Python engine finds it, "module:class" (`oracle.medium.Medium` says what the class has).
     `takes_graph`: it has links; a graph may give them, and they may change. `takes_memories`: the links of a switch
     have the bandwidth of their place (`Dim.ends`). `takes_switches`: messages may begin and end at switches (numbers
-    as in `network.graph.graph_of`, or of the graph's nodes).
+    as in `fabric.graph.graph_of`, or of the graph's nodes).
     """
 
     python: str

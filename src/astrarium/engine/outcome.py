@@ -23,7 +23,7 @@ def _no_numbers() -> I64:
 class PacketCounts(Struct, frozen=True, eq=False):
     """What a medium of packets measured; arrays are empty where nothing was recorded.
 
-    Per link, by its number in the graph (of dims: network.graph): `queue` is the most bytes that waited for it,
+    Per link, by its number in the graph (of dims: fabric.graph): `queue` is the most bytes that waited for it,
     `buffer` the most bytes that had its buffer (credits) or that its end kept of it (roce), `marks` the ECN marks of
     its queue, `pauses` and `paused` how often and how long (ps) PFC stopped it.
     Per message, by the time at which it asked for its first link (the first 2^20 that arrived): its NPUs, bytes, ps.

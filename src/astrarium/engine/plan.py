@@ -124,7 +124,7 @@ class InSwitch(msgspec.Struct, frozen=True, gc=False):
     rate: float              # bytes per ns of messages that it adds, above 0
     latency: int             # ps from the last byte added to the sum
     nodes: tuple[int, ...] = ()     # of the network's graph, per switch of the schedule; none: the one of `Phase.dim`
-    #                                 that its participants share (numbered as `network.graph.graph_of` numbers it)
+    #                                 that its participants share (numbered as `fabric.graph.graph_of` numbers it)
 
 
 class Phase(msgspec.Struct, frozen=True, gc=False):
@@ -321,7 +321,7 @@ class Changes(Struct, frozen=True, eq=False):
 
     time: I64       # ps, 0 or more
     what: U8        # Changing
-    number: I32     # of the NPU; of the link: its row in the graph, without one in that of the dims (network.graph)
+    number: I32     # of the NPU; of the link: its row in the graph, without one in that of the dims (fabric.graph)
     factor: I64     # parts per million of full speed (what the plan says): 0 (stopped) to FULL_SPEED
 
 

@@ -13,8 +13,8 @@ from astrarium.design import Design
 from astrarium.engine.media import find_medium
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Phase, Plan
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.fabric.graph import links_of
 from astrarium.network.config import LinkDim, Network, Switch
-from astrarium.network.graph import links_of
 from astrarium.network.planned import built_of, computing, on_graph, trees_of
 from astrarium.registry import names
 

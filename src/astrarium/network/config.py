@@ -10,9 +10,9 @@ from astrarium import catalog
 from astrarium.config import Config, Knob, Problem
 from astrarium.config.named import LIKE, Shorthand
 from astrarium.config.spec import specs
+from astrarium.fabric.config import Fabric
+from astrarium.fabric.in_switch import InSwitch
 from astrarium.network.change import Change
-from astrarium.network.fabric.config import Fabric
-from astrarium.network.in_switch import InSwitch
 from astrarium.network.ns3.settings import Ns3
 from astrarium.network.packets import Packets
 from astrarium.network.routes import Route
@@ -112,7 +112,7 @@ class Network(Config, frozen=True):
         ways and planes."""
         if self.fabric is None:
             return ()
-        from astrarium.network.fabric.built import fabric_notes
+        from astrarium.fabric.built import fabric_notes
         from astrarium.network.planned import assumed
 
         return (*fabric_notes(self.fabric), *assumed(self))

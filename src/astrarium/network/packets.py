@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Named
 from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules
+from astrarium.fabric.graph import graph_of
 from astrarium.network.deadlock import circle_of
-from astrarium.network.graph import graph_of
 from astrarium.network.transport import Credits, Transport
 from astrarium.units import Bytes
 

@@ -15,20 +15,20 @@ from astrarium.engine.media import find_medium
 from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Graph, NetworkPlan, Shape
 from astrarium.engine.plan import Dim as PlanDim
 from astrarium.errors import InputError
+from astrarium.fabric.built import Built, build, laid_out, logical
+from astrarium.fabric.config import Fabric
+from astrarium.fabric.graph import graph_of
+from astrarium.fabric.in_switch import InSwitch
+from astrarium.fabric.recognise import matching_links
+from astrarium.fabric.ways import several_ways
 from astrarium.network.change import Change
 from astrarium.network.dims import plan_dims
-from astrarium.network.fabric.built import Built, build, laid_out, logical
-from astrarium.network.fabric.config import Fabric
-from astrarium.network.fabric.recognise import matching_links
-from astrarium.network.fabric.ways import several_ways
-from astrarium.network.graph import graph_of
-from astrarium.network.in_switch import InSwitch
 from astrarium.network.routes import Route, given_routes
 from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
 from astrarium.units import Bandwidth, Time
 
 if TYPE_CHECKING:
-    from astrarium.network.fabric.trees import Trees
+    from astrarium.fabric.trees import Trees
 
 __all__ = ["assumed", "built_of", "computing", "fabric_dims", "faults", "foreign_graph", "link_changes", "network_plan",
            "on_graph", "trees_of"]
@@ -131,7 +131,7 @@ def computing(network: Section) -> dict[int, InSwitch]:
 @lru_cache(maxsize=8)
 def trees_of(fabric: Fabric, graph: Graph, nodes: tuple[int, ...]) -> Trees:
     """The trees of switches of a fabric's graph, whose `nodes` compute."""
-    from astrarium.network.fabric.trees import Trees
+    from astrarium.fabric.trees import Trees
 
     del fabric
     return Trees(graph, nodes)

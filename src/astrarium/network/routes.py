@@ -13,7 +13,7 @@ from astrarium.config import Config, Knob
 from astrarium.engine.plan import GivenRoutes
 from astrarium.engine.routes import FAR, Routes
 from astrarium.errors import InputError
-from astrarium.network.fabric.built import Built
+from astrarium.fabric.built import Built
 
 __all__ = ["Route", "given_routes"]
 

@@ -13,7 +13,7 @@ from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
-from astrarium.network.in_switch import InSwitch
+from astrarium.fabric.in_switch import InSwitch
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
 

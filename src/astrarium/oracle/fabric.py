@@ -151,7 +151,7 @@ class DimsFabric:
         return [Hop((d, source, -1, 0) if up else (d, -1, destination, 0), link.bandwidth, link.latency)]
 
     def ports(self) -> list[Port]:
-        """The names of the links, numbered as `network.graph.graph_of` does: those that leave NPUs, then switches'."""
+        """The names of the links, numbered as `fabric.graph.graph_of` does: those that leave NPUs, then switches'."""
         switches = [d for d, dim in enumerate(self._dims) if dim.shape == Shape.SWITCH and dim.npus > 1]
         npus = range(prod(dim.npus for dim in self._dims))
         return ([port for d in range(len(self._dims)) for npu in npus for port in self._ports_of(d, npu)]

@@ -121,7 +121,7 @@ class Ways:
 
 
 def _ends_of(network: NetworkPlan, port: Port) -> tuple[int, int]:
-    """Nodes of a link of dims, as `network.graph.graph_of` numbers them."""
+    """Nodes of a link of dims, as `fabric.graph.graph_of` numbers them."""
     d, source, target, _ = port
     if source >= 0 and target >= 0:
         return source, target

@@ -1,4 +1,4 @@
-"""A fabric as SVG: boxes of equal nodes in layers, XPUs at the bottom, links by colour (network/fabric/sketch).
+"""A fabric as SVG: boxes of equal nodes in layers, XPUs at the bottom, links by colour (fabric/sketch).
 
 Hosts of several boxes have frames. A layer whose boxes are linked to each other is drawn as a grid where its first
 links part it in equal rows, else as a circle.
@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from astrarium.network.fabric.numbers import Said
-from astrarium.network.fabric.sketch import Box, Line, Sketch
+from astrarium.fabric.numbers import Said
+from astrarium.fabric.sketch import Box, Line, Sketch
 from astrarium.report.svg import COLOURS
 from astrarium.units import format_rate, format_time
 

@@ -8,14 +8,14 @@ import numpy as np
 from msgspec import Struct
 
 from astrarium.engine.plan import Shape
+from astrarium.fabric.built import Laid, laid_of, laid_out
+from astrarium.fabric.config import Fabric
+from astrarium.fabric.numbers import Said, known
+from astrarium.fabric.of_dims import document_of_dims
+from astrarium.fabric.schema import COMPONENTS
+from astrarium.fabric.sketch import sketch
 from astrarium.network.config import Network
 from astrarium.network.dims import plan_dims
-from astrarium.network.fabric.built import Laid, laid_of, laid_out
-from astrarium.network.fabric.config import Fabric
-from astrarium.network.fabric.numbers import Said, known
-from astrarium.network.fabric.of_dims import document_of_dims
-from astrarium.network.fabric.schema import COMPONENTS
-from astrarium.network.fabric.sketch import sketch
 from astrarium.report.fabric_svg import fabric_svg, link_words
 from astrarium.report.tables import Table
 from astrarium.units import format_rate, format_time

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.result.links import LinkNames
 
 __all__ = ["Flows", "PacketLinks", "flows_of", "packet_links_of"]
@@ -35,7 +35,7 @@ class Flows(Struct, frozen=True, eq=False):
 
 class PacketLinks(Struct, frozen=True, eq=False):
     """Links [links] where packets waited, were marked or were paused. `number`: in the graph (of dims, in that of
-    `network.graph`); `source` and `target`: its nodes; bytes at the most; `paused` ps."""
+    `fabric.graph`); `source` and `target`: its nodes; bytes at the most; `paused` ps."""
 
     number: I64
     source: I32

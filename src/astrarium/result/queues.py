@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.result.links import LinkNames
 
 __all__ = ["Queues", "queues_of"]
@@ -20,7 +20,7 @@ I64 = npt.NDArray[np.int64]
 class Queues(Struct, frozen=True, eq=False):
     """Links for which packets waited, or which PFC stopped [links], over spans of `bin` ps [bins] from 0 on.
 
-    `number`: of the link in the graph (of dims: `network.graph`), from node `source` to node `target`. `longest`
+    `number`: of the link in the graph (of dims: `fabric.graph`), from node `source` to node `target`. `longest`
     [links, bins]: the longest queue that stood in a span, bytes. `paused` [links, bins]: for how long of it PFC stopped
     the link, ps.
     """

@@ -26,7 +26,7 @@ from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.engine.plugins.network import NEVER
 from astrarium.engine.routes import Routes
 from astrarium.errors import InputError, PluginError
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.network.ns3 import Ns3
 from astrarium.network.ns3.medium import Ns3Network
 from astrarium.network.ns3.program import find

@@ -123,7 +123,7 @@ def test_what_it_cannot_carry() -> None:
     with pytest.raises(InputError, match=r"transport: .*did you mean 'tcp'"):
         Ns3(transport="tpc")
     dims = (Dim(Shape.RING, 4, 50.0, 500.0),)
-    from astrarium.network.graph import graph_of
+    from astrarium.fabric.graph import graph_of
 
     with pytest.raises(PluginError, match="cannot spread by a hash"):
         Ns3Network(NetworkPlan(Backend.FOREIGN, dims, graph=graph_of(dims), ecmp=7), Ns3())

@@ -10,7 +10,7 @@ from astrarium.engine.plan import FIRST_LINK, Graph, NetworkPlan
 from astrarium.engine.plugins.clockwork import EventQueue, Mailbox
 from astrarium.engine.plugins.network import NEVER, Callback
 from astrarium.errors import PluginError
-from astrarium.network.graph import graph_of
+from astrarium.fabric.graph import graph_of
 from astrarium.network.ns3.program import WHO, Frame, Program, path_of
 from astrarium.network.ns3.settings import Ns3
 
