@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src")]
 
 from astrarium import catalog  # noqa: E402
-from astrarium.collective.kernels import Gemm, Gpu, gemm_launch  # noqa: E402
 from astrarium.config import decode  # noqa: E402
-from astrarium.engine.gpu import run_launch  # noqa: E402
+from astrarium.gpu import Gemm, Gpu, gemm_launch  # noqa: E402
+from astrarium.gpu.engine import run_launch  # noqa: E402
 
 DATA = ROOT / "benchmarks/data/gpu_gemm.csv"
 

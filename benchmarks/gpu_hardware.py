@@ -30,9 +30,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 from fit_gpus import Row, rows  # noqa: E402
 
 from astrarium import catalog  # noqa: E402
-from astrarium.collective.kernels import Gpu, Kernels, kernel_time, library_time  # noqa: E402
-from astrarium.collective.kernels.libraries import LIBRARIES  # noqa: E402
 from astrarium.config import decode  # noqa: E402
+from astrarium.gpu import Gpu, Kernels, kernel_time, library_time  # noqa: E402
+from astrarium.gpu.kernels.libraries import LIBRARIES  # noqa: E402
 from astrarium.vocab import CommOp  # noqa: E402
 
 DATA = ROOT / "benchmarks/data/gpu_collectives.csv"

@@ -18,8 +18,8 @@ import time
 
 from _measure import machine
 
-from astrarium.collective.kernels import Gpu, Kernels, kernel_launch
-from astrarium.engine.gpu import Finished, Launch, run_launch
+from astrarium.gpu import Gpu, Kernels, kernel_launch
+from astrarium.gpu.engine import Finished, Launch, run_launch
 from astrarium.vocab import CommOp
 
 GPU = Gpu(units=128, workgroups_per_unit=1, wavefronts_per_unit=16, instruction="1 KiB", outstanding_wavefront=64,

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-PACKAGES = ("astrarium.trace", "astrarium.collective.kernels", "astrarium.engine", "astrarium.engine.plugins",
+PACKAGES = ("astrarium.trace", "astrarium.gpu", "astrarium.engine", "astrarium.engine.plugins",
             "astrarium.lower", "astrarium.profile", "astrarium.result")
 
 

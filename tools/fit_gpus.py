@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from astrarium import catalog  # noqa: E402
-from astrarium.collective.kernels import Gpu, Kernels, kernel_time  # noqa: E402
-from astrarium.collective.kernels.libraries import LIBRARIES  # noqa: E402
 from astrarium.config import decode  # noqa: E402
+from astrarium.gpu import Gpu, Kernels, kernel_time  # noqa: E402
+from astrarium.gpu.kernels.libraries import LIBRARIES  # noqa: E402
 from astrarium.vocab import CommOp  # noqa: E402
 
 Numbers = Mapping[str, float]

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 MADE = "<!-- written by tools/reference.py from the code; do not edit -->\n\n"
 MODULES = ("astrarium", "astrarium.simulate", "astrarium.trace", "astrarium.profile", "astrarium.result",
            "astrarium.catalog", "astrarium.collective.algorithms", "astrarium.collective.exam",
-           "astrarium.collective.msccl_exam", "astrarium.engine.plugins")
+           "astrarium.gpu.msccl.exam", "astrarium.engine.plugins")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 

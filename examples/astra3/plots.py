@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec.structs import replace
 from study import GPU, MIB, SIZES, us
 
-from astrarium.collective.kernels import Kernels, kernel_launch
-from astrarium.engine.gpu import run_launch
+from astrarium.gpu import Kernels, kernel_launch
+from astrarium.gpu.engine import run_launch
 from astrarium.report.svg import Band, lines
 from astrarium.vocab import CommOp
 

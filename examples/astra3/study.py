@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astrarium.collective.kernels import Gpu, Kernels, kernel_launch, kernel_time
 from astrarium.config import load
-from astrarium.engine.gpu import Launch, Workgroup, run_launch
+from astrarium.gpu import Gpu, Kernels, kernel_launch, kernel_time
+from astrarium.gpu.engine import Launch, Workgroup, run_launch
 from astrarium.vocab import CommOp
 
 GPU = load(Gpu, Path(__file__).with_name("gpu.yaml"))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from astrarium.collective.kernels import read_mscclpp
-from astrarium.collective.msccl_xml import parse_msccl
+from astrarium.gpu import read_mscclpp
+from astrarium.gpu.msccl.xml import parse_msccl
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:

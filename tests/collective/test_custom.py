@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from astrarium.collective.custom import CustomNode, custom_program, from_traces
 from astrarium.collective.msccl import msccl_program
-from astrarium.collective.msccl_exam import examine_msccl
-from astrarium.collective.msccl_xml import STEP_TYPES, parse_msccl
 from astrarium.engine.plan import Kind
 from astrarium.errors import InputError, TraceError, UnsupportedError
+from astrarium.gpu.msccl.exam import examine_msccl
+from astrarium.gpu.msccl.xml import STEP_TYPES, parse_msccl
 from astrarium.trace import read_traces
 
 

@@ -13,12 +13,12 @@ from astrarium.collective.custom import from_traces
 from astrarium.collective.export import collective_traces, schedule_of
 from astrarium.collective.messages import expand, message_blocks
 from astrarium.collective.msccl import msccl_program
-from astrarium.collective.msccl_exam import examine_msccl
 from astrarium.collective.msccl_write import msccl_xml
-from astrarium.collective.msccl_xml import parse_msccl
 from astrarium.design import Design
 from astrarium.engine.plan import Kind
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.gpu.msccl.exam import examine_msccl
+from astrarium.gpu.msccl.xml import parse_msccl
 from astrarium.network.config import Network, Ring
 from astrarium.simulate import simulate
 from astrarium.trace import check, traces_of_bytes

@@ -6,11 +6,11 @@ import pytest
 from tests.cost.buildings import step
 
 import astrarium as ar
-from astrarium.collective.kernels import Gpu, Kernels, KernelTimes
 from astrarium.config import decode, replace_all
 from astrarium.cost.energy import energy
 from astrarium.cost.operations import operation_energy, work_of
 from astrarium.errors import UnsupportedError
+from astrarium.gpu import Gpu, Kernels, KernelTimes
 from astrarium.workload.flops import executed_flops
 
 ENERGIES = {"cost.flop_energy": "0.5 pJ/FLOP", "cost.memory_energy": "3.9 pJ/bit", "network.dims[0].energy": "2 pJ/bit",

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 import astrarium as ar
 from astrarium import config, engine
-from astrarium.collective.kernels import Gpu, Kernels, KernelTimes, kernel_time, mscclpp_plan
 from astrarium.config import ConfigError
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.gpu import Gpu, Kernels, KernelTimes, kernel_time, mscclpp_plan
 from astrarium.lower import Kept, lower
 from astrarium.network.config import Change
 from astrarium.trace import TraceBuilder, traces_of_bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from astrarium.engine.gpu import Buffer, Launch, Machine, Operation, OpKind, Place, Stream, Workgroup
+from astrarium.gpu.engine import Buffer, Launch, Machine, Operation, OpKind, Place, Stream, Workgroup
 
 __all__ = ["machine", "one", "random_launch"]
 

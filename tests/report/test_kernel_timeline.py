@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from astrarium import config
-from astrarium.collective.kernels import Gpu, Kernels, kernel_launch
-from astrarium.engine.gpu import Finished, Launch, run_launch
 from astrarium.errors import InputError
+from astrarium.gpu import Gpu, Kernels, kernel_launch
+from astrarium.gpu.engine import Finished, Launch, run_launch
 from astrarium.report.kernel_timeline import write_kernel_timeline
 from astrarium.vocab import CommOp
 

@@ -1,4 +1,4 @@
-// Reads a Launch of astrarium.engine.gpu, whose grids come as tables, and writes what came of it.
+// Reads a Launch of astrarium.gpu.engine, whose grids come as tables, and writes what came of it.
 #include "bindings.hpp"
 
 #include <nanobind/ndarray.h>
@@ -68,7 +68,7 @@ gpu::Machine machine_of(nb::handle from) {
     return m;
 }
 
-// Columns of a row: those of astrarium.engine.gpu._native.
+// Columns of a row: those of astrarium.gpu.engine._native.
 gpu::Operation operation_of(const std::int64_t* row) {
     gpu::Operation op{};
     const auto number = [row](int column) { return static_cast<std::uint32_t>(row[column]); };

@@ -1,4 +1,4 @@
-// The input of the GPU simulator and its outcome: astrarium.engine.gpu.values, field by field. Times in ps.
+// The input of the GPU simulator and its outcome: astrarium.gpu.engine.values, field by field. Times in ps.
 #pragma once
 #include <array>
 #include <cstdint>

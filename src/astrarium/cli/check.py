@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     for path in options.paths:
         try:
             if is_program(path):
-                from astrarium.collective.kernels import prove_program
+                from astrarium.gpu import prove_program
 
                 prove_program(path)
             else:

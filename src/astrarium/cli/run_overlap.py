@@ -14,7 +14,7 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from astrarium.collective.kernels import GpuOverlap, Overlapped
+    from astrarium.gpu import GpuOverlap, Overlapped
 
 __all__ = ["run_overlap"]
 
@@ -24,9 +24,9 @@ BIN = 500_000       # ps in which the use of ports is counted
 def run_overlap(options: argparse.Namespace) -> int:
     """Simulate every case of the file and print one line each."""
     from astrarium.cli.paths import read_as
-    from astrarium.collective.kernels import GpuOverlap, gpu_overlap
     from astrarium.config import assignments, load
     from astrarium.engine import HAVE_CORE
+    from astrarium.gpu import GpuOverlap, gpu_overlap
     from astrarium.report.overlap import overlap_rows, overlap_table
     from astrarium.report.tables import print_tables
 
@@ -50,8 +50,8 @@ def run_overlap(options: argparse.Namespace) -> int:
 
 def _timeline(asked: GpuOverlap, cases: Sequence[Overlapped], options: argparse.Namespace) -> None:
     """Write what the units of one GPU do over time in the only case."""
-    from astrarium.collective.kernels.overlap import overlap_launch
-    from astrarium.engine.gpu import run_launch
+    from astrarium.gpu.engine import run_launch
+    from astrarium.gpu.kernels.overlap import overlap_launch
     from astrarium.report.kernel_timeline import write_kernel_timeline
 
     if len(cases) != 1:

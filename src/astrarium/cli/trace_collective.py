@@ -86,8 +86,8 @@ def _schedule(op: CommOp, options: argparse.Namespace) -> list[str]:
 
 def _kernel(op: CommOp, options: argparse.Namespace) -> tuple[list[str], tuple[str, ...]]:
     """A kernel: MSCCL or MSCCL++; the files, and what they do not carry."""
-    from astrarium.collective.kernels import Kernels, kernel_algo, mscclpp_plan
-    from astrarium.collective.msccl_text import algo_xml
+    from astrarium.gpu import Kernels, kernel_algo, mscclpp_plan
+    from astrarium.gpu.msccl.text import algo_xml
 
     idle("--pipeline", options.pipeline, "an algorithm of chains or trees")
     if options.size is not None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from astrarium.collective.engines import ENGINES, FASTEST, NCCL, VLLM_FUSED
-from astrarium.collective.kernels.settings import KernelTimes
 from astrarium.config import Config, Knob, Problem, default
+from astrarium.gpu.kernels.settings import KernelTimes
 from astrarium.registry import Kind, load, names
 from astrarium.units import Time
 from astrarium.vocab import CommOp

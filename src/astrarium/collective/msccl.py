@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.custom import CustomNode, custom_program
-from astrarium.collective.msccl_xml import RECEIVES, SENDS, Algo, Block, Gpu, Step, check_blocks, msccl_op
 from astrarium.engine.plan import CustomProgram, Kind
 from astrarium.errors import InputError
+from astrarium.gpu.msccl.xml import RECEIVES, SENDS, Algo, Block, Gpu, Step, check_blocks, msccl_op
 
 __all__ = ["msccl_program"]
 

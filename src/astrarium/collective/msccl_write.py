@@ -13,9 +13,9 @@ from msgspec import Struct, field
 
 from astrarium.collective.exam_order import firing_order
 from astrarium.collective.messages import Expanded, expand, message_blocks
-from astrarium.collective.msccl_text import algo_xml
-from astrarium.collective.msccl_xml import COLLS, Algo, Block, Gpu, Step
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.gpu.msccl.text import algo_xml
+from astrarium.gpu.msccl.xml import COLLS, Algo, Block, Gpu, Step
 from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["msccl_xml"]

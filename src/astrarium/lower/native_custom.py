@@ -9,10 +9,10 @@ from msgspec import Struct
 from astrarium.collective.config import OPERATIONS
 from astrarium.collective.custom import from_traces
 from astrarium.collective.msccl import msccl_program
-from astrarium.collective.msccl_xml import Algo, msccl_op, parse_msccl
 from astrarium.design import Design
 from astrarium.engine.plan import CustomProgram
 from astrarium.errors import InputError
+from astrarium.gpu.msccl.xml import Algo, msccl_op, parse_msccl
 from astrarium.vocab import CommOp
 
 __all__ = ["CustomSource", "custom_sources"]

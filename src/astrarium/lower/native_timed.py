@@ -15,12 +15,12 @@ from astrarium.collective import timers
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective
 from astrarium.collective.groups import FLAT, SubDim
-from astrarium.collective.kernels import KernelTimes
 from astrarium.collective.timers import Timer, Way
 from astrarium.compute.checked import to_ps
 from astrarium.design import Design
 from astrarium.engine.plan import Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError, PluginError, UnsupportedError
+from astrarium.gpu import KernelTimes
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def _kernel_plan(times: KernelTimes, op: CommOp, size: int, members: int, kept: 
 
 def _kernel_lasts(times: KernelTimes, op: CommOp, size: int, members: int, kept: Cache[Any]) -> int:
     """Time of a kernel in ps; `size` counts as an operation's in a trace does."""
-    from astrarium.collective.kernels import kernel_time
-    from astrarium.collective.kernels.programs import digest
+    from astrarium.gpu import kernel_time
+    from astrarium.gpu.kernels.programs import digest
 
     chosen, path = times.of(op), f"collective.kernels.{op.name.lower()}"
 

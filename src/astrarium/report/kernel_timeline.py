@@ -13,9 +13,9 @@ from typing import IO, cast
 from msgspec import Struct
 
 from astrarium.config.whole import write_whole
-from astrarium.engine.gpu import Finished, Launch, Operation, OpKind
-from astrarium.engine.gpu.values import Recorded
 from astrarium.errors import InputError
+from astrarium.gpu.engine import Finished, Launch, Operation, OpKind
+from astrarium.gpu.engine.values import Recorded
 from astrarium.report.timeline import FIRST_TRACK, assign
 from astrarium.report.trace_events import TraceEvents, quoted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from astrarium.collective.kernels import GpuOverlap, Overlapped
+from astrarium.gpu import GpuOverlap, Overlapped
 from astrarium.report.tables import Table
 from astrarium.units import Bytes
 

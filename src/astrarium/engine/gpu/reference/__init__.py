@@ -1,7 +1,0 @@
-"""The GPU simulator in Python: the specification. `native/engine/gpu` gives the same integers."""
-
-from __future__ import annotations
-
-from astrarium.engine.gpu.reference.run import run
-
-__all__ = ["run"]

@@ -1,0 +1,1 @@
+"""Builders of GPU kernels, and the exam that proves what they compute."""

@@ -1,0 +1,1 @@
+"""MSCCL programs (XML): read, proved, launched and written."""

@@ -1,0 +1,1 @@
+"""MSCCL++ plans (JSON): read, launched and written."""
