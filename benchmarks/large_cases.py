@@ -28,8 +28,8 @@ def through_the_command(flags: Sequence[str], fold: str, runs: int) -> tuple[flo
 
 def in_process(folder: Path, backend: str, fold: str, runs: int) -> tuple[float, int, int]:
     """The same in this process, inputs read once."""
+    from astrarium.astra_sim.files import lower_inputs, read_inputs, read_workload
     from astrarium.engine import execute
-    from astrarium.lower.astra_files import lower_inputs, read_inputs, read_workload
 
     inputs = read_inputs(f"{folder}/w", f"{folder}/system.json", f"{folder}/network.yml", f"{folder}/memory.json", None,
                          backend=f"congestion_{backend}")

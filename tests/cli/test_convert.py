@@ -10,7 +10,7 @@ import pytest
 from tests.commands import Run
 from tests.parity import cases
 
-from astrarium.cli.astra_design import design_of
+from astrarium.astra_sim.to_design import design_of
 from astrarium.config import dumps, loads
 from astrarium.design import Design
 from astrarium.simulate import simulate

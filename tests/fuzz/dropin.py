@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from astrarium.astra_sim.files import AstraInputs, lower_inputs, read_inputs, workload_of
 from astrarium.engine import Outcome
 from astrarium.errors import AstrariumError, InternalError
-from astrarium.lower.astra_files import AstraInputs, lower_inputs, read_inputs, workload_of
 from astrarium.lower.explain import execute_workload
 from astrarium.trace import traces_of_bytes
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from astrarium.astra_sim.files import AstraInputs, lower_inputs, read_inputs, workload_of
 from astrarium.errors import AstrariumError
-from astrarium.lower.astra_files import AstraInputs, lower_inputs, read_inputs, workload_of
 from astrarium.lower.explain import execute_workload
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp, NodeKind

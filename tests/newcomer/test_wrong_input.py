@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.commands import Run
 
+from astrarium.astra_sim.keys import load_yaml
 from astrarium.errors import InputError
-from astrarium.lower.astra_keys import load_yaml
 from astrarium.trace import read_groups, read_traces
 
 from .conftest import write_traces

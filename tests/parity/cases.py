@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from astrarium.astra_sim.files import AstraInputs, AstraWorkload, lower_inputs, read_inputs, workload_of
 from astrarium.engine import Outcome, Plan
-from astrarium.lower.astra_files import AstraInputs, AstraWorkload, lower_inputs, read_inputs, workload_of
 from astrarium.lower.explain import execute_workload
 from astrarium.trace import Traces, read_traces, traces_of_bytes
 

@@ -18,10 +18,10 @@ from tests.draws import draws
 
 import astrarium as ar
 from astrarium import engine
+from astrarium.astra_sim.files import lower_inputs, workload_of
 from astrarium.engine.plan import Kind, Lane, Plan
 from astrarium.errors import AstrariumError, InputError
 from astrarium.lower import lower
-from astrarium.lower.astra_files import lower_inputs, workload_of
 from astrarium.trace import Traces
 
 from .programs import Writer, partitions_of, write

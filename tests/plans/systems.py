@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import astrarium as ar
+from astrarium.astra_sim.files import AstraInputs
+from astrarium.astra_sim.lowering import AstraDim, AstraSystem
 from astrarium.collective.algorithms import supporting
 from astrarium.engine.plan import Backend, Remote, RemoteKind
-from astrarium.lower.astra_files import AstraInputs
-from astrarium.lower.astra_sim import AstraDim, AstraSystem
 from astrarium.network.config import LinkDim
 from astrarium.vocab import CommOp
 

@@ -6,11 +6,11 @@ import pytest
 
 import astrarium as ar
 from astrarium import engine
+from astrarium.astra_sim.files import AstraInputs, lower_inputs, workload_of
+from astrarium.astra_sim.lowering import AstraDim, AstraSystem
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Plan, Remote
 from astrarium.lower import lower
-from astrarium.lower.astra_files import AstraInputs, lower_inputs, workload_of
-from astrarium.lower.astra_sim import AstraDim, AstraSystem
 from astrarium.network.config import LinkDim
 from astrarium.trace import IOInfo, TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp, NodeKind

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astrarium.astra_sim.lines import BLOCK, json_text, lines
 from astrarium.config.whole import write_whole
 from astrarium.engine import Outcome
 from astrarium.errors import InputError
-from astrarium.report.astra_sim import BLOCK, json_text, lines
 from astrarium.report.tables import Table, print_tables, text_of
 from astrarium.report.trace_json import lines_of, trace_of
 from astrarium.report.trace_names import node_names

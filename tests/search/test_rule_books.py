@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astrarium as ar
+from astrarium.astra_sim.rules import RULES
 from astrarium.config import replace_all
 from astrarium.errors import InputError
-from astrarium.lower.astra_rules import RULES
 from astrarium.search.explain import Explanation
 from astrarium.search.rule_books import PREFIX, explain_rules, rule_books
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from astrarium.cli.arguments import Parser, truth, whole
 
 if TYPE_CHECKING:
-    from astrarium.lower.astra_files import AstraInputs
+    from astrarium.astra_sim.files import AstraInputs
 
 __all__ = ["astra_defaults", "astra_flags", "astra_inputs", "astra_notes"]
 
@@ -61,7 +61,7 @@ def _scale(text: str) -> float:
 
 def astra_inputs(options: argparse.Namespace) -> AstraInputs:
     """The inputs that the flags name, parsed. InputError names file and key."""
-    from astrarium.lower.astra_files import read_inputs
+    from astrarium.astra_sim.files import read_inputs
 
     return read_inputs(options.workload_configuration, options.system_configuration, options.network_configuration,
                        options.remote_memory_configuration, options.comm_group_configuration, backend=options.backend,
@@ -71,8 +71,8 @@ def astra_inputs(options: argparse.Namespace) -> AstraInputs:
 
 def _network_notes(path: str) -> list[str]:
     """The network file's keys that ASTRA-sim does not read."""
+    from astrarium.astra_sim.keys import load_yaml
     from astrarium.errors import nearest
-    from astrarium.lower.astra_keys import load_yaml
 
     said = []
     for key in load_yaml(path):

@@ -12,8 +12,8 @@ from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, 
 from astrarium.cli.astra_flags import astra_flags, astra_inputs, astra_notes
 
 if TYPE_CHECKING:
+    from astrarium.astra_sim.files import AstraInputs, AstraWorkload
     from astrarium.engine import Outcome, Plan
-    from astrarium.lower.astra_files import AstraInputs, AstraWorkload
 
 __all__ = ["arguments", "run"]
 
@@ -29,9 +29,9 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, lower, execute, print."""
+    from astrarium.astra_sim.files import lower_inputs, read_workload
+    from astrarium.astra_sim.lowering import wrapped_message
     from astrarium.engine import HAVE_CORE, core_only
-    from astrarium.lower.astra_files import lower_inputs, read_workload
-    from astrarium.lower.astra_sim import wrapped_message
     from astrarium.lower.explain import execute_workload
 
     if not HAVE_CORE:
@@ -68,17 +68,17 @@ def run(options: argparse.Namespace) -> int:
 def _said(inputs: AstraInputs, workload: AstraWorkload, plan: Plan, outcome: Outcome,
           cpu: dict[str, float] | None) -> Iterator[str]:
     """JSON where there are seconds to say, else ASTRA-sim's lines; with track-local-mem its files are written, too."""
-    from astrarium.report.astra_sim import json_text, lines
+    from astrarium.astra_sim.lines import json_text, lines
 
     peaks: list[int] = []
     if inputs.memory_trace is not None:
-        from astrarium.report.astra_memory import track_memory
+        from astrarium.astra_sim.memory import track_memory
 
         peaks = track_memory(outcome, workload.traces, inputs.memory_trace)
     if cpu is not None:
         return json_text(outcome, cpu, peaks)
-    from astrarium.report.astra_memory import formatted
-    from astrarium.report.astra_statistics import statistics
+    from astrarium.astra_sim.memory import formatted
+    from astrarium.astra_sim.statistics import statistics
 
     more = statistics(outcome, plan, workload.classes, inputs.system)
     for row, peak in enumerate(peaks):

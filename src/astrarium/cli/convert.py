@@ -40,7 +40,7 @@ def _design(options: argparse.Namespace) -> int:
     for name in ("workload", "system", "network"):
         if getattr(options, f"{name}_configuration") is None:
             raise InputError(f"--{name}-configuration", "is missing", expected="one of ASTRA-sim's input files")
-    from astrarium.cli.astra_design import design_of
+    from astrarium.astra_sim.to_design import design_of
     from astrarium.config import dumps
     from astrarium.design import dump_design
 

@@ -21,11 +21,11 @@ __all__ = ["LIVE", "LOWERINGS", "lower", "stage_of"]
 
 LOWERINGS: Mapping[str, tuple[str, str]] = MappingProxyType({    # module and function, imported when first used
     "none": ("astrarium.lower.kinds", "lower_native"),
-    "astra_sim": ("astrarium.lower.native_astra", "lower_astra_design"),
+    "astra_sim": ("astrarium.astra_sim.design", "lower_astra_design"),
 })
 LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads that decide as they run
     "none": ("astrarium.lower.native_live", "lower_live"),
-    "astra_sim": ("astrarium.lower.native_astra", "no_live"),
+    "astra_sim": ("astrarium.astra_sim.design", "no_live"),
 })
 
 

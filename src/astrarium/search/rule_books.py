@@ -1,6 +1,6 @@
 """Explain why our makespan of a design differs from ASTRA-sim's: by knob and by rule.
 
-Rules that ASTRA-sim's engine can do without (`lower.astra_rules`) are knobs of their own; they exist once `compat` has
+Rules that ASTRA-sim's engine can do without (`astra_sim.rules`) are knobs of their own; they exist once `compat` has
 changed, so in every order they wait for it (or, on the way back, it waits for them). `compat` itself is what is left:
 the engine, with links that are never shared, its hops, machines of algorithms and tie order.
 """
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from astrarium.astra_sim.design import lower_astra_design
+from astrarium.astra_sim.rules import FINER, RULES, AstraRules
 from astrarium.collective.config import Collective, algorithms_of, chunks_of, composition_of
 from astrarium.config import replace_all
 from astrarium.design import AstraSim, Design
@@ -18,8 +20,6 @@ from astrarium.engine import execute
 from astrarium.engine.plan import Kind, Plan
 from astrarium.errors import InputError
 from astrarium.lower import Kept, read_work
-from astrarium.lower.astra_rules import FINER, RULES, AstraRules
-from astrarium.lower.native_astra import lower_astra_design
 from astrarium.result import Result
 from astrarium.search.differences import Difference, between, differences
 from astrarium.search.explain import Explanation, shared, times_of

@@ -14,6 +14,9 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from astrarium.astra_sim.collectives import CollectiveTable, CustomCollective
+from astrarium.astra_sim.programs import COMM_KIND, program_of_class
+from astrarium.astra_sim.rules import ALL, AstraRules, in_ps
 from astrarium.engine.plan import (
     Algorithm,
     Backend,
@@ -31,9 +34,6 @@ from astrarium.engine.plan import (
     Shape,
 )
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
-from astrarium.lower.astra_programs import COMM_KIND, program_of_class
-from astrarium.lower.astra_rules import ALL, AstraRules, in_ps
 from astrarium.lower.members import member_test, refuse_strangers
 from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.trace.work import TraceClass

@@ -8,6 +8,10 @@ from typing import NoReturn
 import numpy as np
 from msgspec.structs import replace
 
+from astrarium.astra_sim.collectives import KEYS, CustomCollective
+from astrarium.astra_sim.files import custom_of_prefix
+from astrarium.astra_sim.lowering import AstraDim, AstraSystem, lower_astra_sim
+from astrarium.astra_sim.rules import ALL, AstraRules
 from astrarium.collective.config import (
     OPERATIONS,
     Collective,
@@ -20,10 +24,6 @@ from astrarium.compute.config import Replay, Roofline
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, Kind, Plan
 from astrarium.errors import UnsupportedError
-from astrarium.lower.astra_collectives import KEYS, CustomCollective
-from astrarium.lower.astra_files import custom_of_prefix
-from astrarium.lower.astra_rules import ALL, AstraRules
-from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.lower.native_work import Work, own_slots
 from astrarium.memory.access import plan_remote
 from astrarium.network.config import LinkDim, Ring
@@ -44,7 +44,7 @@ BY_TURNS = (Kind.SEND, Kind.RECV, Kind.REMOTE)      # what only ASTRA-sim 2 has,
 
 def lower_astra_design(design: Design, work: Work, plugins: object | None = None, kept: object | None = None,
                        rules: AstraRules = ALL) -> Plan:
-    """The Plan of a design with `compat: astra_sim` (less than all `rules`: see `astra_rules`). Raises
+    """The Plan of a design with `compat: astra_sim` (less than all `rules`: see `rules`). Raises
     UnsupportedError for what ASTRA-sim does not have."""
     del kept        # ASTRA-sim's algorithms are machines
     if plugins is not None:

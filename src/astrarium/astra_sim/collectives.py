@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.astra_sim.custom_program import CustomCollective, custom_program
+from astrarium.astra_sim.rules import ALL, AstraRules
 from astrarium.collective.chunking import split
 from astrarium.collective.groups import FLAT, group_shape
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, CustomProgram, Kind, Phase, Pick, Program
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.lower.astra_custom_program import CustomCollective, custom_program
-from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.lower.distinct import distinct, distinct_rows
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp

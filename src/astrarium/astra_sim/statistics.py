@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.astra_sim.lowering import AstraSystem
 from astrarium.engine import Outcome, Plan
-from astrarium.lower.astra_sim import AstraSystem
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 

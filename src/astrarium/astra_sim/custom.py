@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from astrarium.engine.hash_order import ids_in_order
+from astrarium.astra_sim.custom_program import CustomCollective
+from astrarium.astra_sim.hash_order import ids_in_order
+from astrarium.astra_sim.programs import program_of_class
 from astrarium.engine.plan import Program
 from astrarium.errors import TraceError
-from astrarium.lower.astra_custom_program import CustomCollective
-from astrarium.lower.astra_programs import program_of_class
 from astrarium.lower.classes import trace_classes
 from astrarium.trace import Traces
 from astrarium.trace.columns import Columns

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import astrarium as ar
+from astrarium.astra_sim.collectives import implementation
+from astrarium.astra_sim.design import astra_system
 from astrarium.engine.plan import Backend, Order
 from astrarium.errors import UnsupportedError
 from astrarium.lower import lower
-from astrarium.lower.astra_collectives import implementation
-from astrarium.lower.native_astra import astra_system
 from astrarium.trace.compose import ClassBuilder
 from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp

@@ -10,11 +10,11 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from astrarium.astra_sim.collectives import KEYS, CustomCollective
+from astrarium.astra_sim.keys import Keys, load_json, load_yaml, show
+from astrarium.astra_sim.lowering import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.engine.plan import Backend, Plan, Remote, RemoteKind
 from astrarium.errors import InputError, nearest
-from astrarium.lower.astra_collectives import KEYS, CustomCollective
-from astrarium.lower.astra_keys import Keys, load_json, load_yaml, show
-from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.lower.classes import trace_classes
 from astrarium.trace import Traces, group_key, groups_of, read_traces
 from astrarium.trace.work import TraceClass
@@ -177,7 +177,7 @@ def _custom_nodes(path: str, yaml_path: Any) -> dict[int, CustomCollective]:
 
 def custom_of_prefix(prefix: str) -> CustomCollective:
     """Read `prefix.<position>.et` as a custom collective."""
-    from astrarium.lower.astra_custom import custom_collective
+    from astrarium.astra_sim.custom import custom_collective
 
     try:
         os.fsencode(prefix)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from astrarium.engine.hash_order import BUCKETS, hash_order, ids_in_order
+from astrarium.astra_sim.hash_order import BUCKETS, hash_order, ids_in_order
 
 PROGRAM = """
 #include <iostream>

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from astrarium.astra_sim.collectives import KEYS
+from astrarium.astra_sim.files import AstraInputs
+from astrarium.astra_sim.keys import load_json
+from astrarium.astra_sim.lowering import AstraDim, AstraSystem
 from astrarium.collective.config import Collective, Custom
 from astrarium.compute.config import Compute, Replay, Roofline
 from astrarium.design import AstraSim, Design, SharedBus
 from astrarium.engine.plan import Backend, RemoteKind
 from astrarium.engine.plan import Remote as RemotePlan
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.lower.astra_collectives import KEYS
-from astrarium.lower.astra_files import AstraInputs
-from astrarium.lower.astra_keys import load_json
-from astrarium.lower.astra_sim import AstraDim, AstraSystem
 from astrarium.memory.config import Memory, Remote
 from astrarium.network.config import Dim, FullyConnected, Network, Ring, Switch
 from astrarium.vocab import CommOp

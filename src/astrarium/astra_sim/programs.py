@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.astra_sim.rules import ALL, AstraRules
 from astrarium.engine.plan import Kind, Lane, Program
-from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.lower.node_tables import COMM_TYPE, children_of, table
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind

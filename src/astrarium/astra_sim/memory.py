@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.astra_sim.statistics import first_ranks, node_times
 from astrarium.engine import Outcome
 from astrarium.errors import TraceError
-from astrarium.report.astra_statistics import first_ranks, node_times
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.node import Node, decode_node
 from astrarium.trace.write import node_messages, write_files
