@@ -19,7 +19,7 @@ from _measure import machine, process_s
 
 import astrarium as ar
 from astrarium.lower import Kept
-from astrarium.lower.native_collectives import CollectiveTable
+from astrarium.lower.collectives import CollectiveTable
 from astrarium.network.dims import plan_dims
 from astrarium.vocab import CommOp
 

@@ -16,7 +16,7 @@ from astrarium.engine import execute
 from astrarium.engine.outcome import Outcome
 from astrarium.lower import lower
 from astrarium.lower.kept import Kept
-from astrarium.lower.native_work import from_generated
+from astrarium.lower.work import from_generated
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 

@@ -25,7 +25,7 @@ from astrarium.engine.plan import CollectivePlan
 from astrarium.engine.strides import pace
 from astrarium.errors import PluginError
 from astrarium.lower import Kept, lower
-from astrarium.lower.native_collectives import CollectiveTable
+from astrarium.lower.collectives import CollectiveTable
 from astrarium.network.dims import plan_dims
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp

@@ -15,7 +15,7 @@ import astrarium as ar
 from astrarium import engine
 from astrarium.errors import InputError, StallError, TraceError
 from astrarium.lower import lower
-from astrarium.lower.native_work import from_generated
+from astrarium.lower.work import from_generated
 from astrarium.report.timeline import Recorded, write_timeline
 from astrarium.report.timeline_counters import memory_counters
 from astrarium.result import Result

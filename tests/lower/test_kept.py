@@ -15,7 +15,7 @@ import astrarium as ar
 from astrarium.design import Design
 from astrarium.lower import lower
 from astrarium.lower.kept import Kept
-from astrarium.lower.native_work import from_generated, rank_count
+from astrarium.lower.work import from_generated, rank_count
 from astrarium.search.searchfile import load_space
 from astrarium.simulate import simulate
 from astrarium.workload.generate import generate

@@ -15,7 +15,7 @@ from astrarium.collective.measured import Layout, measured_ns
 from astrarium.collective.timers import Way, measured, named
 from astrarium.errors import InputError, PluginError, StallError, UnsupportedError
 from astrarium.lower import lower
-from astrarium.lower.native_timed import times_of
+from astrarium.lower.timed import times_of
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
 

@@ -19,7 +19,7 @@ from astrarium.engine.plan import Plan
 from astrarium.errors import AstrariumError, StallError
 from astrarium.lower import lower
 from astrarium.lower.kept import Kept
-from astrarium.lower.native_work import Work, from_generated
+from astrarium.lower.work import Work, from_generated
 from astrarium.workload.generate import generate
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")

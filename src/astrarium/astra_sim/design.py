@@ -24,7 +24,7 @@ from astrarium.compute.config import Replay, Roofline
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, Kind, Plan
 from astrarium.errors import UnsupportedError
-from astrarium.lower.native_work import Work, own_slots
+from astrarium.lower.work import Work, own_slots
 from astrarium.memory.access import plan_remote
 from astrarium.network.config import LinkDim, Ring
 from astrarium.system.config import System

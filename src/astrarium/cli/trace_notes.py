@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astrarium.engine.plan import Order
 from astrarium.errors import TraceError
-from astrarium.lower.native_work import named_groups
+from astrarium.lower.work import named_groups
 from astrarium.profile.clocks import clocks_of
 from astrarium.profile.recorded import world_size
 from astrarium.result import Result

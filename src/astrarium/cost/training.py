@@ -20,7 +20,7 @@ from astrarium.cost.rent import rent_per_hour
 from astrarium.cost.tokens import TERA, ns_of, seconds_of, sequence_of, tokens_of, training_of
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError
-from astrarium.lower.native import placement_of
+from astrarium.lower.plan import placement_of
 from astrarium.result import Result
 
 if TYPE_CHECKING:       # other workloads start without them

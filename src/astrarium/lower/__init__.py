@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from astrarium.lower.explain import in_its_terms
     from astrarium.lower.jobs import JobsWork, first_ranks, job_designs, job_ranks_of, lower_jobs, read_jobs
     from astrarium.lower.kept import Kept
-    from astrarium.lower.native_plugins import plugins_of
-    from astrarium.lower.native_work import Given, Work, work_of
+    from astrarium.lower.plugins import plugins_of
     from astrarium.lower.rows import capacities, fabric_names, first_rank
     from astrarium.lower.rule_books import lower, stage_of
     from astrarium.lower.source import TraceCache, read_files, read_work
+    from astrarium.lower.work import Given, Work, work_of
 
 __all__ = ["Given", "JobsWork", "Kept", "TraceCache", "Work", "capacities", "fabric_names", "first_rank", "first_ranks",
            "in_its_terms", "job_designs", "job_ranks_of", "lower", "lower_jobs", "plugins_of", "read_files",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from astrarium.design import Design, npu_types
 from astrarium.lower.compute_nodes import compute_nodes
 from astrarium.lower.jobs import all_npus
-from astrarium.lower.native_work import work_of
+from astrarium.lower.work import work_of
 from astrarium.trace.columns import Traces
 from astrarium.vocab import NodeKind
 

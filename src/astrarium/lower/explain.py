@@ -45,7 +45,7 @@ def in_its_terms(error: AstrariumError, design: Design, source: Traces | Generat
         from astrarium.lower.jobs import said_of_jobs
 
         return said_of_jobs(said, design)
-    from astrarium.lower.native_work import named_groups  # what the drop-in command does not need
+    from astrarium.lower.work import named_groups  # what the drop-in command does not need
     from astrarium.workload.config import Trace
 
     if source is None or not isinstance(design.workload, Trace):

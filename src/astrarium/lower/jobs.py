@@ -21,9 +21,9 @@ from astrarium.engine.plan import Plan
 from astrarium.errors import AstrariumError, InputError, StallError
 from astrarium.lower.in_switch import within_groups
 from astrarium.lower.kinds import lower_native
-from astrarium.lower.native import placement_of
-from astrarium.lower.native_work import Work
+from astrarium.lower.plan import placement_of
 from astrarium.lower.source import read_work
+from astrarium.lower.work import Work
 from astrarium.memory.usage import tensors_of
 from astrarium.result.jobs import JobRanks
 from astrarium.trace.columns import Traces

@@ -13,7 +13,7 @@ from msgspec import Struct
 from astrarium.cache import Budget, Cache
 from astrarium.collective.lower import ScheduleCache
 from astrarium.engine import Measurements
-from astrarium.lower.native_work import Work
+from astrarium.lower.work import Work
 
 if TYPE_CHECKING:
     from astrarium.trace.columns import Traces

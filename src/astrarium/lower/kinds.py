@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from astrarium.design import Design
 from astrarium.engine.plan import Plan
 from astrarium.lower.models import own_models
-from astrarium.lower.native import lower_work
-from astrarium.lower.native_plugins import has_medium, models_of
-from astrarium.lower.native_work import Work
+from astrarium.lower.plan import lower_work
+from astrarium.lower.plugins import has_medium, models_of
+from astrarium.lower.work import Work
 from astrarium.trace.columns import Traces
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.lower.native_work import rank_count
+from astrarium.lower.work import rank_count
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.trace.work import Generated
 from astrarium.units import format_bytes

@@ -16,8 +16,8 @@ from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Lane
 from astrarium.errors import TraceError
 from astrarium.lower.distinct import distinct
-from astrarium.lower.native_work import Work, named_groups, replays_everything
 from astrarium.lower.recorded_meetings import with_meetings
+from astrarium.lower.work import Work, named_groups, replays_everything
 from astrarium.profile.clocks import clocks_of, refuse_apart
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.graph import runs_through

@@ -17,11 +17,11 @@ from astrarium.design import Design
 from astrarium.engine.plan import Backend, CollectivePlan, CustomProgram, Dim, Kind, Plan, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.changes import changing
+from astrarium.lower.collectives import slot_nodes
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.models import Models, own_models
-from astrarium.lower.native import columns_of, programs_of, surroundings
-from astrarium.lower.native_collectives import slot_nodes
-from astrarium.lower.native_work import Work
+from astrarium.lower.plan import columns_of, programs_of, surroundings
+from astrarium.lower.work import Work
 from astrarium.profile.clocks import Clocks
 from astrarium.profile.recorded import TOGETHER, WORLD, Calls, collective_calls, is_timed, world_size
 from astrarium.trace.columns import Traces

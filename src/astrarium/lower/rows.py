@@ -15,7 +15,7 @@ __all__ = ["capacities", "fabric_names", "first_rank"]
 
 def first_rank(design: Design) -> int:
     """The number of the first rank: another than 0 where one rank of a larger job runs alone."""
-    from astrarium.lower.native_work import rank_count
+    from astrarium.lower.work import rank_count
     from astrarium.workload.config import Trace
 
     workload = design.workload

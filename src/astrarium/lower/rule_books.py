@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from astrarium.design import Design
 from astrarium.engine.plan import Plan
 from astrarium.lower.kept import Kept
-from astrarium.lower.native_work import Given, work_of
+from astrarium.lower.work import Given, work_of
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import Plugins
@@ -24,7 +24,7 @@ LOWERINGS: Mapping[str, tuple[str, str]] = MappingProxyType({    # module and fu
     "astra_sim": ("astrarium.astra_sim.design", "lower_astra_design"),
 })
 LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads that decide as they run
-    "none": ("astrarium.lower.native_live", "lower_live"),
+    "none": ("astrarium.lower.live", "lower_live"),
     "astra_sim": ("astrarium.astra_sim.design", "no_live"),
 })
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
-from astrarium.lower.native_work import Work, from_generated, rank_count, replays_everything, work_of
 from astrarium.lower.placement import placed_of
+from astrarium.lower.work import Work, from_generated, rank_count, replays_everything, work_of
 from astrarium.trace.columns import Traces
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.generate import generate

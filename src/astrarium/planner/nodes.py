@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from astrarium.lower.compute_nodes import compute_nodes
-from astrarium.lower.native_nodes import program_of
+from astrarium.lower.nodes import program_of
 from astrarium.planner.machine import Machine
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind

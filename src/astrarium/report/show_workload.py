@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 
 from astrarium.design import Design
 from astrarium.errors import AstrariumError
-from astrarium.lower.native_work import rank_count
 from astrarium.lower.placement import generated
+from astrarium.lower.work import rank_count
 from astrarium.report.tables import Table
 from astrarium.report.work_counts import Operator, Traffic, operators, stage_memory, traffic
 from astrarium.trace.work import TraceClass

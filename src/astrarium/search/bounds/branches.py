@@ -22,9 +22,9 @@ from astrarium.design import Design
 from astrarium.engine.plan import Plan
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import lower
-from astrarium.lower.native_plugins import OWN, plugins_of
-from astrarium.lower.native_work import rank_count
 from astrarium.lower.placement import generated
+from astrarium.lower.plugins import OWN, plugins_of
+from astrarium.lower.work import rank_count
 from astrarium.search.bounds.collectives import CollectiveBounds
 from astrarium.search.bounds.columns import dive, narrowed, vector
 from astrarium.search.bounds.graph import Key, WorkGraph, bounds_of, graph_of, tree_of, without_collectives

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.design import Design, npu_types
-from astrarium.lower.native import placement_of
+from astrarium.lower.plan import placement_of
 from astrarium.serving.policy import Buckets
 from astrarium.serving.shape import Shape
 from astrarium.serving.steps.exact import Times

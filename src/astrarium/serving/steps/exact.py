@@ -16,7 +16,7 @@ from astrarium.engine.plugins.kernels import tabled
 from astrarium.lower.changes import changing
 from astrarium.lower.compute_nodes import local_memory
 from astrarium.lower.kept import Kept
-from astrarium.lower.native import placement_of
+from astrarium.lower.plan import placement_of
 from astrarium.memory.config import Memory
 from astrarium.serving.shape import Shape
 from astrarium.serving.steps.nodes import InseparableError, Node, nodes_of, whose

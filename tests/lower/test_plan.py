@@ -16,7 +16,7 @@ from astrarium.collective.groups import SubDim
 from astrarium.engine.plan import Kind, Lane, Order
 from astrarium.errors import InputError, TraceError
 from astrarium.lower import lower
-from astrarium.lower.native_collectives import shapes_of
+from astrarium.lower.collectives import shapes_of
 from astrarium.network.config import LinkDim
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp

@@ -27,19 +27,19 @@ from astrarium.collective.settings import Link, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
+from astrarium.lower.choice import free_of, made_choice, reaches_of
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.in_switch import abilities, along_trees, each_its_own
-from astrarium.lower.native_choice import free_of, made_choice, reaches_of
-from astrarium.lower.native_plugins import chosen_algorithms
-from astrarium.lower.native_timed import Timed, timer_of, with_kernels
 from astrarium.lower.node_tables import COMM_TYPE
+from astrarium.lower.plugins import chosen_algorithms
+from astrarium.lower.timed import Timed, timer_of, with_kernels
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice
+    from astrarium.lower.custom import CustomSource
     from astrarium.lower.kept import Kept
-    from astrarium.lower.native_custom import CustomSource
 
 __all__ = ["CollectiveTable", "by_size", "shapes_of"]
 
@@ -111,7 +111,7 @@ def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
 def _custom(design: Design) -> dict[CommOp, CustomSource]:
     if design.collective.custom == NO_CUSTOM:
         return {}
-    from astrarium.lower.native_custom import custom_sources
+    from astrarium.lower.custom import custom_sources
 
     return custom_sources(design)
 

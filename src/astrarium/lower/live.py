@@ -17,12 +17,12 @@ from astrarium.engine.source import RunContext
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.attached import attached_of
 from astrarium.lower.changes import changes_of, changing
+from astrarium.lower.collectives import CollectiveTable
 from astrarium.lower.compute_nodes import local_memory
 from astrarium.lower.in_switch import carried
 from astrarium.lower.models import Models
-from astrarium.lower.native import placement_of, same_memory, surroundings
-from astrarium.lower.native_collectives import CollectiveTable
-from astrarium.lower.native_plugins import models_of
+from astrarium.lower.plan import placement_of, same_memory, surroundings
+from astrarium.lower.plugins import models_of
 from astrarium.network.dims import plan_dims
 from astrarium.workload.config import Live
 

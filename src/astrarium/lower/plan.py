@@ -16,12 +16,12 @@ from astrarium.engine.plan import Dim, Order, Plan, Policy, Program
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
 from astrarium.lower.changes import changes_of
+from astrarium.lower.collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.in_switch import carried, each_its_own, within_groups
 from astrarium.lower.models import Models
-from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
-from astrarium.lower.native_nodes import program_of
-from astrarium.lower.native_timed import pools_differ
-from astrarium.lower.native_work import Work, rank_count
+from astrarium.lower.nodes import program_of
+from astrarium.lower.timed import pools_differ
+from astrarium.lower.work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
 from astrarium.network.dims import plan_dims
