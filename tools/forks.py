@@ -28,7 +28,7 @@ IMPORTED = (      # what many programs of the documentation import, and the door
     "astrarium.cli.search", "astrarium.cli.serve", "astrarium.serving",
     "astrarium.collective.algorithms.direct", "astrarium.collective.algorithms.ring", "astrarium.compute.replay",
     "astrarium.compute.roofline", "astrarium.cost.operations", "astrarium.lower.recorded", "astrarium.planner",
-    "astrarium.report.figures", "astrarium.report.interval", "astrarium.report.summary",
+    "astrarium.report.tables.figures", "astrarium.report.tables.interval", "astrarium.report.tables.summary",
     "astrarium.simulate", "astrarium.synthesise", "astrarium.workload.suite")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import astrarium as ar
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce
-from astrarium.report.queues_svg import queue_chart
+from astrarium.report.pages.queues import queue_chart
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "background" / "figures" / "packets_queues.svg"

@@ -18,7 +18,7 @@ import numpy as np
 
 from astrarium.catalog import load
 from astrarium.cost.interval import ANYWHERE, FEWEST, interval_of
-from astrarium.report.validation import interval_table
+from astrarium.report.tables.validation import interval_table
 from astrarium.validate.intervals import intervals
 from astrarium.validate.predict import NotPredictable, Prediction
 from astrarium.validate.rows import Row, read_rows

@@ -10,7 +10,7 @@ from study import GPU, MIB, SIZES, us
 
 from astrarium.gpu import Kernels, kernel_launch
 from astrarium.gpu.engine import run_launch
-from astrarium.report.svg import Band, lines
+from astrarium.report.svg.charts import Band, lines
 from astrarium.vocab import CommOp
 
 

@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from astrarium.report.svg import COLOURS, text
+from astrarium.report.svg.charts import COLOURS, text
 
 __all__ = ["contour", "heat_map", "stacked_bars"]
 

@@ -15,7 +15,7 @@ from astrarium.cli import main
 from astrarium.cost import FIGURES, Figure, figures, sentence
 from astrarium.cost import known as known_figures
 from astrarium.errors import InputError
-from astrarium.report.figures import figure_table
+from astrarium.report.tables.figures import figure_table
 from astrarium.search import Space, search
 
 MILLION = Figure(of_both=lambda design, result: float(result.makespan_ps) * design.network.npus / 1e6, label="millions",

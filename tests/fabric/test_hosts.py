@@ -17,7 +17,7 @@ from astrarium.fabric.config import Fabric, FabricFile
 from astrarium.fabric.files import read_document, written
 from astrarium.fabric.host import pcie_rate
 from astrarium.fabric.xmlfile import parse_xml
-from astrarium.report.show_fabric import fabric_rows, shown_fabric
+from astrarium.report.tables.show_fabric import fabric_rows, shown_fabric
 
 LINK = 'link_speed="{speed} GT/s PCIe" link_width="{width}"'
 BOTH = {"latency": "500 ns", "bandwidth": "40 GB/s"}

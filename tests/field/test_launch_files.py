@@ -11,7 +11,7 @@ import pytest
 
 from astrarium.errors import InputError
 from astrarium.planner import Shortlist, plan_from
-from astrarium.report.shortlist import row_of
+from astrarium.report.tables.shortlist import row_of
 
 FILES = Path(__file__).parent / "launch"
 ONE = {name: [1] for name in ("tp", "cp", "pp")}

@@ -11,8 +11,8 @@ from tests.loading import ROOT, module_of
 
 import astrarium as ar
 from astrarium.planner.shortlist import reason
-from astrarium.report.shortlist import shortlist_tables
-from astrarium.report.tables import text_of
+from astrarium.report.tables.shortlist import shortlist_tables
+from astrarium.report.tables.table import text_of
 from astrarium.validate.rows import read_rows
 
 RECIPE = Path(__file__).parent / "nemo_405b_recipe.sh"

@@ -16,8 +16,8 @@ from astrarium import engine
 from astrarium.errors import InputError, StallError, TraceError
 from astrarium.lower import lower
 from astrarium.lower.work import from_generated
-from astrarium.report.timeline import Recorded, write_timeline
-from astrarium.report.timeline_counters import memory_counters
+from astrarium.report.timeline.counters import memory_counters
+from astrarium.report.timeline.run import Recorded, write_timeline
 from astrarium.result import Result
 from astrarium.result.export import json_pieces
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes

@@ -17,7 +17,7 @@ from astrarium.errors import InputError, UnsupportedError
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network, Switch
 from astrarium.profile.equal_ranks import equal_ranks
-from astrarium.report.timeline import Recorded, write_timeline
+from astrarium.report.timeline.run import Recorded, write_timeline
 from astrarium.trace import TraceBuilder, read_traces
 from astrarium.trace.groups import groups_of
 from astrarium.workload.config import Trace

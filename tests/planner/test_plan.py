@@ -16,9 +16,9 @@ from astrarium import catalog
 from astrarium.planner.breakdown import PARTS, breakdown_of
 from astrarium.planner.machine import machine_of
 from astrarium.planner.timeline import units_of
-from astrarium.report.plan_html import plan_page
-from astrarium.report.shortlist import shortlist_tables
-from astrarium.report.tables import text_of
+from astrarium.report.pages.plan import plan_page
+from astrarium.report.tables.shortlist import shortlist_tables
+from astrarium.report.tables.table import text_of
 
 FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
 

@@ -20,7 +20,7 @@ from astrarium.fabric.config import Fabric, FabricFile
 from astrarium.fabric.files import document_of
 from astrarium.fabric.numbers import known
 from astrarium.fabric.sketch import sketch
-from astrarium.report.show_fabric import ShownFabric, fabric_picture, fabric_rows, shown_dims, shown_fabric
+from astrarium.report.tables.show_fabric import ShownFabric, fabric_picture, fabric_rows, shown_dims, shown_fabric
 
 SVG = "{http://www.w3.org/2000/svg}"
 FABRICS = {

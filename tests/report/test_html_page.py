@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from astrarium.report.html_page import bar, key, note, page, row, signs, table, table_of
-from astrarium.report.svg import Mark
-from astrarium.report.tables import Table
+from astrarium.report.pages.html import bar, key, note, page, row, signs, table, table_of
+from astrarium.report.svg.charts import Mark
+from astrarium.report.tables.table import Table
 
 HOSTILE = "</p></title><script>alert('&\"')</script>"
 DOT = Mark(0, "dot", "#222222")

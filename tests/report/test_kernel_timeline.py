@@ -14,7 +14,7 @@ from astrarium import config
 from astrarium.errors import InputError
 from astrarium.gpu import Gpu, Kernels, kernel_launch
 from astrarium.gpu.engine import Finished, Launch, run_launch
-from astrarium.report.kernel_timeline import write_kernel_timeline
+from astrarium.report.timeline.kernels import write_kernel_timeline
 from astrarium.vocab import CommOp
 
 

@@ -13,12 +13,12 @@ from tests.commands import PlugIn, Run
 import astrarium as ar
 from astrarium.cli import main
 from astrarium.planner.timeline import units_of
-from astrarium.report import stages_html
-from astrarium.report.html_page import bar, note, page, table
-from astrarium.report.page import Page, ShownRun
-from astrarium.report.roofline_html import kernel_sums, roofline_part
-from astrarium.report.run_html import run_page
-from astrarium.report.svg import against, over_time
+from astrarium.report.pages import stages as stages_html
+from astrarium.report.pages.html import bar, note, page, table
+from astrarium.report.pages.page import Page, ShownRun
+from astrarium.report.pages.roofline import kernel_sums, roofline_part
+from astrarium.report.pages.run import run_page
+from astrarium.report.svg.charts import against, over_time
 from astrarium.units import format_time
 
 EMPTY = {"meta", "br", "rect", "path", "circle", "polyline"}

@@ -12,8 +12,8 @@ from tests.commands import Run
 import astrarium as ar
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce
-from astrarium.report.queues_svg import queue_chart
-from astrarium.report.timeline_counters import queue_counters
+from astrarium.report.pages.queues import queue_chart
+from astrarium.report.timeline.counters import queue_counters
 from astrarium.result import Result, tables
 from astrarium.trace import TraceBuilder, traces_of_bytes
 

@@ -11,8 +11,8 @@ import pytest
 import astrarium as ar
 from astrarium.config import decode
 from astrarium.errors import InputError
-from astrarium.report.show_workload import workload_rows, workload_tables
-from astrarium.report.tables import text_of
+from astrarium.report.tables.show_workload import workload_rows, workload_tables
+from astrarium.report.tables.table import text_of
 from astrarium.vocab import NodeKind
 from astrarium.workload.config import Workload
 from astrarium.workload.generate import generate

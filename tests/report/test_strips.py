@@ -14,11 +14,11 @@ from tests.report.test_pages import checked, training
 import astrarium as ar
 from astrarium.cost.interval import Interval
 from astrarium.planner.shortlist import Line
-from astrarium.report.html_page import row, signs
-from astrarium.report.intervals_html import interval_rows
-from astrarium.report.plan_html import plan_page
-from astrarium.report.svg import Area, Mark, Ruler, ruler_line, strip
-from astrarium.report.validation_html import validation_page
+from astrarium.report.pages.html import row, signs
+from astrarium.report.pages.intervals import interval_rows
+from astrarium.report.pages.plan import plan_page
+from astrarium.report.pages.validation import validation_page
+from astrarium.report.svg.charts import Area, Mark, Ruler, ruler_line, strip
 from astrarium.validate.designs import Candidate
 from astrarium.validate.predict import Prediction, Value
 from astrarium.validate.rows import Row

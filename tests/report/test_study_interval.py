@@ -8,10 +8,10 @@ import pytest
 
 import astrarium as ar
 from astrarium import catalog
-from astrarium.report.study import report_tables, study_plain, study_tables
-from astrarium.report.study_data import study_report
-from astrarium.report.study_html import study_page
-from astrarium.report.tables import text_of
+from astrarium.report.pages.study import study_page
+from astrarium.report.tables.study import report_tables, study_plain, study_tables
+from astrarium.report.tables.study_data import study_report
+from astrarium.report.tables.table import text_of
 from astrarium.search.studyfile import load_study
 
 DESIGN = """

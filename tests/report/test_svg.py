@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from astrarium.report import svg
-from astrarium.report.svg import Area, Band, Mark, Ruler
+from astrarium.report.svg import charts as svg
+from astrarium.report.svg.charts import Area, Band, Mark, Ruler
 
 HOSTILE = "</svg><script>alert('&\"')</script>"
 SHAPE = Mark(0.5, "dot", "#222222", says=HOSTILE)

@@ -17,9 +17,9 @@ from astrarium.astra_sim.lines import BLOCK, json_text, lines
 from astrarium.config.whole import write_whole
 from astrarium.engine import Outcome
 from astrarium.errors import InputError
-from astrarium.report.tables import Table, print_tables, text_of
-from astrarium.report.trace_json import lines_of, trace_of
-from astrarium.report.trace_names import node_names
+from astrarium.report.tables.table import Table, print_tables, text_of
+from astrarium.report.trace.json_lines import lines_of, trace_of
+from astrarium.report.trace.names import node_names
 from astrarium.trace import Attribute, IOInfo, Metadata, Node, TraceBuilder, encode_trace, traces_of_bytes
 from astrarium.trace.write import node_messages
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import astrarium as ar
 from astrarium.errors import InputError
-from astrarium.report.timeline import Counter, Recorded, assign, write_timeline
-from astrarium.report.timeline_counters import memory_counters, network_counters
-from astrarium.report.trace_events import TraceEvents, quoted, us
+from astrarium.report.timeline.counters import memory_counters, network_counters
+from astrarium.report.timeline.events import TraceEvents, quoted, us
+from astrarium.report.timeline.run import Counter, Recorded, assign, write_timeline
 from astrarium.trace import TraceBuilder, attribute
 from astrarium.vocab import CommOp, NodeKind
 

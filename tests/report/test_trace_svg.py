@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astrarium.report import trace_graph
-from astrarium.report.trace_graph import picture, rendered
-from astrarium.report.trace_svg import Shape, svg_text
+from astrarium.report.svg.graph import Shape, svg_text
+from astrarium.report.trace import graph as trace_graph
+from astrarium.report.trace.graph import picture, rendered
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 

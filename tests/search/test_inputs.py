@@ -17,7 +17,7 @@ from tests.search.test_study import rows
 import astrarium as ar
 from astrarium import catalog
 from astrarium.errors import InputError
-from astrarium.report.study_data import study_report
+from astrarium.report.tables.study_data import study_report
 from astrarium.search import Space, search
 from astrarium.search.bundle import write_bundle
 from astrarium.search.goal import Case, goal_of

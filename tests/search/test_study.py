@@ -17,7 +17,7 @@ from tests.search.designs import ready, small_space, tiny_space
 
 import astrarium as ar
 from astrarium.errors import InputError, PluginError
-from astrarium.report.study import study_tables
+from astrarium.report.tables.study import study_tables
 from astrarium.search import Space, Trial, search
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Batch, Options

@@ -13,7 +13,7 @@ from tests.serving.test_loop import MANY, MS, server
 
 from astrarium.cli.dispatch import dispatch
 from astrarium.design import load_design
-from astrarium.report.serving import serving_plain
+from astrarium.report.tables.serving import serving_plain
 from astrarium.serving import ClosedLoop, Objective, Poisson, Policy, Served, Session, load_serving, policy_of
 from astrarium.serving.loop import Fleet
 from astrarium.serving.loop import run as answer

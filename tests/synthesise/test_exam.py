@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from astrarium.compute.config import Replay
 from astrarium.config import replace as changed
-from astrarium.report.synthesis import compare, summary, yardstick
+from astrarium.report.tables.synthesis import compare, summary, yardstick
 from astrarium.simulate import simulate
 from astrarium.synthesise import Example, Model, examples_of_generated, learn, sample
 from astrarium.trace.work import Generated

@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
     outcome = execute_workload(plan, workload.traces, workload.groups, record=record, fold=options.fold == "auto")
     clock.append(time.process_time())
     if options.timeline:
-        from astrarium.report.timeline import Recorded, write_timeline
-        from astrarium.report.timeline_counters import network_counters
+        from astrarium.report.timeline.counters import network_counters
+        from astrarium.report.timeline.run import Recorded, write_timeline
 
         run = Recorded(plan, outcome, workload.traces, network=network_counters(plan, outcome))
         write_timeline(options.timeline, run, ranks=options.timeline_ranks)

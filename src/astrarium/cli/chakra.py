@@ -99,7 +99,7 @@ def _jsonizer(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 def _jsonize(options: argparse.Namespace) -> None:
     from astrarium.config.whole import write_whole
-    from astrarium.report.chakra_json import chakra_json
+    from astrarium.report.trace.chakra_json import chakra_json
     from astrarium.trace import read_traces
     from astrarium.trace.write import node_messages
 
@@ -125,7 +125,7 @@ def _timeline(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 def _draw_timeline(options: argparse.Namespace) -> None:
     from astrarium.config.whole import write_whole
-    from astrarium.report.timeline_csv import timeline_events
+    from astrarium.report.timeline.csv import timeline_events
 
     lines = _read(options.input_filename).decode("utf-8", "replace").splitlines()
     events = list(timeline_events(lines, options.num_npus, options.npu_frequency, options.input_filename))

@@ -66,7 +66,7 @@ def _file(options: argparse.Namespace) -> str:
 
 def _jsonl(options: argparse.Namespace) -> int:
     from astrarium.config.whole import write_whole
-    from astrarium.report.trace_json import lines_of
+    from astrarium.report.trace.json_lines import lines_of
     from astrarium.trace import read_traces
     from astrarium.trace.write import node_messages
 

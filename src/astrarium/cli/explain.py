@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
     idle("--rank", options.rank is not None, "--trace")
     idle("--steps", options.steps != 1, "--trace")
     from astrarium.cli.paths import read_design
-    from astrarium.report.explain import explanation_plain, explanation_tables
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.explain import explanation_plain, explanation_tables
+    from astrarium.report.tables.table import print_tables
     from astrarium.search.explain import explain
     from astrarium.search.rule_books import explain_rules, rule_books
 
@@ -66,8 +66,8 @@ def _against_trace(options: argparse.Namespace) -> int:
     """The design's run beside the replay of what was recorded."""
     from astrarium.cli.paths import read_design
     from astrarium.cli.replay_design import replay_design
-    from astrarium.report.gap import gap_plain, gap_tables
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.gap import gap_plain, gap_tables
+    from astrarium.report.tables.table import print_tables
     from astrarium.result.gap import gap_of
     from astrarium.simulate import simulate
     from astrarium.trace.columns import Traces

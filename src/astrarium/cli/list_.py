@@ -130,7 +130,7 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
 
 
 def _print(found: Mapping[str, list[Row]], *, titles: bool) -> None:
-    from astrarium.report.tables import Table, print_tables
+    from astrarium.report.tables.table import Table, print_tables
 
     print_tables((Table(kind if titles else "", "<<", [(row.name, row.sentence) for row in rows])
                   for kind, rows in found.items()), sys.stdout)

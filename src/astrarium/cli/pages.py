@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import Parser, idle, place
 
 if TYPE_CHECKING:
-    from astrarium.report.page import Page
+    from astrarium.report.pages.page import Page
 
 __all__ = ["page_flags", "page_for", "write_page"]
 
@@ -26,7 +26,7 @@ def page_for(verb: str, options: argparse.Namespace) -> Page | None:
     place("--html", options.html)
     if not options.html:
         return None
-    from astrarium.report.page import page_of
+    from astrarium.report.pages.page import page_of
 
     return page_of(options.page or verb, verb)
 

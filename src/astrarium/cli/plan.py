@@ -148,8 +148,8 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
 
 def _print(found: Shortlist, options: argparse.Namespace) -> None:
     from astrarium.planner.launch import launch_arguments
-    from astrarium.report.shortlist import shortlist_tables
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.shortlist import shortlist_tables
+    from astrarium.report.tables.table import print_tables
 
     line = found.lines[options.line - 1]
     launch = None if options.launch is None else launch_arguments(options.launch, line.job, line.layout)
@@ -221,8 +221,8 @@ class _Remarks:
 
     def show(self, state: Progress) -> None:
         """See `explore`."""
-        from astrarium.report.shortlist import first_table
-        from astrarium.report.tables import print_tables
+        from astrarium.report.tables.shortlist import first_table
+        from astrarium.report.tables.table import print_tables
         from astrarium.units import format_time
 
         now = time.monotonic()

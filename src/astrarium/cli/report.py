@@ -14,7 +14,7 @@ from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
-    from astrarium.report.study_data import StudyReport
+    from astrarium.report.tables.study_data import StudyReport
     from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["arguments", "run"]
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _report(studies: list[StoredStudy], options: argparse.Namespace) -> StudyReport:
     """What the studies say, with a line of progress on a terminal."""
     from astrarium.cli.progress import Counted, Line
-    from astrarium.report.study_data import study_report
+    from astrarium.report.tables.study_data import study_report
 
     told = Counted()
     with Line(sys.stderr, told):
@@ -135,8 +135,8 @@ def _csv(studies: list[StoredStudy], path: str) -> None:
 
 
 def _print(report: StudyReport, options: argparse.Namespace) -> None:
-    from astrarium.report.study import report_plain, report_tables
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.study import report_plain, report_tables
+    from astrarium.report.tables.table import print_tables
 
     if options.json:
         found: dict[str, Any] = report_plain(report)

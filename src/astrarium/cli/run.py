@@ -17,7 +17,7 @@ from astrarium.cli.pages import page_flags, page_for, write_page
 if TYPE_CHECKING:
     from astrarium.cost.interval import Interval
     from astrarium.design import Design
-    from astrarium.report.page import Page
+    from astrarium.report.pages.page import Page
     from astrarium.result import Result
 
 __all__ = ["arguments", "run"]
@@ -159,8 +159,8 @@ def _design(options: argparse.Namespace) -> Design:
 
 
 def _timeline(result: Result, options: argparse.Namespace) -> None:
-    from astrarium.report.timeline import Recorded, write_timeline
-    from astrarium.report.timeline_counters import memory_counters, network_counters, queue_counters
+    from astrarium.report.timeline.counters import memory_counters, network_counters, queue_counters
+    from astrarium.report.timeline.run import Recorded, write_timeline
 
     recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
                         network_counters(result.plan, result.outcome) + queue_counters(result), result.first_rank,
@@ -175,7 +175,7 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
     """The figures, what holds for those of training, and the interval of the step time."""
     from astrarium.cost import figures
     from astrarium.cost.training import conditions
-    from astrarium.report.interval import plain_interval
+    from astrarium.report.tables.interval import plain_interval
 
     about = conditions(design)
     return {"figures": figures(design, result, options.figure), **({"training": about} if about else {}),
@@ -184,15 +184,15 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
            within: Interval | None, page: Page | None) -> None:
-    from astrarium.report.figures import figure_table
-    from astrarium.report.interval import interval_table
-    from astrarium.report.summary import summary_tables
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.figures import figure_table
+    from astrarium.report.tables.interval import interval_table
+    from astrarium.report.tables.summary import summary_tables
+    from astrarium.report.tables.table import print_tables
 
     title = options.design or options.trace
     tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
     if page is not None:
-        from astrarium.report.page import ShownRun
+        from astrarium.report.pages.page import ShownRun
 
         write_page(page, options, ShownRun(design, result, title, tables))
     if not options.json:

@@ -27,8 +27,8 @@ def run_overlap(options: argparse.Namespace) -> int:
     from astrarium.config import assignments, load
     from astrarium.engine import HAVE_CORE
     from astrarium.gpu import GpuOverlap, gpu_overlap
-    from astrarium.report.overlap import overlap_rows, overlap_table
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.overlap import overlap_rows, overlap_table
+    from astrarium.report.tables.table import print_tables
 
     for flag in ("trace", "parquet", "html", "page", "fold", "figure", "nodes", "timeline_ranks", "verbose"):
         idle("--" + flag.replace("_", "-"), bool(getattr(options, flag)), "a design")
@@ -52,7 +52,7 @@ def _timeline(asked: GpuOverlap, cases: Sequence[Overlapped], options: argparse.
     """Write what the units of one GPU do over time in the only case."""
     from astrarium.gpu.engine import run_launch
     from astrarium.gpu.kernels.overlap import overlap_launch
-    from astrarium.report.kernel_timeline import write_kernel_timeline
+    from astrarium.report.timeline.kernels import write_kernel_timeline
 
     if len(cases) != 1:
         raise InputError("--timeline", f"of {len(cases)} cases",

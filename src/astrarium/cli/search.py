@@ -171,7 +171,7 @@ def _write_best(study: Study, path: str) -> None:
 
 def _print(study: Study, options: argparse.Namespace, path: str | None = None) -> None:
     """`path`: the study's file, which keeps what is found of its best designs."""
-    from astrarium.report.study import study_best, study_plain, study_tables
+    from astrarium.report.tables.study import study_best, study_plain, study_tables
 
     told = Counted()
     with Line(sys.stderr, told):
@@ -179,7 +179,7 @@ def _print(study: Study, options: argparse.Namespace, path: str | None = None) -
     if options.json:
         print(json.dumps(study_plain(study, best), indent=1))
         return
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.table import print_tables
 
     print_tables(study_tables(study, options.space, best), sys.stdout)
 
@@ -207,7 +207,7 @@ class _Trials:
 
 def _progress(state: Progress, objective: str, since: float) -> str:
     """Trials, best so far, rate, refused trials, time left; `since`: seconds since that was the state."""
-    from astrarium.report.study import shown
+    from astrarium.report.tables.study import shown
 
     seconds = state.seconds + since
     rate = state.fresh / seconds if seconds and state.fresh else 0.0

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config import assignments
     from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
-    from astrarium.report.serving import serving_notes, serving_plain, serving_tables, written_requests
+    from astrarium.report.tables.serving import serving_notes, serving_plain, serving_tables, written_requests
     from astrarium.serving import load_serving, serve, serve_slower
 
     place("--csv", options.csv)
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(serving_plain(served, slower, serving.objective, notes), indent=1))
         return 0
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.table import print_tables
 
     print_tables(serving_tables(served, serving.objective, options.serving), sys.stdout)
     for line in notes:

@@ -15,7 +15,7 @@ from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.design import Design
-    from astrarium.report.show_fabric import ShownFabric
+    from astrarium.report.tables.show_fabric import ShownFabric
     from astrarium.trace import Traces
 
 __all__ = ["arguments", "run"]
@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
     idle("--rank", options.rank is not None and not options.nodes, "--nodes as well")
     if options.nodes:
         return _nodes(options)
-    from astrarium.report.show_trace import class_rows, class_table
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.report.trace.show import class_rows, class_table
 
     traces = _read(options.path)
     if options.json:
@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _nodes(options: argparse.Namespace) -> int:
-    from astrarium.report.show_trace import node_lines, node_table
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.report.trace.show import node_lines, node_table
 
     traces = _read(options.path)
     if options.json:
@@ -86,9 +86,9 @@ def _read(path: str) -> Traces:
 
 def _design(options: argparse.Namespace) -> int:
     from astrarium.config import assignments, dumps, to_plain
-    from astrarium.report.show_design import network_rows, network_table, with_units
-    from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_dims, shown_fabric
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.show_design import network_rows, network_table, with_units
+    from astrarium.report.tables.show_fabric import fabric_rows, fabric_table, shown_dims, shown_fabric
+    from astrarium.report.tables.table import print_tables
 
     design = read_design(options.path, assignments(options.set))
     say_imports(design)
@@ -111,8 +111,8 @@ def _design(options: argparse.Namespace) -> int:
 def _fabric(options: argparse.Namespace) -> int:
     from astrarium.config import assignments, decode, put
     from astrarium.fabric.config import FabricFile
-    from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_fabric
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.show_fabric import fabric_rows, fabric_table, shown_fabric
+    from astrarium.report.tables.table import print_tables
 
     fabric = decode(FabricFile, put({"file": options.path}, assignments(options.set)))
     say_imports(fabric)
@@ -134,7 +134,7 @@ def _picture_name(path: str | None) -> None:
 
 def _draw(shown: ShownFabric, path: str) -> None:
     from astrarium.config.whole import write_whole
-    from astrarium.report.show_fabric import fabric_picture
+    from astrarium.report.tables.show_fabric import fabric_picture
 
     picture = fabric_picture(shown).encode()
     with write_whole(path) as stream:
@@ -142,8 +142,8 @@ def _draw(shown: ShownFabric, path: str) -> None:
 
 
 def _workload(design: Design, options: argparse.Namespace) -> int:
-    from astrarium.report.show_workload import workload_rows, workload_tables
-    from astrarium.report.tables import print_tables
+    from astrarium.report.tables.show_workload import workload_rows, workload_tables
+    from astrarium.report.tables.table import print_tables
 
     if options.json:
         print(json.dumps(workload_rows(design), indent=1))

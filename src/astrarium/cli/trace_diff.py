@@ -20,8 +20,8 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the difference; 0 whether or not there is one."""
-    from astrarium.report.tables import print_tables
-    from astrarium.report.trace_diff import diff_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.report.trace.diff import diff_tables
     from astrarium.trace import read_traces
     from astrarium.trace.diff import diff_traces
 

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 def draw(file: str, out: str, limit: int, depth: int | None) -> None:
     """Writes the picture in the form that the name of `out` says."""
     from astrarium.config.whole import write_whole
-    from astrarium.report.trace_graph import dot_text, graphml_text, picture, rendered
+    from astrarium.report.trace.graph import dot_text, graphml_text, picture, rendered
     from astrarium.trace import read_traces
 
     form = os.path.splitext(out)[1][1:].lower()

@@ -23,7 +23,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the counts."""
-    from astrarium.report.trace_times import time_tables, times_of
+    from astrarium.report.trace.times import time_tables, times_of
     from astrarium.trace import groups_of, read_traces
     from astrarium.trace.counts import statistics
 
@@ -34,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
     traces = read_traces([options.file])
     counted = statistics(traces.classes[0])
     times = times_of(traces.classes[0], traces.texts, groups_of(traces))
-    from astrarium.report.page import ShownTrace
-    from astrarium.report.tables import print_tables
-    from astrarium.report.trace_statistics import statistics_tables
+    from astrarium.report.pages.page import ShownTrace
+    from astrarium.report.tables.table import print_tables
+    from astrarium.report.trace.statistics import statistics_tables
 
     tables = [*statistics_tables(counted, options.file), *time_tables(times)]
     if options.html:

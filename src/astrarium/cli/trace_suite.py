@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
             rows = [{"name": each.name, "title": each.title, "workload": dict(each.workload)} for each in entries]
             print(json.dumps({"version": suite_version(), "benchmarks": rows}, indent=1))
             return 0
-        from astrarium.report.tables import Table, print_tables
+        from astrarium.report.tables.table import Table, print_tables
 
         print_tables([Table(f"benchmark suite, version {suite_version()}", "<<",
                             [(each.name, each.title) for each in entries], ("name", "what"))], sys.stdout)

@@ -184,8 +184,8 @@ def _conditions(options: argparse.Namespace, model: Model) -> dict[str, float]:
 def _compare(options: argparse.Namespace) -> int:
     from msgspec.structs import asdict
 
-    from astrarium.report.synthesis import COLUMNS, compare, summary
-    from astrarium.report.tables import Table, print_tables
+    from astrarium.report.tables.synthesis import COLUMNS, compare, summary
+    from astrarium.report.tables.table import Table, print_tables
     from astrarium.synthesise import examples_of_generated, load_model, sample
 
     model = load_model(options.model)

@@ -35,8 +35,8 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, predict, print."""
-    from astrarium.report.tables import print_tables
-    from astrarium.report.validation import validation_plain, validation_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.report.tables.validation import validation_plain, validation_tables
     from astrarium.validate.designs import known_stack
     from astrarium.validate.rows import read_rows, with_stack
     from astrarium.validate.verdict import verdict
@@ -62,7 +62,7 @@ def _logs(options: argparse.Namespace) -> int:
     """Means of logs beside those of a serving file."""
     from astrarium.cli.paths import read_as
     from astrarium.design import load_design
-    from astrarium.report.tables import Table, print_tables
+    from astrarium.report.tables.table import Table, print_tables
     from astrarium.serving.serve import load_serving
     from astrarium.units import format_time
     from astrarium.validate.serving.calibrate import means_of, replayed

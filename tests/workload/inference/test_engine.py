@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.workload.inference.systems import design, inference
 
-from astrarium.report.show_workload import workload_rows
+from astrarium.report.tables.show_workload import workload_rows
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.inference.replica import Replica

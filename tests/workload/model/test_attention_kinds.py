@@ -11,7 +11,7 @@ import pytest
 import astrarium as ar
 from astrarium import config
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.report.show_workload import workload_rows
+from astrarium.report.tables.show_workload import workload_rows
 from astrarium.workload.footprint import footprint
 from astrarium.workload.inference.footprint import footprint as inference_footprint
 from astrarium.workload.model.decoder import Decoder

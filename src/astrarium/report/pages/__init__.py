@@ -1,0 +1,1 @@
+"""HTML pages that need nothing else, and the parts that they share."""

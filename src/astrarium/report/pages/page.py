@@ -1,0 +1,59 @@
+"""What a page is: text of an HTML file that shows what a verb found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from astrarium.errors import InputError
+from astrarium.registry import Kind
+
+if TYPE_CHECKING:
+    from astrarium.design import Design
+    from astrarium.report.tables.table import Table
+    from astrarium.report.trace.times import Times
+    from astrarium.result import Result
+
+__all__ = ["Page", "ShownRun", "ShownTrace", "page_of"]
+
+KIND = Kind("page")
+
+
+class Page(Struct, frozen=True):
+    """One page: what `page.NAME` of the registry loads.
+
+    Args:
+        verb: whose findings it shows: run, plan, report, validate or trace (`astrarium trace show`).
+        write: the text of the file, from a `ShownRun`, `Shortlist`, `StudyReport`, `Validation` or `ShownTrace`.
+    """
+
+    verb: str
+    write: Callable[[Any], str]
+
+
+class ShownRun(Struct, frozen=True):
+    """A design, its run, and the tables that `astrarium run` prints after the times."""
+
+    design: Design
+    result: Result
+    title: str
+    tables: Sequence[Table | None] = ()
+
+
+class ShownTrace(Struct, frozen=True):
+    """A trace's tables and times."""
+
+    title: str
+    tables: Sequence[Table]
+    times: Times
+
+
+def page_of(name: str, verb: str) -> Page:
+    """The page of this name. Raises InputError where there is none, or where it shows what another verb finds."""
+    page = KIND.load(name)
+    if not isinstance(page, Page) or page.verb != verb:
+        what = f"shows what {page.verb} finds" if isinstance(page, Page) else f"is a {type(page).__name__}, not a Page"
+        raise InputError(f"--page {name}", what, expected=f"a page of {verb} (`astrarium list page`)")
+    return page

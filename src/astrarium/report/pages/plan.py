@@ -1,0 +1,89 @@
+"""A Shortlist as one HTML page that needs nothing else: layouts, their intervals, where the time goes, the pipeline,
+memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from astrarium.lower.kept import Kept
+from astrarium.planner.breakdown import PARTS
+from astrarium.planner.shortlist import WORDS, Line, Shortlist
+from astrarium.report.pages.html import bar, escape, key, note, page, table
+from astrarium.report.pages.intervals import interval_rows
+from astrarium.report.pages.page import Page
+from astrarium.report.pages.roofline import roofline_part
+from astrarium.report.pages.stages import SHOWN, memory_bars, memory_over_time, pipeline
+from astrarium.report.tables.shortlist import HEAD, changes, counted, intervals, money, remarks, row_of
+from astrarium.simulate import simulate
+from astrarium.units import format_time
+from astrarium.workload.transformer import Transformer
+
+__all__ = ["PAGE", "plan_page"]
+
+COLOUR = dict(zip(PARTS, ("#4477aa", "#aa3377", "#ee6677", "#ee8866", "#ccbb44", "#66ccee", "#44bb99", "#dddddd")))
+
+
+def plan_page(found: Shortlist) -> str:
+    """The page."""
+    title = f"{found.model} on {counted(found)} x {' or '.join(dict.fromkeys(line.device for line in found.lines))}"
+    drawn = [("today", found.today), ("the fastest layout" if found.objective.name == "time" else "the best layout",
+                                      found.best)]
+    parts = [*_layouts(found), *_times(found)]
+    for name, line in drawn:
+        parts += _stages(name, line) if line is not None else []
+    lead = f"{found.tokens:,} tokens a step, with {'; '.join(found.models)}. All figures are simulated."
+    return page(title, lead, parts)
+
+
+def _lines(found: Shortlist) -> list[tuple[str, Line]]:
+    return [*((str(place), line) for place, line in enumerate(found.lines, 1)),
+            *([("now", found.today)] if found.today is not None else [])]
+
+
+def _layouts(found: Shortlist) -> Iterator[str]:
+    several = len({line.device for line in found.lines}) > 1 or len(found.counts) > 1
+    yield "<h2>Layouts, the " + ("fastest" if found.objective.name == "time" else "best") + " first</h2>"
+    yield table(HEAD, [row_of(place, line, several) for place, line in _lines(found)])
+    if any(line.figures for line in found.lines):
+        prices = money(found)
+        yield table(prices.head, prices.rows)
+    yield "<h3>Step times and where they were measured</h3>"
+    within = intervals(found)
+    yield from map(note, within.title.splitlines())
+    yield from interval_rows(_lines(found))
+    yield table(within.head, within.rows) if within.rows else ""
+    if found.today is not None:
+        changed = changes(found.today, found)
+        yield f"<p>{escape(changed.title)}</p>" + (table(changed.head, changed.rows) if changed.rows else "")
+    yield '<p class="note">' + "<br>".join(map(escape, remarks(found))) + "</p>"
+
+
+def _times(found: Shortlist) -> Iterator[str]:
+    every = _lines(found)
+    longest = max(line.time for _, line in every)
+    used = {part: WORDS[part] for part in PARTS if any(line.breakdown.mean[part] > 0 for _, line in every)}
+    yield "<h2>Where a step goes (mean over all NPUs)</h2>" + key(used, COLOUR)
+    for place, line in every:
+        yield bar(f"{place}: {line.label}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS)
+        if line.lost:
+            yield f'<p class="note">slower than 1: {escape(line.lost)}</p>'
+
+
+def _stages(name: str, line: Line) -> Iterator[str]:
+    """The stages of one line: time, pipeline, memory."""
+    workload = line.design.workload
+    assert isinstance(workload, Transformer)
+    stages = line.breakdown.stages
+    if len(stages) > 1:
+        yield f"<h2>Stages of {escape(name)}: {escape(line.label)}</h2>"
+        for place, parts in list(enumerate(stages))[:SHOWN]:
+            idle = f"bubble {100 * parts['bubble'] / line.time:.1f} %"
+            yield bar(f"stage {place}", idle, parts, line.time, COLOUR, WORDS)
+    result = simulate(line.design, kept=Kept())
+    yield from pipeline(name, result, workload, line.label)
+    yield from memory_bars(name, workload, line.capacity)
+    yield from memory_over_time(name, result, line.capacity)
+    yield from roofline_part(line.design, result)
+
+
+PAGE = Page("plan", plan_page)

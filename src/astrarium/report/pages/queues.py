@@ -1,0 +1,67 @@
+"""Queues of links over time as SVG: lines, the thresholds of marks, and above them when PFC stopped a link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from astrarium.design import Design
+from astrarium.network.packets import Packets
+from astrarium.network.roce import Roce
+from astrarium.report.pages.html import note, wide
+from astrarium.report.svg.charts import Thresholds, over_time
+from astrarium.result import Result
+from astrarium.result.queues import Queues
+from astrarium.units import Bytes
+
+__all__ = ["SHOWN", "queue_chart", "queue_part"]
+
+SHOWN = 6           # links
+
+
+def queue_chart(queues: Queues, packets: Packets, links: int = SHOWN) -> str:
+    """The longest queues, one line each; with `roce`, where marks begin and where every packet is marked. Bars above
+    them say when PFC stopped each link."""
+    rows = _longest(queues)[:links]
+    last = queues.longest.shape[1] * queues.bin
+    scale, unit = (1e9, "ms") if last > 1e9 else (1e6, "us")
+    time = (np.arange(queues.longest.shape[1]) * queues.bin / scale).tolist()
+    series = [(queues.name(row), [*time, last / scale], [*(queues.longest[row] / 1e3).tolist(), 0.0]) for row in rows]
+    return over_time(series, unit, "kB", _thresholds(queues, packets), [_spans(queues, row, scale) for row in rows])
+
+
+def _longest(queues: Queues) -> list[int]:
+    """Rows by the longest queue, those that waited most first."""
+    order = np.lexsort((queues.number, -queues.longest.sum(axis=1), -queues.longest.max(axis=1)))
+    return [int(row) for row in order]
+
+
+def _thresholds(queues: Queues, packets: Packets) -> Thresholds:
+    """The thresholds of marks within the chart."""
+    roce = packets.transport
+    if not isinstance(roce, Roce):
+        return {}
+    most = 2 * int(queues.longest.max())
+    limits = {"marks begin": Bytes.of(roce.kmin), "all are marked": Bytes.of(roce.kmax)}
+    return {name: limit / 1e3 for name, limit in limits.items() if limit <= most}
+
+
+def _spans(queues: Queues, row: int, scale: float) -> Sequence[tuple[float, float]]:
+    """(begin, end) of the spans in which the link stood still for some time; that share of each."""
+    at = np.flatnonzero(queues.paused[row])
+    begin = at * queues.bin
+    return list(zip((begin / scale).tolist(), ((begin + queues.paused[row][at]) / scale).tolist()))
+
+
+def queue_part(design: Design, result: Result) -> Iterator[str]:
+    """Of a page: the chart, where the run recorded queues."""
+    queues = result.queues
+    if queues is None:
+        return
+    yield "<h2>Queues of links over time</h2>"
+    yield wide(queue_chart(queues, design.network.packets))
+    stopped = queues.paused.any()
+    yield note(f"The {min(SHOWN, queues.number.size)} longest of {queues.number.size:,} queues; of each span of "
+               f"{queues.bin / 1e6:.3g} us the longest that stood in it."
+               + (" Bars above: for how much of a span PFC stopped the link." if stopped else ""))

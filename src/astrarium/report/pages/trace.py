@@ -1,0 +1,34 @@
+"""The statistics of one trace as one HTML page that needs nothing else: the tables of `trace show`, and bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from astrarium.report.pages.html import page, table_of
+from astrarium.report.pages.page import Page, ShownTrace
+from astrarium.report.svg.charts import bars
+from astrarium.report.trace.times import Times
+
+__all__ = ["PAGE"]
+
+LONGEST = 34        # letters of a name beside a bar
+
+
+def _shown(found: ShownTrace) -> str:
+    return page(found.title, "Times are those that the trace recorded.",
+                (*map(table_of, found.tables), *_charts(found.times)))
+
+
+def _charts(times: Times) -> Iterator[str]:
+    parts = [("GPU computes", times.compute), ("GPU communicates", times.communication),
+             ("both at once", times.overlap), ("GPU idle", times.idle)]
+    if times.span:
+        yield "<h2>ms over time, as recorded</h2>\n" + bars([(name, value / 1000) for name, value in parts
+                                                           if value is not None])
+    if times.longest:
+        yield "<h2>ms of the longest GPU operations</h2>\n" + bars(
+            [(name if len(name) <= LONGEST else f"{name[:LONGEST - 3]}...", time / 1000)
+             for name, _, time in times.longest])
+
+
+PAGE = Page("trace", _shown)

@@ -1,0 +1,1 @@
+"""What verbs print: tables for people, and the same as plain data."""

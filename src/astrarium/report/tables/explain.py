@@ -1,0 +1,111 @@
+"""Why two designs differ, as tables and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from astrarium.config import Config, to_plain
+from astrarium.report.tables.summary import PARTS
+from astrarium.report.tables.table import Table
+from astrarium.search.explain import Change, Explanation
+from astrarium.units import Quantity, format_time
+
+__all__ = ["explanation_plain", "explanation_tables"]
+
+LONGEST = 32        # characters of a value
+
+
+def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[Table]:
+    """The difference and what it is made of."""
+    rows = [("makespan", f"{_time(found.before)} to {_time(found.after)}"),
+            ("difference", f"{_signed(found.difference)}, {found.difference:+,} ps" + _part(found)),
+            ("orders", _orders(found)),
+            ("designs", f"{found.simulated:,} simulated" + (f", {found.refused:,} refused" if found.refused else ""))]
+    if found.filled:
+        rows.append(("in between", f"in {found.filled:,} of them another axis of the parallelisation makes up for the "
+                     "ranks"))
+    yield Table(f"{first} to {second}", "<<", rows)
+    if not found.changes:
+        return
+    if found.times:
+        yield _times_table(found)
+    head = ["knob", "from", "to", "alone", "in turn", "contribution", "ps"] + ([] if found.exact else ["+-"])
+    lines = [line for change in found.changes for line in _lines(change, found.exact)]
+    total = ["sum", "", "", "", _signed(found.difference), _signed(found.difference), f"{found.difference:+,}"]
+    lines.append(total + ([] if found.exact else [""]))
+    yield Table("by knob", "<<<" + ">" * (len(head) - 3), lines, head)
+
+
+def _times_table(found: Explanation) -> Table:
+    """What the time of the rank that finishes last goes into, in both designs."""
+    before, after = found.times
+    rows = [[text, _time(before[name]), _time(after[name]), _signed(after[name] - before[name])]
+            for name, text in PARTS if before[name] or after[name] or name in ("compute", "exposed_comm", "bubble")]
+    return Table("time of the rank that finishes last", "<>>>", rows, ["", "first", "second", "difference"])
+
+
+def explanation_plain(found: Explanation) -> dict[str, Any]:
+    """What `astrarium explain --json` prints; times in ps."""
+    changes = [{"knobs": [{"knob": each.knob, "from": _plain(each.before), "to": _plain(each.after)}
+                          for each in change.knobs],
+                "alone_ps": change.alone, "in_turn_ps": change.step, "contribution_ps": change.contribution,
+                "standard_error_ps": change.error} for change in found.changes]
+    return {"before_ps": found.before, "after_ps": found.after, "difference_ps": found.difference, "exact": found.exact,
+            "orders": found.orders, "simulated": found.simulated, "refused": found.refused, "made_up": found.filled,
+            "times_ps": [dict(each) for each in found.times], "changes": changes}
+
+
+def _lines(change: Change, exact: bool) -> Iterator[list[str]]:
+    """One line per knob; knobs that only go together share the figures of the first line."""
+    figures = ["refused" if change.alone is None else _signed(change.alone), _signed(change.step),
+               _signed(change.contribution), f"{change.contribution:+,}"]
+    figures += [] if exact else [_time(change.error)]
+    for number, knob in enumerate(change.knobs):
+        name = f"+ {knob.knob}" if number else knob.knob
+        yield [name, _text(knob.before), _text(knob.after), *(figures if number == 0 else [""] * len(figures))]
+
+
+def _orders(found: Explanation) -> str:
+    """How many orders of changes the contributions are means over."""
+    if found.exact:
+        return f"all {found.orders:,}" if found.orders > 1 else "one"
+    return f"{found.orders:,} drawn (contributions have a standard error)"
+
+
+def _part(found: Explanation) -> str:
+    return f" ({found.difference / found.before:+.2%})" if found.before else ""
+
+
+def _time(ps: float) -> str:
+    return format_time(ps / 1000)
+
+
+def _signed(ps: int) -> str:
+    return ("-" if ps < 0 else "+" if ps > 0 else "") + _time(abs(ps))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Config):
+        return _plain(to_plain(value))
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Quantity) else value
+
+
+def _text(values: tuple[Any, ...]) -> str:
+    """A knob's values in its places; once, where they are equal."""
+    same = all(value == values[0] for value in values)
+    text = ", ".join(map(_short, values[:1] if same else values))
+    return text if len(text) <= LONGEST else text[:LONGEST - 1] + "…"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Config):
+        fields = [str(each) for each in _plain(value).values() if not isinstance(each, (dict, list))]
+        return value.tag or " ".join(fields) or "default"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_short, value)) + "]"
+    return "none" if value is None else str(value)

@@ -1,0 +1,56 @@
+"""Intervals of figures that follow from the step time, as every verb prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from astrarium.cost import FIGURES
+from astrarium.report.tables.table import Table
+from astrarium.units import format_time
+
+if TYPE_CHECKING:
+    from astrarium.cost.interval import Interval
+    from astrarium.result import Result
+
+__all__ = ["interval_remarks", "interval_table", "plain_interval", "span"]
+
+NONE = "unvalidated"
+
+
+def span(within: Interval, name: str, value: float) -> str:
+    """`5.87 to 6.56 s`: where 80 % of measured values of a figure lie, or `unvalidated`; nothing for figures that do
+    not follow from the step time."""
+    figure = FIGURES.get(name)
+    if figure is None or not figure.of_time:
+        return ""
+    around = within.around(value, figure.of_time)
+    if around is None:
+        return NONE
+    shown = figure.shown if figure.label else format_time
+    low, high = (shown(each) for each in around)
+    number, _, unit = low.partition(" ")
+    return f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}"
+
+
+def interval_remarks(every: Iterable[Interval | None]) -> list[str]:
+    """What the intervals of several designs rest on, each once."""
+    return list(dict.fromkeys(f"interval: {each.words}" for each in every if each is not None))
+
+
+def plain_interval(within: Interval, ns: float) -> dict[str, Any]:
+    """As JSON: `low_ns` and `high_ns` of a step of `ns`, null where nothing was measured; `extrapolated`: what the
+    design has and the measured rows do not."""
+    low, high = within.around(ns) or (None, None)
+    return {"stack": within.stack, "device": within.device or None, "rows": within.rows, "share": within.share,
+            "validated": within.validated, "low_ns": low, "high_ns": high, "why": within.why or None,
+            "extrapolated": list(within.extrapolated)}
+
+
+def interval_table(within: Interval | None, result: Result) -> Table | None:
+    """One line; None for other workloads than training."""
+    if within is None:
+        return None
+    around = span(within, "makespan", float(result.makespan))
+    text = f"{around}: {within.words}" if within.known else within.words
+    return Table("", "<<", [("step time, measured", text)])

@@ -1,0 +1,153 @@
+"""A Shortlist as the tables that `astrarium plan` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from astrarium.cost import FIGURES
+from astrarium.planner.breakdown import AXES
+from astrarium.planner.explore import Progress
+from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.report.tables.interval import interval_remarks, span
+from astrarium.report.tables.table import Table
+from astrarium.units import format_bytes, format_time
+
+__all__ = ["HEAD", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
+
+SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
+         "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
+         "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
+HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
+
+
+def shortlist_tables(found: Shortlist) -> Iterator[Table]:
+    """What was asked, the layouts, why the others are slower, and how far the proof goes."""
+    devices = list(dict.fromkeys(line.device for line in found.lines))
+    several = len(devices) > 1 or len(found.counts) > 1
+    title = f"{found.model} on {counted(found)} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
+        f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
+    if found.objective.name != "time":
+        title += f"\nby {found.objective.name} of 10^12 tokens, least first"
+    rows = [row_of(str(place), line, several) for place, line in enumerate(found.lines, 1)]
+    if found.today is not None:
+        rows.append(row_of("now", found.today, several))
+    yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
+    if any(line.figures for line in found.lines):
+        yield money(found)
+    yield intervals(found)
+    lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
+    if found.today is not None:
+        lost.append(("now", found.today.lost))
+    if lost:
+        yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)"
+                    if found.objective.name == "time" else "more than 1 by", "<<", lost)
+    if found.today is not None:
+        yield changes(found.today, found)
+    yield Table("\n".join(remarks(found)), "", ())
+
+
+def counted(found: Shortlist) -> str:
+    """The counts of NPUs that were compared."""
+    counts = sorted(found.counts or (found.npus,))
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+
+
+def money(found: Shortlist) -> Table:
+    """Figures of cost of every line."""
+    every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
+    every += [] if found.today is None else [("now", found.today)]
+    names = [name for name in FIGURES if any(name in line.figures for _, line in every)]
+    rows = [(place, f"{line.npus:,}", *(FIGURES[name].shown(line.figures[name]) if name in line.figures else ""
+                                        for name in names)) for place, line in every]
+    rows = [tuple(cell.replace(" US dollars", " $") for cell in row) for row in rows]
+    return Table("", "<" + ">" * (len(names) + 1), rows, ("", "NPUs", *(SHORT.get(name, name) for name in names)))
+
+
+def intervals(found: Shortlist) -> Table:
+    """Where the figures of every line were measured, and which lines tie with the first; one sentence where no line has
+    an interval."""
+    every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
+    every += [] if found.today is None else [("now", found.today)]
+    about = interval_remarks(line.within for _, line in every)
+    if not any(line.within.known for _, line in every):
+        return Table("\n".join(about), "", ())
+    rows = [(place, *_spans(line), _about(line)) for place, line in every]
+    return Table("\n".join(about), "<<<<<", rows, ("", "step", "MFU", "tok/s/NPU", ""))
+
+
+def _about(line: Line) -> str:
+    """Whether it ties with the first, and whether its interval is extrapolated."""
+    said = ["ties with 1"] if line.tie else []
+    return ", ".join(said + (["extrapolated"] if line.within.extrapolated else []))
+
+
+def _spans(line: Line) -> list[str]:
+    figures = ("makespan", line.time), ("mfu", line.mfu), ("tokens_per_second_per_npu", line.tokens)
+    return [span(line.within, name, value) for name, value in figures]
+
+
+def first_table(state: Progress) -> Table:
+    """The layouts that may be the fastest, before they are simulated: what each takes and holds at least."""
+    rows = [(str(trial.layout), format_bytes(trial.memory), format_time(trial.time)) for trial in state.found]
+    rows += [(str(each.layout), f">= {format_bytes(each.bound.memory)}", f">= {format_time(each.bound.time)}")
+             for each in state.waiting]
+    return Table(f"{state.device}: first of {state.left:,} layouts that may fit, to be simulated", "<>>", rows,
+                 ("layout", "memory", "step"))
+
+
+def row_of(place: str, line: Line, several: bool) -> tuple[str, ...]:
+    """Cells of a line under HEAD; `several`: with count and name of the device."""
+    parts = line.breakdown.mean
+    exposed = sum(parts[axis] for axis in AXES)
+    name = f"{line.npus:,} x {line.device}: {line.label}" if several else line.label
+    tie = " =" if line.tie else ""
+    return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}", format_time(line.time),
+            _percent(line.mfu), f"{line.tokens:,.0f}", _percent(parts["recompute"] / line.time),
+            _percent(exposed / line.time), _percent(parts["bubble"] / line.time))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if not math.isnan(share) else ""
+
+
+def changes(today: Line, found: Shortlist) -> Table:
+    """What to change, and what that gives."""
+    before, after = today.layout.plain, found.best.layout.plain
+    rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
+    gain, broken = today.time / found.best.time, found.broken(today)
+    if not rows or gain <= 1:
+        why = f" (left out by {' and '.join(broken)}: see the rules)" if broken else \
+            " (it leaves less memory free than --reserve says)" if today.memory > today.room else ""
+        return Table(f"no layout that was compared is faster than today's{why}", "", ())
+    return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
+
+
+def remarks(found: Shortlist) -> Iterator[str]:
+    """How far the proof goes, and what was assumed."""
+    fit = found.layouts - found.too_large
+    faster = "faster" if found.objective.name == "time" else "better"
+    rest = f"{max(0, fit - found.simulated - len(found.unknown)):,}"
+    if found.lines[-1].value > found.beyond:
+        rest += (f" cannot be {faster} than line 1 (their lower bounds are higher: "
+                 f"{found.objective.shown(found.beyond)} and more), but may come before line {found.sure + 1} (--exact "
+                 "simulates these)")
+    else:
+        rest += f" cannot be {faster} (their lower bounds are higher)"
+    yield (f"{found.layouts:,} layouts (1F1B or interleaved, ranks in Megatron's order): {found.too_large:,} do not "
+           f"fit, {found.simulated:,} simulated, {rest}")
+    if found.unknown:
+        bound = min(least for _, least in found.unknown)
+        yield (f"not simulated to the end: {len(found.unknown):,}; none is {faster} than "
+               f"{found.objective.shown(bound)}; the first: {found.unknown[0][0]}")
+    kept, lifted = ([each for each in found.rules if bool(each.lifted) is which] for which in (False, True))
+    if kept:
+        yield "rules that leave out layouts (to lift one: --lift NAME, or --fix with a value that it forbids):"
+        yield from (f"  {each.rule.name}: {each.rule.text}" for each in kept)
+    if lifted:
+        yield "lifted: " + ", ".join(f"{each.rule.name} ({each.lifted})" for each in lifted)
+    yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
+                              f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
+    if found.assumed:
+        yield "assumed:"
+        yield from (f"  {text}" for text in found.assumed)

@@ -1,0 +1,218 @@
+"""A study as tables and as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import asdict
+
+from astrarium.report.tables.study_data import StudyReport
+from astrarium.report.tables.study_interval import study_intervals
+from astrarium.report.tables.table import Table
+from astrarium.search import Goal, Space, Study, Trial
+from astrarium.search.analysis import value_of
+from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory
+from astrarium.units import Quantity, format_bytes, format_time
+
+__all__ = ["best_table", "report_plain", "report_tables", "shown", "study_best", "study_plain", "study_tables"]
+
+SHOWN = 10      # trials of a front
+LONGEST = 100   # characters of a reason
+TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+
+
+def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str, Any]:
+    """What `astrarium search --json` prints. `best` is null where no trial is feasible. `best`: those of `study_best`,
+    where they are known."""
+    space, base = study.plan.space, study.plan.space.base
+    found: dict[str, Any] = {
+        "trials": study.trials, "distinct": study.distinct, "refused": study.refused,
+        "seconds": round(study.seconds, 6),
+        "trials_per_s": round(study.fresh / study.seconds, 3) if study.seconds else 0.0,
+        "best": None if study.best is None else _trial(study, study.best),
+        "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
+        "nominal_points": space.nominal, "exhausted": study.exhausted,
+        "network_model": None if base is None else base.network.backend, "notes": list(study.notes),
+        **({"problem": study.problem} if study.best is None else {})}
+    if study.proof is not None:
+        finite = math.isfinite(study.proof.bound)
+        found |= {"bound": study.proof.bound if finite else None, "gap": study.proof.gap if finite else None,
+                  "proved": study.proof.complete}
+    if len(study.plan.goal.objectives) > 1:
+        found["front"] = [_trial(study, trial) for trial in study.front]
+    ten = study_best(study) if best is None else best
+    within = study_intervals(space, study.plan.goal, [each.trial for each in ten])
+    found["ten_best"] = [_trial(study, each.trial) | _extras(each) | within.plain(place)
+                         for place, each in enumerate(ten)]
+    return found
+
+
+def _trial(study: Study, trial: Trial) -> dict[str, Any]:
+    values = {name: _value(value) for name, value in study.values(trial).items()}
+    return {"number": trial.number, "objectives": study.objectives(trial), "design": values}
+
+
+def _extras(each: Ranked) -> dict[str, Any]:
+    return {"peak_memory": each.memory, **({each.cost_of: each.cost} if each.cost_of else {})}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    return [_value(each) for each in value] if isinstance(value, tuple) else value
+
+
+def shown(name: str, value: float) -> str:
+    """An objective for a person: times and sizes with a unit."""
+    if name in TIMES:
+        return format_time(value)
+    return format_bytes(value) if name in SIZES else f"{value:.6g}"
+
+
+def study_tables(study: Study, title: str, best: Sequence[Ranked] | None = None) -> Iterator[Table]:
+    """How the search went, the best design, and the front where there are several objectives. `best`: as above."""
+    yield Table(title, "<<", _course(study))
+    if study.best is not None:
+        rows = [(name, str(_value(value))) for name, value in study.values().items()]
+        yield Table(f"best design (trial {study.best.number})", "<<", rows)
+    if len(study.plan.goal.objectives) > 1 and study.front:
+        names = [each.name for each in study.plan.goal.objectives]
+        found = [[str(trial.number), *(shown(name, value) for name, value in study.objectives(trial).items())]
+                 for trial in study.front[:SHOWN]]
+        more = f", the first {SHOWN} of {len(study.front)}" if len(study.front) > SHOWN else ""
+        yield Table(f"Pareto front{more}", ">" * (len(names) + 1), found, ["trial", *names])
+    if study.best is not None:
+        yield from best_table(study_best(study) if best is None else best, study.plan.space, study.plan.goal)
+
+
+def study_best(study: Study, path: str | None = None, progress: Callable[[int, int], None] | None = None
+               ) -> list[Ranked]:
+    """The ten best designs; of several objectives the first of the front. `path`: the study's file, where memory of
+    designs that no trial was judged by is looked up and kept."""
+    shown = study.top if len(study.plan.goal.objectives) == 1 else study.front[:SHOWN]
+    known = {} if path is None else stored_memory(path)
+    found = ranked(study.plan.space, study.plan.goal, shown, memory_of=known, progress=progress)
+    new = {each.trial.design: each.memory for each in found if each.memory is not None}
+    if path is not None and new.keys() - known.keys():
+        store_memory(path, new)
+    return found
+
+
+def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Table]:
+    """One design a column: trial, objectives with intervals and ties, memory, cost, and the knobs in which they
+    differ."""
+    if len(best) < 2:
+        return
+    trials, objectives = [each.trial for each in best], [each.name for each in goal.objectives]
+    within = study_intervals(space, goal, trials)
+    rows = [["trial", *(str(trial.number) for trial in trials)]]
+    for place, name in enumerate(objectives):
+        rows.append([name, *(shown(name, (trial.verdict.values or ())[place]) for trial in trials)])
+        around = within.spans(place)
+        rows += [["  80 %", *around]] if any(around) else []
+    if any(within.ties):
+        rows.append(["ties with 1", *("yes" if each else "" for each in within.ties)])
+    for title, cells in (("peak memory", ["" if each.memory is None else format_bytes(each.memory) for each in best]),
+                         (best[0].cost_of.replace("_", " "), ["" if each.cost is None else f"${each.cost:,.0f}"
+                                                              for each in best])):
+        if any(cells) and title.replace(" ", "_") not in objectives:
+            rows.append([title, *cells])
+    rows += [[name, *("" if value is None else str(_value(value)) for value in values)]
+             for name, values in differing(space, trials)]
+    yield Table(f"the {len(best)} best designs, and the knobs in which they differ", "<" + ">" * len(best), rows,
+                ["", *(str(place + 1) for place in range(len(best)))])
+
+
+def _proof(study: Study) -> str:
+    proof, name = study.proof, study.plan.goal.objectives[0].name
+    assert proof is not None
+    if proof.gap == 0 and proof.complete:
+        return "optimal: no design of the space is better"
+    if not math.isfinite(proof.bound):
+        return "none yet"
+    return f"no design is below {shown(name, proof.bound)}, {proof.gap:.2%} under the best"
+
+
+def _course(study: Study) -> list[tuple[str, str]]:
+    space, rate = study.plan.space, study.fresh / study.seconds if study.seconds else 0.0
+    rows = [("space", f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"),
+            ("agent", f"{study.plan.agent_name}, seed {study.plan.seed}"),
+            ("trials", f"{study.trials:,}, of which {study.distinct:,} distinct designs"
+                       + (" (there are no more)" if study.exhausted else ""))]
+    if study.fresh:
+        rows.append(("this run", f"{study.fresh:,} trials in {study.seconds:.2f} s, {rate:,.0f} trials/s"))
+    within = study_intervals(space, study.plan.goal, [] if study.best is None else [study.best])
+    for place, (name, value) in enumerate(study.objectives().items()):
+        around = "".join(f" (80 %: {text})" for text in within.spans(place) if text)
+        rows.append((name, shown(name, value) + around))
+    rows += [("interval", within.words)] if within.words else []
+    if study.refused and study.best is not None:
+        why = study.problem.partition("\n")[0][:LONGEST]
+        rows.append(("refused", f"{study.refused:,} trials; the first: {why}"))
+    if study.proof is not None:
+        rows.append(("proof", _proof(study)))
+    if study.best is None:
+        rows.append(("best", f"none: {study.nothing}"))
+        rows += [("first problem", study.problem)] if study.problem else []
+    base = space.base
+    if base is not None:
+        rows.append(("network model", base.network.backend))
+    return rows
+
+
+def report_tables(report: StudyReport) -> Iterator[Table]:
+    """What `astrarium report` prints: studies, best designs, which knobs matter."""
+    first, space = report.goal.objectives[0].name, report.space
+    rows = [(each.path, each.agent, str(each.seed), f"{each.trials:,}", f"{each.distinct:,}", f"{each.infeasible:,}",
+             "" if each.best is None else shown(first, each.best)) for each in report.summaries]
+    yield Table(f"studies ({space.count:,} feasible designs, network model {report.network_model})", "<<>>>>>", rows,
+                ["study", "agent", "seed", "trials", "distinct", "infeasible", f"best {first}"])
+    if report.best:
+        yield _best_table(report, first)
+        yield from best_table(report.ranked, space, report.goal)
+        values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
+        yield Table("the best design", "<<", values)
+    if report.model is not None:
+        title = f"importance of knobs (proxy model: R2 {report.model.r2:.3f}, error {report.model.relative_error:.1%})"
+        yield Table(title, "<>", [(name, f"{share:.3f}") for name, share in report.importances])
+
+
+def _best_table(report: StudyReport, first: str) -> Table:
+    head, rows = ["", "agent", "seed", "trial", first], []
+    within = report.intervals
+    around, ties = within.spans(), within.ties
+    head += ["80 %", "ties with 1"] if any(around) else []
+    if report.rechecks:
+        head += ["contention", "ratio"]
+    for place, (study, trial) in enumerate(report.best):
+        row = [str(place + 1), study.plan.agent_name, str(study.plan.seed), str(trial.number),
+               shown(first, value_of(trial))]
+        row += [around[place], "yes" if ties[place] else ""] if any(around) else []
+        if report.rechecks:
+            other = report.rechecks[place].other
+            row += ["refused", ""] if other is None else [shown(first, other), f"{other / value_of(trial):.3f}"]
+        rows.append(row)
+    title = f"best designs (interval: {within.words})" if within.words else "best designs"
+    return Table(title, "><" + ">" * (len(head) - 2), rows, head)
+
+
+def report_plain(report: StudyReport) -> dict[str, Any]:
+    """What `astrarium report --json` prints."""
+    best = []
+    for place, (study, trial) in enumerate(report.best):
+        again = report.rechecks[place].other if report.rechecks else None
+        design = {name: _value(value) for name, value in report.space.values(trial.point).items()}
+        best.append({**_extras(report.ranked[place]), **report.intervals.plain(place),
+                     "agent": study.plan.agent_name, "seed": study.plan.seed, "trial": trial.number,
+                     "objectives": dict(zip([one.name for one in report.goal.objectives], trial.verdict.values or ())),
+                     "contention": again, "design": design})
+    model = report.model
+    return {"network_model": report.network_model, "studies": [asdict(each) for each in report.summaries],
+            "best": best, "front": [list(trial.verdict.values or ()) for trial in report.front],
+            "proxy": None if model is None else {"r2": model.r2, "relative_error": model.relative_error},
+            "importances": dict(report.importances),
+            "sensitivities": [{"knob": each.knob, "value": _value(each.value), "also_moved": list(each.moved),
+                               "objective": None if each.verdict.values is None else each.verdict.values[0]}
+                              for each in report.sensitivities]}

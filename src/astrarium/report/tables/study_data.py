@@ -1,0 +1,165 @@
+"""Everything that a report on studies shows, computed once."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from functools import cached_property, partial
+
+from msgspec import Struct
+
+from astrarium.errors import InputError
+from astrarium.report.tables.study_interval import StudyIntervals, study_intervals
+from astrarium.search import Goal, Space, Trial
+from astrarium.search.analysis import (
+    Convergence,
+    Recheck,
+    Sensitivity,
+    Surrogate,
+    Told,
+    best_trials,
+    convergence,
+    knob_importances,
+    rechecked,
+    sensitivities,
+    sign,
+    value_of,
+)
+from astrarium.search.best import Ranked, ranked, stored_memory
+from astrarium.search.inputs import of_values
+from astrarium.search.studyfile import StoredStudy, refuse_others
+from astrarium.search.trial import Front
+
+__all__ = ["StudyReport", "Summary", "study_report"]
+
+BEST, TOP, CLOUD = 10, 100, 5000
+
+
+class Summary(Struct, frozen=True):
+    """One study in one line."""
+
+    path: str
+    agent: str
+    seed: int
+    trials: int
+    distinct: int
+    infeasible: int
+    best: float | None
+
+
+class StudyReport(Struct, frozen=True, dict=True):
+    """Studies of one space and goal, taken together. `best` are distinct designs, with the study that found each first;
+    `cloud` some trials' objectives."""
+
+    studies: tuple[StoredStudy, ...]
+    summaries: tuple[Summary, ...]
+    best: tuple[tuple[StoredStudy, Trial], ...]
+    top: tuple[Trial, ...]
+    front: tuple[Trial, ...]
+    cloud: tuple[tuple[float, ...], ...]
+    convergence: tuple[Convergence, ...]
+    model: Surrogate | None
+    model_problem: str
+    importances: tuple[tuple[str, float], ...]
+    sensitivities: tuple[Sensitivity, ...]
+    rechecks: tuple[Recheck, ...]
+    ranked: tuple[Ranked, ...]
+
+    @property
+    def space(self) -> Space:
+        """The space of all of them."""
+        return self.studies[0].plan.space
+
+    @property
+    def goal(self) -> Goal:
+        """The goal of all of them."""
+        return self.studies[0].plan.goal
+
+    @cached_property
+    def intervals(self) -> StudyIntervals:
+        """Intervals and ties of `best`."""
+        return study_intervals(self.space, self.goal, [trial for _, trial in self.best])
+
+    @property
+    def network_model(self) -> str:
+        """The network back end that the figures come from."""
+        return "none" if self.space.base is None else self.space.base.network.backend
+
+
+def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progress: Told | None = None) -> StudyReport:
+    """Look at what studies of one space and goal have stored. `recheck`: also simulate the best designs on
+    `contention`, their memory where it is not stored, and the sensitivities. Raises InputError where they are of
+    different ones."""
+    _comparable(studies)
+    best = _merged(studies, TOP)
+    front = Front([-1.0 if each.maximize else 1.0 for each in studies[0].plan.goal.objectives])
+    cloud: list[tuple[float, ...]] = []
+    for study in studies:
+        for trial in study.trials():
+            front.add(trial)
+            if trial.verdict.values is not None and trial.verdict.feasible and len(cloud) < CLOUD:
+                cloud.append(trial.verdict.values)
+    model, shares, problem = _model(studies)
+    if recheck and studies[0].functions:
+        raise InputError("--recheck", "some objective was a Python function, which a study file does not hold",
+                         expected="a report without it")
+    run = recheck and best
+    if run:
+        studies[0].refuse_other_inputs("no --recheck: nothing is simulated then")
+    return StudyReport(
+        tuple(studies), tuple(map(_summary, studies)), tuple(best[:BEST]), tuple(trial for _, trial in best),
+        front.trials, tuple(cloud), tuple(convergence(studies)), model, problem, shares,
+        tuple(sensitivities(*best[0], progress)) if run else (),
+        tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]], progress=progress)) if run else (),
+        tuple(ranked(studies[0].plan.space, studies[0].plan.goal, [trial for _, trial in best[:BEST]],
+                     simulate=bool(run), memory_of={design: memory for study in studies
+                                                    for design, memory in stored_memory(study.path).items()},
+                     progress=None if progress is None else partial(progress, "designs with their memory"))))
+
+
+def _comparable(studies: Sequence[StoredStudy]) -> None:
+    if not studies:
+        raise InputError("studies", "there are none", expected="one study file or more")
+    first = studies[0].plan.described()
+    for study in studies[1:]:
+        other = study.plan.described()
+        for key in ("space", "objectives", "requirements", "cases"):
+            if other[key] != first[key]:
+                which = "other" if key.endswith("s") else "another"
+                raise InputError(study.path, f"has {which} {key} than {studies[0].path}",
+                                 expected="studies of one space and goal; a report for each")
+        if studies[0].inputs is not None and study.inputs is not None:
+            refuse_others(study.path, of_values(study.inputs), of_values(studies[0].inputs), "a report for each")
+
+
+def _merged(studies: Sequence[StoredStudy], count: int) -> list[tuple[StoredStudy, Trial]]:
+    """The best distinct designs over all studies."""
+    direction = sign(studies[0])
+    pairs = [(study, trial) for study in studies for trial in best_trials(study, count)]
+    ordered = heapq.nsmallest(len(pairs), pairs, key=lambda each: (direction * value_of(each[1]), each[1].number))
+    seen: set[bytes] = set()
+    found = []
+    for study, trial in ordered:
+        if trial.design not in seen:
+            seen.add(trial.design)
+            found.append((study, trial))
+    return found[:count]
+
+
+def _summary(study: StoredStudy) -> Summary:
+    trials = distinct = infeasible = 0
+    for trial in study.trials():
+        trials += 1
+        distinct += trial.same_as is None
+        infeasible += not trial.verdict.feasible
+    best = best_trials(study, 1)
+    return Summary(study.path, study.plan.agent_name, study.plan.seed, trials, distinct, infeasible,
+                   value_of(best[0]) if best else None)
+
+
+def _model(studies: Sequence[StoredStudy]) -> tuple[Surrogate | None, tuple[tuple[str, float], ...], str]:
+    try:
+        model, shares = knob_importances(studies)
+    except InputError as error:
+        return None, (), f"No importances: {error.message}."
+    return model, tuple(shares), ""

@@ -1,0 +1,73 @@
+"""Intervals of the designs that a search found, and which of them tie with the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from astrarium.cost import FIGURES
+from astrarium.cost.interval import Interval, interval_of, tied
+from astrarium.report.tables.interval import interval_remarks, plain_interval, span
+from astrarium.search import Goal, Space, Trial
+
+__all__ = ["StudyIntervals", "study_intervals"]
+
+
+class StudyIntervals(Struct, frozen=True):
+    """Of trials, the best first: the interval of each (None: nothing was trained), and what was searched for."""
+
+    goal: Goal
+    trials: Sequence[Trial]
+    every: Sequence[Interval | None]
+
+    @property
+    def known(self) -> bool:
+        """Whether one of them has an interval."""
+        return any(each is not None and each.known for each in self.every)
+
+    @property
+    def words(self) -> str:
+        """What the intervals rest on; empty where nothing was trained."""
+        return "; ".join(text.removeprefix("interval: ") for text in interval_remarks(self.every))
+
+    def spans(self, place: int = 0) -> list[str]:
+        """The interval of an objective in words, of each trial; empty texts where no trial has one, or the objective
+        does not follow from the step time."""
+        name = self._figure(place)
+        if not self.known or not name:
+            return [""] * len(self.trials)
+        return ["" if within is None else span(within, name, value) + (" extrapolated" if within.extrapolated else "")
+                for within, value in zip(self.every, self._values(place))]
+
+    @property
+    def ties(self) -> list[bool | None]:
+        """Whether each ties with the first by the first objective; None of the first, and if unknown."""
+        name = self._figure(0)
+        if not name or not self.trials:
+            return [None] * len(self.trials)
+        pairs = list(zip(self._values(0), self.every))
+        return [None, *(tied(each, pairs[0], FIGURES[name].of_time) for each in pairs[1:])]
+
+    def plain(self, place: int) -> dict[str, Any]:
+        """One trial for JSON: nothing where the first objective is not the step time or nothing was trained."""
+        within = self.every[place]
+        if within is None or self._figure(0) != "makespan":
+            return {}
+        return {"interval": plain_interval(within, self._values(0)[place]), "tie": self.ties[place]}
+
+    def _figure(self, place: int) -> str:
+        """The figure that an objective is, where it follows from the step time."""
+        name = self.goal.objectives[place].measure
+        return name if isinstance(name, str) and name in FIGURES and FIGURES[name].of_time else ""
+
+    def _values(self, place: int) -> list[float]:
+        return [math.nan if each.verdict.values is None else each.verdict.values[place] for each in self.trials]
+
+
+def study_intervals(space: Space, goal: Goal, trials: Sequence[Trial]) -> StudyIntervals:
+    """Look up the interval of each trial's design; cases bring other workloads, whose steps have none."""
+    alone = space.base is not None and not goal.cases
+    return StudyIntervals(goal, trials, [interval_of(space.design(each.point)) if alone else None for each in trials])

@@ -1,0 +1,210 @@
+"""A Result as the tables that `astrarium run` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.report.tables.packets import packet_tables
+from astrarium.report.tables.table import Table
+from astrarium.result import Result
+from astrarium.result.memory import TierUse
+from astrarium.result.phases import PhaseTime
+from astrarium.trace.columns import Traces
+from astrarium.trace.linked import headline, logical_ops
+from astrarium.trace.read import spans
+from astrarium.units import format_bytes, format_rate, format_time
+from astrarium.vocab import CommOp
+
+__all__ = ["PARTS", "collective_table", "job_table", "network_table", "path_table", "summary_tables", "time_table"]
+
+I64 = npt.NDArray[np.int64]
+PS_PER_NS = 1000
+WIDE = 32           # letters of a list of NPUs
+TOP = 8             # kinds of collectives shown
+CLOSE = 0.9         # share of the memory beyond which head room is looked at
+PARTS = (("compute", "compute"), ("exposed_comm", "exposed communication"), ("exposed_memory", "exposed remote memory"),
+         ("exposed_host", "exposed host work"), ("bubble", "idle"))
+MOVED = {"compute": "compute", "collective": "collectives", "message": "messages", "memory": "remote memory",
+         "host": "host work", "wait": "waiting"}
+
+
+def summary_tables(result: Result, title: str, *more: Table | None) -> Iterator[Table]:
+    """Everything that the run says, most wanted first (`more` after the times); a table that would be empty is left
+    out. A run of linked traces leads with how much of it nothing in them explains."""
+    if result.recorded and result.unexplained is not None:
+        yield Table(headline(result.unexplained), "", ())
+    yield time_table(result, title)
+    if result.jobs:
+        yield job_table(result)
+    yield from (each for each in more if each is not None)
+    if len(result.collectives.op):
+        yield collective_table(result)
+    if len(result.links.busy):
+        yield network_table(result)
+    yield from packet_tables(result)
+    if len(result.path.work):
+        yield path_table(result)
+
+
+def _time(ps: float) -> str:
+    return format_time(ps / PS_PER_NS)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def time_table(result: Result, title: str) -> Table:
+    """Makespan, what the last rank's time went into, memory and the busiest link."""
+    row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
+    last = f"rank {result.first_rank + result.last_rank}"
+    if result.job_ranks is not None:
+        last = result.job_ranks.label(result.last_rank)
+    rows = [("makespan", _time(finish), "", f"{last} finishes last; of its time:")]
+    parts = {name: int(getattr(result.ranks, name)[row]) for name, _ in PARTS}
+    within = sum(parts.values()) > finish      # ASTRA-sim's exposed communication is all that is not compute
+    for name, text in PARTS:
+        if parts[name] or name in ("compute", "exposed_comm", "bubble"):
+            label = f"    of it {text}" if within and name not in ("compute", "exposed_comm") else f"  {text}"
+            rows.append((label, _time(parts[name]), _share(parts[name], finish), ""))
+    rows += [_phase(phase) for phase in result.phases]
+    rows.append(_memory(result))
+    rows += [_tier(tier) for tier in result.memory.tiers if tier.used]
+    link = result.busiest_link()
+    if link is not None:
+        rows.append(("busiest link", "", _share(link[1], 1.0), f"busy: {link[0]}"))
+    return Table(title, "<>><", rows)
+
+
+def _phase(phase: PhaseTime) -> tuple[str, str, str, str]:
+    """Time to first token, or per further token."""
+    if phase.name == "prefill":
+        return "TTFT", _time(phase.end - phase.begin), "", "prefill: to the first token"
+    return "TPOT", _time(phase.per_token), "", f"decode: each of {phase.tokens:,.10g} tokens of a sequence"
+
+
+def _memory(result: Result) -> tuple[str, str, str, str]:
+    peak, capacity = result.peak_memory, result.memory.capacity
+    if peak is None:
+        return "peak memory", "unknown", "", "the traces name no tensors"
+    known = capacity[~np.isnan(capacity)]
+    if not known.size:
+        return "peak memory", format_bytes(float(peak)), "", "no capacity given"
+    share = _share(float(peak), float(known.min()))
+    verdict = "does NOT fit" if bool((result.memory.peak > capacity).any()) else "fits"
+    if verdict == "fits" and float(peak) > CLOSE * float(known.min()):
+        from astrarium.planner.reserve import reserve_of
+
+        reserve = reserve_of(None, None)
+        if float(peak) > reserve.room(float(known.min())):
+            verdict = f"fits, but leaves less than an allocator takes beside tensors ({reserve.words})"
+    return "peak memory", format_bytes(float(peak)), share, f"of {format_bytes(float(known.min()))}: {verdict}"
+
+
+def _tier(tier: TierUse) -> tuple[str, str, str, str]:
+    """A tier behind the local memory, per NPU."""
+    peak, verdict = float(np.nanmax(tier.peak)), "does NOT fit" if tier.overflows else "fits"
+    return (f"  in {tier.name}", format_bytes(peak), _share(peak, tier.capacity),
+            f"of {format_bytes(tier.capacity)} per NPU: {verdict}")
+
+
+def job_table(result: Result) -> Table:
+    """Every job: where it ran, how long it took from its start, and how long it takes alone."""
+    rows = [(job.name, f"{len(job.ranks):,}", _cut(spans(job.npus.tolist())), _time(job.start_ps),
+             _time(job.makespan_ps), "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps),
+             _time(job.alone_ps), f"{job.slowdown:.3f}x") for job in result.jobs]
+    return Table("jobs (alone: on the same NPUs, without the others)", "<><>>>>>", rows,
+                 ("job", "ranks", "NPUs", "start", "makespan", "exposed comm", "alone", "slowdown"))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDE else text[:text.rindex(",", 0, WIDE)] + ", …"
+
+
+def collective_table(result: Result) -> Table:
+    """Kinds of collectives by the time that they took together; bandwidths as in nccl-tests, over all of a kind."""
+    c = result.collectives
+    key = np.stack([c.op.astype(np.int64), c.ranks, c.payload], axis=1)
+    kinds, kind_of = np.unique(key, axis=0, return_inverse=True)
+    kind_of = kind_of.reshape(-1)
+    many = _sum(kind_of, c.instances, len(kinds))
+    spent = _sum(kind_of, (c.end - c.ready) * c.instances, len(kinds))
+    waited = _sum(kind_of, (c.ready - c.start) * c.instances, len(kinds))
+    order = sorted(range(len(kinds)), key=lambda kind: -spent[kind])
+    factor = np.full(len(kinds), np.nan)           # busbw / algbw, the same for all of a kind
+    known = np.flatnonzero(~np.isnan(c.algbw) & (c.algbw > 0))
+    factor[kind_of[known]] = c.busbw[known] / c.algbw[known]
+    rows = []
+    for kind in order[:TOP]:
+        op, ranks, payload = kinds[kind].tolist()
+        algbw = payload * many[kind] / (spent[kind] / PS_PER_NS) if spent[kind] else np.nan
+        rows.append((CommOp(op).name.lower(), f"{ranks:,}", format_bytes(payload), f"{many[kind]:,}",
+                     _time(spent[kind] / many[kind]), _time(waited[kind] / many[kind]), _rate(algbw),
+                     _rate(algbw * factor[kind]), _how(c.how[kind_of == kind])))
+    more = f", {TOP} of {len(kinds)} kinds" if len(kinds) > TOP else ""
+    head = ("operation", "ranks", "payload", "times", "mean time", "mean wait", "algbw", "busbw", "how")
+    width = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    return Table(f"collectives{more} (time: from the last rank's arrival{_asked(result)})", "<>>>>>>><"[:width],
+                 [row[:width] for row in rows], head[:width])
+
+
+def _how(of_a_kind: npt.NDArray[np.str_]) -> str:
+    """Composition, algorithms and chunks of a kind; groups of several shapes may run in several ways."""
+    ways = list(dict.fromkeys(of_a_kind.tolist()))
+    return ways[0] if len(ways) == 1 else f"{ways[0]}; {len(ways) - 1} more"
+
+
+def _asked(result: Result) -> str:
+    """Operations that a back end ran for others, as the recorded host operators say."""
+    if not isinstance(result.traces, Traces):
+        return ""
+    pairs = {(CommOp(int(columns.comm_type[node])).name.lower(), asked) for columns in result.traces.classes
+             for node, asked in logical_ops(columns).items() if int(columns.comm_type[node]) in set(CommOp)}
+    return "".join(f"; {ran} ran for {asked}, too" for ran, asked in sorted(pairs))
+
+
+def _sum(place: npt.NDArray[np.integer], values: I64, length: int) -> list[int]:
+    total = np.zeros(length, np.int64)
+    np.add.at(total, place, values)
+    found: list[int] = total.tolist()
+    return found
+
+
+def _rate(value: float) -> str:
+    return "" if np.isnan(value) else format_rate(value)
+
+
+def network_table(result: Result) -> Table:
+    """Traffic per dim, of a fabric's graph per tier."""
+    if result.plan.network.graph is not None:
+        return _tier_table(result)
+    dims = result.dims
+    rows = [(str(number), dim.shape.name.lower(), f"{dim.npus:,}", format_bytes(int(dims.size[number])),
+             _share(float(dims.mean_utilisation[number]), 1.0), _share(float(dims.max_utilisation[number]), 1.0))
+            for number, dim in enumerate(result.plan.network.dims)]
+    return Table("network (busy: share of the makespan)", "><>>>>", rows,
+                 ("dim", "shape", "NPUs", "sent", "mean busy", "most busy"))
+
+
+def _tier_table(result: Result) -> Table:
+    """Traffic over the links of a graph, by tier."""
+    links = result.links
+    tiers = np.array(links.tiers() or [""] * links.busy.size)
+    rows = []
+    for tier in sorted(set(tiers.tolist())):
+        of = tiers == tier
+        busy = links.utilisation[of]
+        rows.append((tier.replace("_", "-") or "no tier", f"{int(of.sum()):,}", format_bytes(int(links.size[of].sum())),
+                     _share(float(busy.mean()), 1.0), _share(float(busy.max()), 1.0)))
+    return Table("links of the fabric (busy: share of the makespan)", "<>>>>", rows,
+                 ("tier", "links used", "carried", "mean busy", "most busy"))
+
+
+def path_table(result: Result) -> Table:
+    """What the critical path consists of."""
+    rows = [(MOVED.get(name, name), _time(share * result.makespan_ps), _share(share, 1.0))
+            for name, share in result.path.shares().items()]
+    return Table("critical path", "<>>", rows)

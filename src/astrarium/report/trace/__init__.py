@@ -1,0 +1,1 @@
+"""Traces for people and for other programs: JSON, graphs, counts and times."""

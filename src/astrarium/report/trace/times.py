@@ -1,0 +1,151 @@
+"""What a trace's recorded times say: busy and idle GPU, overlap of compute and communication, busbw, longest names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, to_builtins
+
+from astrarium.collective.bandwidth import busbw
+from astrarium.report.tables.table import Table
+from astrarium.trace import Attr, Columns, group_key
+from astrarium.trace.linked import labelled, logical_ops
+from astrarium.trace.node import decode_metadata
+from astrarium.units import format_bytes, format_rate, format_time
+from astrarium.vocab import CommOp, NodeKind
+
+__all__ = ["CollectiveTime", "Times", "time_tables", "times_of"]
+
+NS_PER_US, LONGEST = 1000, 10
+Intervals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+class CollectiveTime(Struct, frozen=True):
+    """Collectives of one operation and number of ranks that have a recorded time; busbw in bytes per ns, or None.
+
+    `op` is what ran; `all_reduce (reduce_scatter)` where that was asked for.
+
+    The recorded time runs from the kernel's start to its end: waiting for other ranks is in it.
+    """
+
+    op: str
+    ranks: int | None
+    count: int
+    size: int
+    recorded_us: int
+    busbw: float | None
+
+
+class Times(Struct, frozen=True):
+    """Recorded times of one rank in microseconds.
+
+    `span` from the first start to the last end; `compute`, `communication` the time in which at least one such GPU
+    operation runs, `overlap` in which both do, `idle` in which none does. None where the trace has no start times.
+    """
+
+    span: int | None
+    compute: int | None
+    communication: int | None
+    overlap: int | None
+    idle: int | None
+    collectives: tuple[CollectiveTime, ...]
+    longest: tuple[tuple[str, int, int], ...]      # name, count, recorded_us
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        found: dict[str, Any] = to_builtins(self)
+        return found
+
+
+def times_of(columns: Columns, texts: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Times:
+    """The times of the first rank of `columns`; `texts` and `groups` say how many ranks a collective has."""
+    start, end = columns.start.astype(np.int64), (columns.start + columns.duration).astype(np.int64)
+    comm = np.isin(columns.type, (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV))
+    gpu = (columns.is_cpu_op == 0) & (columns.duration > 0)
+    compute = gpu & (columns.type == NodeKind.COMP)
+    found: dict[str, int | None] = dict.fromkeys(("span", "compute", "communication", "overlap", "idle"))
+    if columns.start.any():
+        timed = columns.duration > 0
+        span = int(end[timed].max(initial=0) - start[timed].min(initial=int(end.max(initial=0))))
+        a, b = (_union(start[mask], end[mask]) for mask in (compute, gpu & comm))
+        every = _length(_union(start[gpu], end[gpu]))
+        both = _length(_union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])))
+        found = {"span": span, "compute": _length(a), "communication": _length(b),
+                 "overlap": _length(a) + _length(b) - both, "idle": max(0, span - every)}
+    return Times(collectives=_collectives(columns, texts, groups), longest=_longest(columns, gpu), **found)
+
+
+def _union(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> Intervals:
+    """Disjoint intervals that cover the same time."""
+    if not start.size:
+        return start, end
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    fresh = np.concatenate([[True], start[1:] > end[:-1]])
+    return start[fresh], np.append(end[:-1][fresh[1:]], end[-1])
+
+
+def _length(intervals: Intervals) -> int:
+    return int((intervals[1] - intervals[0]).sum())
+
+
+def _collectives(columns: Columns, texts: tuple[str, ...],
+                 groups: Mapping[str, tuple[int, ...]]) -> tuple[CollectiveTime, ...]:
+    sizes = {group_key(name): len(members) for name, members in groups.items()}
+    world = next((a.value for a in decode_metadata(columns.metadata).attrs if a.name == "world_size"), None)
+    rows: dict[tuple[int, str, int | None], list[tuple[int, int]]] = {}
+    asked = logical_ops(columns)
+    group = columns.group[0] if len(columns.group) else np.zeros(0, np.int32)
+    for node, number in zip(columns.comm_node.tolist(), group.tolist(), strict=True):
+        if columns.type[node] != NodeKind.COMM_COLL or not columns.duration[node] or not columns.has(
+                Attr.COMM_TYPE)[node]:
+            continue
+        name = group_key(texts[number]) if number >= 0 else ""
+        ranks = sizes.get(name, world if name in ("", "0") and isinstance(world, int) and world > 0 else None)
+        rows.setdefault((int(columns.comm_type[node]), asked.get(node, ""), ranks), []).append(
+            (int(columns.comm_size[node]), int(columns.duration[node])))
+    return tuple(_collective(op, other, ranks, pairs) for (op, other, ranks), pairs in sorted(
+        rows.items(), key=lambda row: (*row[0][:2], row[0][2] or 0)))
+
+
+def _collective(op: int, logical: str, ranks: int | None, pairs: list[tuple[int, int]]) -> CollectiveTime:
+    size, time = (sum(pair[side] for pair in pairs) for side in (0, 1))
+    known = op in set(CommOp)
+    word = CommOp(op).name.lower() if known else str(op)
+    rate = busbw(CommOp(op), size, ranks, time * NS_PER_US) if ranks and known and op != CommOp.BARRIER else None
+    return CollectiveTime(labelled(word, logical or None), ranks, len(pairs), size, time, rate)
+
+
+def _longest(columns: Columns, gpu: npt.NDArray[np.bool_]) -> tuple[tuple[str, int, int], ...]:
+    """GPU operations by name, the ten that take longest together."""
+    sums: dict[str, list[int]] = {}
+    duration = columns.duration
+    for node in np.flatnonzero(gpu).tolist():
+        entry = sums.setdefault(columns.name(node), [0, 0])
+        entry[0] += 1
+        entry[1] += int(duration[node])
+    order = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))
+    return tuple((name, count, time) for name, (count, time) in order[:LONGEST])
+
+
+def time_tables(times: Times) -> list[Table]:
+    """`Times` as tables for printing; no table if no duration is recorded."""
+    tables = []
+    if times.span:
+        rows = [(word, format_time(value * NS_PER_US), f"{value / times.span:.1%}") for word, value in (
+            ("from first to last", times.span), ("GPU computes", times.compute), ("GPU communicates",
+            times.communication), ("both at once", times.overlap), ("GPU idle", times.idle)) if value is not None]
+        tables.append(Table("over time, as recorded", "<>>", rows, ("what", "time", "share")))
+    if times.collectives:
+        tables.append(Table("collectives, as recorded (waiting for other ranks included)", "<>>>>>", [
+            (each.op, "?" if each.ranks is None else f"{each.ranks:,}", f"{each.count:,}", format_bytes(each.size),
+             format_time(each.recorded_us * NS_PER_US), "?" if each.busbw is None else format_rate(each.busbw))
+            for each in times.collectives], ("operation", "ranks", "count", "bytes", "time", "busbw")))
+    if times.longest:
+        tables.append(Table("longest GPU operations", "<>>", [
+            (name if len(name) <= 60 else f"{name[:57]}...", f"{count:,}", format_time(time * NS_PER_US))
+            for name, count, time in times.longest], ("name", "count", "time")))
+    return tables
