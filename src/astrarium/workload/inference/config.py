@@ -103,7 +103,7 @@ def _batch(work: Inference) -> Iterator[Problem]:
 
 
 def _mix(work: Inference) -> Iterator[Problem]:
-    """As many contexts as sequences, and nothing else that says what they are."""
+    """Check that there are as many contexts as sequences, and no other field for them."""
     if work.mix is None:
         return
     if work.context is not None:
