@@ -321,6 +321,6 @@ class Inference(Workload, frozen=True):
 
     @property
     def mean_context(self) -> int:
-        """Tokens in the cache at a decode step, where all are alike."""
+        """Mean number of tokens in the cache at a decode step."""
         prompt, generated = self.lengths
         return prompt + generated // 2 if self.context is None else self.context
