@@ -105,7 +105,7 @@ def _restored(kind: type[AstrariumError], args: tuple[Any, ...], about: dict[str
 
 
 class InputError(AstrariumError):
-    """Input that cannot be used. One line: `path: value; expected …; did you mean …?` A fault of a run or a trace has
+    """An error in the input. One line: `path: value; expected …; did you mean …?` A fault of a run or a trace has
     the rank, the node's id and its name."""
 
     def __init__(self, path: str, message: str, *, rank: int | None = None, node: int | None = None,
@@ -125,11 +125,11 @@ class InputError(AstrariumError):
 
 
 class TraceError(InputError):
-    """A fault in an execution trace; names the file or trace, the rank and the node."""
+    """An error in an execution trace, with the file or trace, the rank and the node."""
 
 
 class UnsupportedError(InputError):
-    """A combination that is legal input, but that no model here computes."""
+    """A legal combination without a model."""
 
 
 class PluginError(AstrariumError):
@@ -149,7 +149,7 @@ class Wait(NamedTuple):
 
 
 class StallError(AstrariumError):
-    """The simulation cannot go on. `waits` says who waits for what (the first ones are in the message)."""
+    """The simulation cannot go on. `waits` lists who waits for what (the first ones are in the message)."""
 
     def __init__(self, waits: Sequence[Wait | str], shown: int = 8):
         self.waits = tuple(wait if isinstance(wait, Wait) else Wait(wait) for wait in waits)
@@ -163,7 +163,7 @@ class StoppedError(AstrariumError):
 
 
 class InternalError(AstrariumError):
-    """A broken invariant inside Astrarium: our bug."""
+    """A broken invariant inside Astrarium: a bug."""
 
     exit_code = 3
 

@@ -110,15 +110,15 @@ class Cost(Config, frozen=True, kw_only=True):
 
     @property
     def site(self) -> float | None:
-        """Power usage effectiveness, said or the facility's."""
+        """Power usage effectiveness: the field, or that of the facility."""
         return self.pue if self.facility is None else pue_of(self.facility)
 
     @property
     def energy_price(self) -> float | None:
-        """US dollars of a kWh, said or the tariff's."""
+        """US dollars of a kWh: the field, or that of the tariff."""
         return self.electricity if self.tariff is None else tariff_of(self.tariff)
 
     @property
     def grid(self) -> float | None:
-        """gCO2 of a kWh, said or the region's."""
+        """gCO2 of a kWh: the field, or that of the region."""
         return self.carbon_intensity if self.region is None else carbon_of(self.region)

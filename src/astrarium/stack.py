@@ -71,7 +71,7 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
 
 
 def placed(settings: Plain, kind: Any) -> Plain:
-    """Those of a section's settings that a class has, each where it has it."""
+    """The settings of a section that a class has, each where it has it."""
     found: Plain = {}
     for key, value in settings.items():
         for place in _places(key, kind):

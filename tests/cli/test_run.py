@@ -167,7 +167,7 @@ def test_a_large_pure_run_is_announced(run: Run, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(("capacity", "verdict"), [
-    ("2.41 GB", "fits, but leaves less than an allocator takes beside tensors"), ("2.6 GB", "fits\n"),
+    ("2.41 GB", "fits, but leaves less than an allocator needs in addition to tensors"), ("2.6 GB", "fits\n"),
     ("2.3 GB", "does NOT fit\n")])
 def test_head_room_is_said(run: Run, root: Path, capacity: str, verdict: str) -> None:
     """A newcomer's report: tensors that fill 99.6 % of the memory were said to fit."""

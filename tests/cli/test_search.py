@@ -45,7 +45,7 @@ def test_the_table_and_the_best_design(space: Path, run: Run) -> None:
     assert said.code == 0, said.err
     for words in ("72 feasible designs of 72 in 4 knobs", "genetic, seed 0", "best design", "closed_form", "makespan"):
         assert words in said.out
-    assert "trials are kept in space.genetic-0.study" in said.err
+    assert "trials are stored in space.genetic-0.study" in said.err
     assert "\r" not in said.err
     best = load_design("best.yaml")
     assert ar.simulate(best).makespan_ps > 0

@@ -47,6 +47,6 @@ def test_equal_loads_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "network: {dims: [{shape: switch, npus: 8, bandwidth: 450 GB/s, latency: 500 ns}]}\n"
         "compute: {model: roofline, peak: 989 TFLOP/s}\nmemory: {bandwidth: 3.35 TB/s}\n", encoding="utf-8")
     assert dispatch(["run", str(file)]) == 0
-    assert "every expert gets equally many tokens" in capsys.readouterr().err
+    assert "all experts get equally many tokens" in capsys.readouterr().err
     assert dispatch(["run", str(file), "--set", "workload.routing.skew=1.2"]) == 0
     assert "equally many" not in capsys.readouterr().err

@@ -17,7 +17,7 @@ TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
 
 def _width() -> int:
-    """Of a line of help: argparse's own, but it imports shutil for it, and all that compresses, at every start."""
+    """Width of a line of help, as in argparse, which would import shutil and all compressors for it at every start."""
     try:
         columns = int(os.environ["COLUMNS"])
     except (KeyError, ValueError):

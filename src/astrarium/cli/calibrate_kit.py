@@ -50,7 +50,7 @@ def run_kit(options: argparse.Namespace, given: str | Machine | None) -> int:
         session = measure(cases, rows, f"{found.name}; {found.versions}",
                           lambda case: run_case(torch, case, found, driver), limit, _remarks())
     except KeyboardInterrupt:
-        note(f"interrupted: {rows} has what was measured; the same command goes on")
+        note(f"interrupted: {rows} has the measured rows; the same command continues")
         raise
     for line in _said(session):
         note(line)
@@ -132,7 +132,7 @@ def _lines(device: Device) -> Iterator[str]:
         yield (f"clock: {chip.flop * 1e3:.3g} pJ a flop in bf16 at {chip.highest:.4g} GHz, {chip.limit:g} W, "
                f"{chip.idle:.0f} W at rest (H100's W of a busy unit and J of a byte: assumed)")
     elif device.found.device == "cuda":
-        yield "clock: no product met the power limit at a known clock: nothing is said of sustained clocks"
+        yield "clock: no product met the power limit at a known clock: sustained clocks are unknown"
     if device.operator:
         yield (f"host: {device.operator / 1e3:.4g} us an operator of eager PyTorch, {device.gap / 1e3:.3g} us between "
                "kernels")

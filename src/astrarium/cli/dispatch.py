@@ -112,7 +112,7 @@ def _top(arguments: list[str]) -> int:
     parser = Parser(prog="astrarium", usage="astrarium [-h] [--version] VERB ...", raw=True,
                     description="Simulates distributed AI systems: the time, memory and cost of a workload on a "
                                 "system.",
-                    epilog=f"verbs:\n{verbs}\n\n`astrarium VERB --help` says more.")
+                    epilog=f"verbs:\n{verbs}\n\n`astrarium VERB --help` prints more.")
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument("verb", nargs="?", metavar="VERB", help="one of those below")
     verb = next((word for word in arguments if not word.startswith("-")), None)

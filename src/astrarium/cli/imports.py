@@ -84,7 +84,7 @@ def _experts(design: Any) -> Iterator[tuple[str, str]]:
 
     layouts = (work,) if work.tag == "inference" else (work.prefill, work.decode)
     if any(each.ep > 1 for each in layouts) and work.routing == Routing() and moe.imbalance == 1:
-        yield "workload.routing", "every expert gets equally many tokens (skew and loads say otherwise)"
+        yield "workload.routing", "all experts get equally many tokens (to change: skew, loads)"
 
 
 def _classes(model: Any, formats: Formats) -> Iterator[tuple[str, str]]:

@@ -34,8 +34,8 @@ def arguments(parser: Parser) -> None:
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")
     parser.add_argument("-o", "--output", metavar="FILE", help="the design file of --design")
-    parser.add_argument("--recheck", action="store_true", help="simulate again: the best designs on contention, and "
-                        "one knob at a time around the best (else: what is stored)")
+    parser.add_argument("--recheck", action="store_true", help="simulate again the best designs on contention, and "
+                        "one knob at a time around the best")
     json_flag(parser)
 
 

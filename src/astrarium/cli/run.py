@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _clocks(design: Design, result: Result) -> dict[str, dict[str, float]]:
-    """Of each class of ranks whose clock follows from its kernels: its name -> its clock, and what they draw."""
+    """Class of ranks whose clock follows from its kernels -> its clock, and its power."""
     from astrarium.lower.clocks import clocks_of
 
     found = {}

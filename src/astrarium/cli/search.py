@@ -196,7 +196,7 @@ class _Trials:
     def show(self, state: Progress) -> None:
         """The state of a study, to be drawn at the next turn."""
         if self.study is not None and state.trials:
-            self.say(f"trials are kept in {self.study}; the same command goes on there")
+            self.say(f"trials are stored in {self.study}; the same command continues the study")
             self.study = None
         self._state, self._since = state, time.monotonic()
 

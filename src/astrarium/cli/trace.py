@@ -24,7 +24,7 @@ SUB_VERBS = {
     "synthesise": ("trace_synthesise", "Learn a model of traces, draw traces of other sizes from it, and compare "
                                        "them."),
     "graph": ("trace_graph", "Draw the graph of a trace: .svg, .dot, .graphml; .pdf with Graphviz."),
-    "collect": ("trace_collect", "Run a Python script and record what it does with PyTorch: FOLDER/trace.RANK.et."),
+    "collect": ("trace_collect", "Run a Python script and record its PyTorch operators to FOLDER/trace.RANK.et."),
     "replay": ("trace_replay", "Execute traces on this machine: communication on torch.distributed, measured."),
     "show": ("trace_show", "Print a trace file: nodes by kind, streams, collectives with busbw, overlap, idle."),
     "diff": ("trace_diff", "Compare two traces: nodes by structure, values, totals by kind."),

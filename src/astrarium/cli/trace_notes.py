@@ -39,8 +39,8 @@ def _replayed(workload: Trace, result: Result, traces: Traces) -> tuple[str, ...
 
 def _of_one(rank: int, traces: Traces) -> str:
     if traces.ranks > 1:
-        return (f"all {traces.ranks} ranks run the trace of rank {rank}: what the network makes of equal ranks, none "
-                "of which waits for a slower one")
+        return (f"all {traces.ranks} ranks run the trace of rank {rank}: a what-if of equal ranks, where no "
+                "rank waits for a slower one")
     job = world_size(traces, 0)
     return (f"rank {rank} alone{f' of {job}' if job else ''}: its collectives take their recorded times, waits for the "
             "others included")

@@ -23,7 +23,7 @@ def arguments(parser: Parser) -> None:
                                   parser_class=Parser)
     listed = verbs.add_parser("list", prog="astrarium trace suite list", description="All benchmarks.")
     listed.add_argument("--json", action="store_true", help="print JSON")
-    for verb, words in (("card", "What a benchmark is: sizes, work, checksum (JSON)."),
+    for verb, words in (("card", "Print a benchmark's sizes, work and checksum (JSON)."),
                         ("design", "The workload section of a design file, to run without files."),
                         ("make", "Write its traces, groups and card.")):
         sub = verbs.add_parser(verb, prog=f"astrarium trace suite {verb}", description=words)

@@ -46,7 +46,7 @@ def arguments(parser: Parser) -> None:
     draw.add_argument("--jitter", action="store_true", help="draw sizes around their laws instead of at their centre")
     _model_flags(draw)
     files_flags(draw)
-    other = _verb(verbs, "compare", "How close what a model draws is to the true traces of a held-out part.")
+    other = _verb(verbs, "compare", "Compare drawn traces with the true traces of a held-out part.")
     other.add_argument("model", metavar="MODEL", help="a model file of `learn`, learnt from the catalog")
     _corpus_flags(other, 24, "held_out")
     other.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
@@ -90,7 +90,7 @@ def _learn(options: argparse.Namespace) -> int:
     again = reproduced(model, examples)
     if again.median > DOUBTFUL:
         where = ", ".join(f"{name} {value:g}" for name, value in again.conditions.items())
-        note(f"this model does not give back what it learned from; the worst: {again.what} at {where}")
+        note(f"this model does not reproduce its training traces; the worst: {again.what} at {where}")
     span = {name: [low, high] for name, low, high in zip(model.names, model.low, model.high, strict=True)}
     if options.json:
         print(json.dumps({"model": options.out, "examples": model.examples, "tokens": len(model.tokens),

@@ -89,7 +89,7 @@ def _logs(options: argparse.Namespace) -> int:
     rows = [[row["file"], row["metric"].split("_")[0] + " mean", str(row["requests"]),
              *(format_time(1e6 * row[name]) for name in ("measured", "predicted")), f"{100 * row['error']:+.1f} %"]
             for row in plain]
-    print_tables([Table("logs beside predictions", "<<>>>>", rows,
+    print_tables([Table("logs compared with predictions", "<<>>>>", rows,
                         ("file", "metric", "requests", "measured", "predicted", "error"))], sys.stdout)
     return 0
 

@@ -99,7 +99,8 @@ def _tried(estimate: Estimate, pairs: Iterable[Pair], count: int) -> list[_Candi
 
 
 def _in_order(estimate: Estimate, lists: Sequence[Names], free: Free) -> list[Names]:
-    """Those for chunks that all go through the dims in one order: a ring on a switch only changes that of Themis."""
+    """Candidates for chunks that visit the dims in one order; a two-way ring on a switch only changes that of
+    Themis."""
     switches = [free.dims[part.dim].shape == Shape.SWITCH for part in estimate.parts]
     return [names for names in lists if not free.algorithms or not any(
         switch and name == "ring_two_way" for switch, name in zip(switches, names.own))]

@@ -203,7 +203,7 @@ class Estimate:
         return self._fixed[place, name]
 
     def _strides(self, part: SubDim, name: str, op: CommOp, size: int) -> list[Stride]:
-        """Of one step, with ports that are the dim's own."""
+        """Messages of one step, on the ports of its dim."""
         key = part.dim, name, op, size
         found = self._known.get(key)
         if found is None:
@@ -241,7 +241,7 @@ class Estimate:
         return sum(self._end(place, name))
 
     def unbeaten(self, place: int, names: Sequence[str]) -> tuple[str, ...]:
-        """Of algorithms in one dim, those that no other one is better than, or equal to and before."""
+        """The algorithms of one dim that no other one beats; of equal ones the first."""
         if len(names) == 1:
             return tuple(names)
         ends = [self._end(place, name) for name in names]

@@ -16,7 +16,7 @@ HOPLESS = (Shape.SWITCH, Shape.FULLY_CONNECTED)
 
 
 def reach(dim: Dim, places: I64) -> Reach:
-    """Of members at `places` of a dim, in the order of their group."""
+    """Distances of members at `places` of a dim, in the order of their group."""
     n = len(places)
     whole = n == dim.npus and bool((places == np.arange(n)).all())
     if dim.shape in HOPLESS or n < 2 or whole or n > LOOKED_AT:
@@ -25,7 +25,7 @@ def reach(dim: Dim, places: I64) -> Reach:
 
 
 def reach_of_dim(shape: Shape, n: int) -> Reach:
-    """Of all members of a dim of `n`, in order."""
+    """Distances of all members of a dim of `n`, in order."""
     if shape in HOPLESS or n < 2:
         return Reach(1, 1, float(n - 1))
     far = {Shape.RING: n // 2, Shape.RING_ONE_WAY: n - 1, Shape.MESH: n - 1, Shape.HYPERCUBE: n.bit_length() - 1}[shape]

@@ -91,7 +91,7 @@ class Settings(Struct, frozen=True, dict=True):
 
     @cached_property
     def key(self) -> Hashable:
-        """All of it, as plain values: quickly hashed."""
+        """All settings as plain values, which hash quickly."""
         return (self.algorithms, self.scatters, self.gathers, self._rest)
 
     def on(self, shape: Sequence[SubDim]) -> Hashable:

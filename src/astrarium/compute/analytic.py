@@ -32,7 +32,7 @@ def _limited(compute: Analytic) -> Iterable[Problem]:
 
 
 class Analytic(Predicted, frozen=True, kw_only=True):
-    """Kernels of a device without measured rows: its data sheet, and the efficiency that measured devices share."""
+    """Kernels of a device without measured rows: its data sheet, at the efficiency of measured devices."""
 
     tag: ClassVar[str] = "analytic"
     memory_bound: ClassVar[bool] = True
@@ -50,7 +50,7 @@ class Analytic(Predicted, frozen=True, kw_only=True):
         "part of the peak.")] = None
 
     def peak_at(self, precision: str) -> float | None:
-        """The sheet's peak in a number format; None where it is left out."""
+        """The data sheet's peak in a number format; None if it has none."""
         found = self.peak if precision in ("bf16", "fp16") else getattr(self, f"{precision}_peak")
         return None if found is None else float(found)
 

@@ -15,7 +15,7 @@ __all__ = ["Calibrated"]
 
 
 class Calibrated(Predicted, frozen=True, kw_only=True):
-    """Kernels take what a device model predicts that your own timings correct (`astrarium calibrate`)."""
+    """Kernels take the time of a device model corrected by your timings (`astrarium calibrate`)."""
 
     tag: ClassVar[str] = "calibrated"
     file: Annotated[str, Knob("What `astrarium calibrate` wrote.", file=True)]

@@ -180,7 +180,7 @@ def _scaled(roofline: Roofline) -> Iterable[Problem]:
 
 
 class Roofline(Compute, frozen=True):
-    """A node takes its flops at the peak or its bytes at memory bandwidth, the longer; host nodes replay."""
+    """A node takes its flops at the peak or its bytes at memory bandwidth, whichever is longer; host nodes replay."""
 
     tag: ClassVar[str] = "roofline"
     memory_bound: ClassVar[bool] = True
@@ -195,7 +195,7 @@ class Roofline(Compute, frozen=True):
 
     @property
     def running_peak(self) -> float:
-        """Flop/ns at the clock that it runs at."""
+        """Peak at the current clock, flop/ns."""
         if self.scaling is None:
             return float(self.peak)
         return float(self.peak) * self.scaling.share(float(self.power or 0))

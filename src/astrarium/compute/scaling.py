@@ -34,7 +34,7 @@ def _clocks(scaling: Scaling) -> Iterable[Problem]:
 
 
 class Scaling(Config, frozen=True, kw_only=True):
-    """The clock that an NPU runs at, and what it draws there."""
+    """The clock of an NPU, and its power at that clock."""
 
     rules = (_clocks,)
     nominal: Annotated[Frequency, Knob("Clock at which peak and power are said.", gt=0)]
@@ -53,15 +53,15 @@ class Scaling(Config, frozen=True, kw_only=True):
         return self.lowest_voltage + (1 - self.lowest_voltage) * (clock - self.knee) / (self.nominal - self.knee)
 
     def power_at(self, clock: float, power: float) -> float:
-        """W at a clock (cycle/ns) under full load, where `power` W are drawn at the nominal one."""
+        """Power at a clock (cycle/ns) under full load, W; `power` is that at the nominal clock."""
         return self.static_power + (power - self.static_power) * self.voltage(clock) ** 2 * clock / self.nominal
 
     def least(self, power: float) -> float:
-        """W at the lowest clock."""
+        """Power at the lowest clock, W."""
         return self.power_at(self.lowest, power)
 
     def runs_at(self, power: float) -> float:
-        """Cycle/ns: the clock that is said, or the highest one below it that keeps to the power cap."""
+        """The clock, cycle/ns: the field, or the highest one below it within the power cap."""
         high = self.nominal if self.clock is None else self.clock
         if self.power_cap is None or self.power_at(high, power) <= self.power_cap:
             return high
@@ -72,9 +72,9 @@ class Scaling(Config, frozen=True, kw_only=True):
         return low
 
     def share(self, power: float) -> float:
-        """The clock that it runs at over the nominal one."""
+        """The clock over the nominal one."""
         return self.runs_at(power) / self.nominal
 
     def drawn(self, power: float) -> float:
-        """W under full load at the clock that it runs at."""
+        """Power under full load at the clock, W."""
         return self.power_at(self.runs_at(power), power)

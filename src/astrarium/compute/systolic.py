@@ -73,7 +73,7 @@ def _known(compute: Systolic) -> Iterable[Problem]:
 
 
 class Systolic(Compute, frozen=True, kw_only=True):
-    """Products run on systolic arrays (tiles, buffers, stalls); all else takes the vector unit or memory."""
+    """Products run on systolic arrays (tiles, buffers, stalls); other kernels use the vector unit or memory."""
 
     tag: ClassVar[str] = "systolic"
     memory_bound: ClassVar[bool] = True
@@ -123,7 +123,7 @@ class Systolic(Compute, frozen=True, kw_only=True):
 
     @property
     def geometry(self) -> Arrays:
-        """The arrays and their buffers, with what the device knows."""
+        """The arrays and their buffers, completed from the device."""
         own = self._own
         total = own.buffer if self.buffer is None else float(self.buffer)
         third = float("nan") if total is None else total / 3
@@ -141,7 +141,7 @@ class Systolic(Compute, frozen=True, kw_only=True):
 
     @property
     def chip(self) -> Chip:
-        """What times kernels."""
+        """The model that times kernels."""
         from astrarium.compute.systolic_times import Chip
 
         speeds = ((each, self.speed(each)) for each in ("bf16", "fp16", *RATES))
@@ -154,13 +154,13 @@ class Systolic(Compute, frozen=True, kw_only=True):
         return FlopRate.of(self.chip.peak)
 
     def speed(self, precision: str) -> float | None:
-        """Products a cycle in a number format, over those in 16 bits; None where it is not known."""
+        """Products per cycle in a number format, over those in 16 bits; None if unknown."""
         own = {**dict(self._own.rates), "bf16": 1.0, "fp16": 1.0}
         found = getattr(self, RATES[precision]) if precision in RATES else None
         return own.get(precision.removesuffix("_block")) if found is None else float(found)
 
     def peak_at(self, precision: str) -> float | None:
-        """The peak in a number format; None where it is not known."""
+        """The peak in a number format; None if unknown."""
         speed = self.speed(precision)
         return None if speed is None else float(self.peak) * speed
 

@@ -37,7 +37,7 @@ class Energy(Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Sum of all parts, J."""
         return self.compute + self.idle + sum(self.network)
 
 

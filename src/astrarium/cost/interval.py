@@ -152,7 +152,7 @@ def _lacks(design: Design, device: str) -> str:
 
 
 def validated_stack(device: str, stacks: Container[str]) -> str | None:
-    """Of `stacks` with rows enough on a device of the catalog, the one with the narrowest interval."""
+    """The stack of `stacks` with the narrowest interval, among those with enough rows on a device of the catalog."""
     from astrarium.compute import kernels
 
     name = kernels.named(device) or device

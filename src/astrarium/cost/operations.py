@@ -42,7 +42,7 @@ class Operations(Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Sum of all parts, J."""
         return self.idle + self.compute + self.memory + sum(self.network)
 
 

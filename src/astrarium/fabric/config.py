@@ -35,7 +35,7 @@ def _one_way(link: FabricLink) -> Iterator[Problem]:
 
 
 class FabricLink(Config, frozen=True, kw_only=True):
-    """What a link of the fabric is. It counts before the file's word; the file gives what is left out."""
+    """Settings of a link of the fabric. They override the file, which gives the others."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_free, "free")
     rules = (_one_way,)

@@ -28,7 +28,7 @@ class Members(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of(groups: Sequence[I32]) -> Members:
-        """Of groups by their members."""
+        """Make the members of groups."""
         owner = np.repeat(np.arange(len(groups), dtype=np.int64), list(map(len, groups)))
         return Members(groups, owner, np.concatenate([np.zeros(0, np.int32), *groups]).astype(np.int64))
 

@@ -63,13 +63,13 @@ class Tier(Config, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Bytes per ns of one NPU that are its own whatever the others do."""
+        """Bytes per ns of one NPU, whatever the others do."""
         own = float(self.bandwidth)
         return own if self.total is None else min(own, float(self.total) / self.npus)
 
     @property
     def share(self) -> float:
-        """Bytes of one NPU."""
+        """Capacity of one NPU, bytes."""
         return float(self.capacity) / self.npus
 
     @property
@@ -83,7 +83,7 @@ PLACED = ("parameters", "gradients", "states", "activations")
 
 
 class Placement(Config, frozen=True):
-    """Which memory holds the tensors of training: `local`, the name of a tier, or `auto`.
+    """The memories of the tensors of training: `local`, the name of a tier, or `auto`.
 
     `auto` moves kinds of tensors out of the local memory until the rest fits, those first that a byte of is moved
     least in a step (optimizer states, gradients, activations, parameters), each to the nearest tier that has room.
@@ -195,7 +195,7 @@ def _placement_rules(memory: Memory) -> Iterator[Problem]:
 
 
 class Memory(Config, frozen=True):
-    """Local memory of one NPU, and what lies behind it."""
+    """Local memory of one NPU, and the memories behind it."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: catalog.device(name).memory,
                                                       "a device of the catalog (`astrarium list device`)")

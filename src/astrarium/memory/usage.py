@@ -114,7 +114,7 @@ def _lists(traces: Traces, rank: int, index: int, message: bytes) -> Said:
 
 
 def held_by(tensors: Tensors, tiers: Sequence[Tier], number: int) -> Tensors:
-    """Those tensors that tier `number` of `tiers` holds, or the local memory (HERE)."""
+    """The tensors in tier `number` of `tiers`, or in the local memory (HERE)."""
     if tensors.tier is None:
         return tensors if number == HERE else _chosen(tensors, np.zeros(tensors.size.size, np.bool_))
     where = np.array([*[tier_of(tiers, label) for label in tensors.tiers], HERE], np.float64)   # None: NaN, nowhere

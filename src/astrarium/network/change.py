@@ -21,7 +21,7 @@ def _one_thing(change: Change) -> Iterator[Problem]:
 
 
 class Change(Config, frozen=True, kw_only=True):
-    """Links that go at another speed from some time on."""
+    """A change of the speed of links, from a time on."""
 
     rules = (_one_thing,)
     at: Annotated[Time, Knob("When, since the start.")] = default("0 ns")

@@ -108,8 +108,8 @@ class Network(Config, frozen=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What reading the fabric dropped (`fabric.dangling: drop`), by path and number, and what is assumed of its
-        ways and planes."""
+        """Edges that reading the fabric dropped (`fabric.dangling: drop`), by path and number, and assumptions about
+        its ways and planes."""
         if self.fabric is None:
             return ()
         from astrarium.fabric.built import fabric_notes

@@ -164,7 +164,7 @@ def _has_sides(torus: Torus) -> Iterator[Problem]:
 
 
 class Torus(_Sides, frozen=True, kw_only=True):
-    """Ring dims of equal links, one per direction; everywhere else it counts as those dims."""
+    """Ring dims of equal links, one per direction; it is equal to these dims."""
 
     rules = (_rates, _has_sides)
     tag: ClassVar[str] = "torus"
@@ -176,7 +176,7 @@ class Torus(_Sides, frozen=True, kw_only=True):
     fabric: FabricName = None
 
     def rings(self) -> tuple[Ring, ...]:
-        """The ring dims that this is."""
+        """The equal ring dims."""
         link = self.bandwidth if self.bandwidth is not None else (self.bandwidth_per_npu or 0.0) / (2 * len(self.npus))
         energy = None if self.energy is None else EnergyPerByte.of(self.energy)
         return tuple(Ring(npus, latency=Time.of(self.latency), bandwidth=Bandwidth.of(link), energy=energy,

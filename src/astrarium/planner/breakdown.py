@@ -45,7 +45,7 @@ class Breakdown(Struct, frozen=True):
 
 
 def breakdown_of(result: Result, machine: Machine, workload: Transformer) -> Breakdown:
-    """Of a recorded run of a workload on a machine."""
+    """The breakdown of a recorded run of a workload on a machine."""
     outcome, mesh = result.outcome, workload.mesh
     stage = mesh.coordinate("pp")
     rows = outcome.row[[int(np.flatnonzero(stage == place)[0]) for place in range(workload.pp)]].astype(np.int64)

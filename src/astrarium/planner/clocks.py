@@ -49,7 +49,7 @@ class Clocks(Struct, frozen=True, eq=False):
     element: float
 
     def highest(self, at: npt.NDArray[np.int64], stages: int) -> tuple[F64, F64]:
-        """Of stages whose parts begin at these blocks: see `Mix.highest`."""
+        """Highest values of stages whose parts begin at these blocks: see `Mix.highest`."""
         parts = np.diff(self.mix.sets[:, at])
         return replace(self.mix, sets=parts.reshape(4, -1, stages).sum(axis=1)).highest()
 
@@ -67,8 +67,8 @@ def _slower(share: F64) -> F64:
 
 
 def clocks_of(job: Job, machine: Machine, recipe: Recipe, nodes: Nodes, ends: Sequence[int]) -> Clocks | None:
-    """Of a recipe whose kinds' steps end at `ends` of the nodes, with PROBE behind them. None: clocks are given, or
-    follow from a host's time, copies for collectives, other memories, or a part of ZeRO's axes, too."""
+    """Clocks of a recipe whose kinds' steps end at `ends` of the nodes, with PROBE behind them. None: clocks are given,
+    or follow from a host's time, copies for collectives, other memories, or a part of ZeRO's axes, too."""
     if (not machine.compute.sustained or recipe.launch or recipe.flat.gather or recipe.flat.reduce != "in_place"
             or recipe.placed != LOCAL or job.base.zero_axes is not None or any(step.host for step in nodes.steps)):
         return None

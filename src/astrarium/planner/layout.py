@@ -58,7 +58,7 @@ class Layout(Struct, frozen=True, order=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Name -> value, the fields of a Transformer that say the layout."""
+        """The fields of a Transformer for this layout, name -> value."""
         usual = USUAL[self.virtual_stages > 1]
         return {**{name: getattr(self, name) for name in self.__struct_fields__}, "schedule": self.schedule or usual}
 

@@ -199,7 +199,7 @@ class Replicas(Struct, frozen=True, eq=False):
 
 
 def replicas_of(costs: Costs, mesh: Mesh, zero: int, wires: Wires) -> Replicas:
-    """Of ranks on a mesh, under a ZeRO stage (Rajbhandari et al., arXiv 1910.02054)."""
+    """Replicas of ranks on a mesh, under a ZeRO stage (Rajbhandari et al., arXiv 1910.02054)."""
     reduce, gather, held, own = np.zeros((4, costs.blocks))
     sizes = costs.sizes
     for axes, count in costs.elements.items():

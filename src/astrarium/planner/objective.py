@@ -41,7 +41,7 @@ class Objective(Struct, frozen=True):
     figure: str = "makespan"
 
     def value(self, time: float, busy: float) -> float:
-        """Of a step of `time` ns, of which NPUs compute `busy` ns in the mean."""
+        """The objective of a step of `time` ns, of which NPUs compute `busy` ns in the mean."""
         return self.per_ns * time + self.per_busy_ns * busy if self.per_busy_ns else self.per_ns * time
 
     def bound(self, bound: LowerBound) -> float:

@@ -74,7 +74,7 @@ class Ruling(Struct, frozen=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """For --json."""
+        """As plain data for --json."""
         return {"name": self.rule.name, "rule": self.rule.text, "lifted": self.lifted or None}
 
 

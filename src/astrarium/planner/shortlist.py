@@ -111,7 +111,7 @@ class Shortlist(Struct, frozen=True):
 
     @property
     def best(self) -> Line:
-        """The fastest line."""
+        """The best layout."""
         return self.lines[0]
 
     @property
@@ -121,7 +121,7 @@ class Shortlist(Struct, frozen=True):
 
     @property
     def sure(self) -> int:
-        """How many lines are the best of the space: no other layout can come before them."""
+        """Number of lines that are proved: no other layout can come before them."""
         least = min([self.beyond, *(bound for _, bound in self.unknown)])
         return sum(line.value <= least for line in self.lines)
 
@@ -132,7 +132,7 @@ class Shortlist(Struct, frozen=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """For --json."""
+        """As plain data for --json."""
         bound = "lower_bound_ns" if self.objective.name == "time" else "lower_bound"
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts),
                 "rules": [each.plain for each in self.rules],

@@ -95,7 +95,7 @@ def _number(text: str) -> float | str:
 
 
 def launches_of_trace(path: str) -> Launches:
-    """Of one file of a recorded Chakra trace. Raises InputError where it was not recorded."""
+    """Launches of one recorded Chakra trace. Raises InputError if it was not recorded."""
     columns = read_traces([path]).classes[0]
     kind = trace_kind(columns.metadata)
     if kind not in (None, "profiled"):

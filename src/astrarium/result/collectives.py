@@ -83,7 +83,7 @@ def collectives_of(plan: Plan, outcome: Outcome, comm: Comm, rows: I64) -> Colle
 
 
 def _listed(plan: Plan, outcome: Outcome, group: I64, rows: I64) -> list[int]:
-    """Of every kind of equal groups the one that the first rank of the kind's lowest row is in."""
+    """One group of each kind of equal groups: that of the first rank of the kind's lowest row."""
     return [g for g in seen(group).tolist()
             if g < 0 or int(rows[outcome.row[plan.groups[g]].min()]) in plan.groups[g]]
 

@@ -56,7 +56,7 @@ class Gaps(Struct):
             self.full.clear()
 
     def table(self) -> Columns:
-        """All of it; nothing can be added after that."""
+        """All records; no more can be added after that."""
         self._next(0)
         found = _joined([*self.coarse, *self.full])
         self.full.clear()

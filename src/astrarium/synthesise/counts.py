@@ -142,7 +142,8 @@ def _longer(group: _Group, programs: Sequence[tuple[Program, list[int]]]) -> lis
 
 
 def _around(program: Program, opened: int, size: int, length: int) -> Around:
-    """As many symbols before and after a loop, its body of `size` symbols; END where the program begins and ends."""
+    """`length` symbols before and after a loop, and its body of `size` symbols; END where the program begins and
+    ends."""
     before, after = opened - length, opened + size + 2 + length
     return ((END,) * -before + program[max(0, before):opened],
             program[opened + size + 2:after] + (END,) * (after - len(program)))

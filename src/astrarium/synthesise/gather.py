@@ -196,7 +196,7 @@ def _payloads(events: Sequence[_Event], x: F64) -> dict[int, Law]:
 
 
 def _payload(rows: Sequence[tuple[int, float]], x: F64) -> Law:
-    """Of (example, bytes): of those that add any; nothing where most add none."""
+    """Learn bytes from (example, bytes) of the examples that add any; nothing if most add none."""
     some = [(row, rest) for row, rest in rows if rest > 0]
     if 2 * len(some) <= len(rows):
         return Law([0.0], [[0.0] * x.shape[1]], False, [0.0] * 10)

@@ -44,7 +44,7 @@ class Pieces(msgspec.Struct, frozen=True):
 
 def learn_pieces(examples: Sequence[Example], orders: Sequence[I64], mains: Sequence[I64], tokens: Sequence[Token],
                  programs: Sequence[tuple[Program, list[int]]], x: F64, sizes: F64) -> list[Pieces]:
-    """Of collectives that come in one loop of their own, those whose numbers only this explains. x and sizes [examples,
+    """Learn the collectives of a separate loop whose numbers nothing else explains. x and sizes [examples,
     conditions], for counts and for sizes."""
     found = []
     for token in _alone(orders, mains, tokens, programs):

@@ -25,7 +25,7 @@ SMALL = 0.001       # share of all of a value below which a kind of node does no
 
 
 class Reproduction(Struct, frozen=True):
-    """Of `tried` traces that were drawn at conditions that were learned, how far totals are from the example's (0.1:
+    """Errors of `tried` traces that were drawn at learned conditions: how far totals are from the example's (0.1:
     10 %; inf: nothing can be drawn): the `median` of the worst total of each, and the worst of all, `error`, of the
     total `what` at `conditions`."""
 

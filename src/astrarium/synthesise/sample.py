@@ -150,7 +150,7 @@ class _Drawer:
         return Drawn(token[order], values, ptr, pairs % size)
 
     def _motifs(self, context: Context, there: set[int]) -> list[Motif]:
-        """Of the longest known end of a context, the most frequent set of parents that are all there."""
+        """The most frequent set of existing parents, for the longest known end of a context."""
         for length in range(len(context), 0, -1):
             waits = self.waits.get(context[-length:])
             if waits is not None and (found := waits.at(there)) is not None:

@@ -85,7 +85,7 @@ class Told(Struct, frozen=True, eq=False):
         return list(words), np.array(place, np.int64)[number]
 
     def _token(self, node: int, at: int = -1, role: str = "") -> Token:
-        """Of node `node`, which is communication node `at`, or none (-1)."""
+        """The token of node `node`, which is communication node `at`, or none (-1)."""
         kind, moved = int(self.kind[node]), at >= 0
         name = self.names[self.name[node]]
         if kind not in KINDS:

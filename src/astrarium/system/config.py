@@ -17,7 +17,7 @@ def _speed(change: NpuChange) -> Iterator[Problem]:
 
 
 class NpuChange(Config, frozen=True, kw_only=True):
-    """An NPU whose compute nodes go at another speed from some time on: slow, out of service, or back."""
+    """A change of the speed of an NPU's compute nodes, from a time on: slow, out of service, or back."""
 
     rules = (_speed,)
     at: Annotated[Time, Knob("When, since the start.")] = default("0 ns")
@@ -37,7 +37,7 @@ def _placement_rules(system: System) -> Iterator[Problem]:
 
 
 class System(Config, frozen=True, kw_only=True):
-    """How many nodes of each kind an NPU runs at once, where ranks sit, and which NPUs are slow or out of service."""
+    """Nodes of each kind that an NPU runs at once, the NPU of each rank, and NPUs that are slow or out of service."""
 
     rules = (_placement_rules,)
     compute_streams: Annotated[int, Knob("Compute nodes in flight on one NPU.", ge=1, lt=2**31)] = 1

@@ -129,7 +129,7 @@ def _alone(columns: Columns, paired: I64) -> Sequence[tuple[int, str]]:
 
 
 def _signatures(before: Columns, after: Columns) -> tuple[list[U64], list[U64]]:
-    """Of both traces, a number [nodes] per entry of ROUNDS that tells nodes and surroundings apart."""
+    """For both traces, a number [nodes] per entry of ROUNDS that tells nodes and surroundings apart."""
     known: dict[tuple[int, str], int] = {}
     found = []
     for columns in (before, after):

@@ -68,5 +68,6 @@ def _of_part(traces: Traces, groups: Mapping[str, Sequence[int]], findings: list
     if job <= traces.ranks or len(rest) == len(findings):
         return findings
     return [*rest, Finding("warning", "part_of_job", (), None, None,
-                           f"{traces.ranks} of {job} ranks are here; what they exchange with the others is not checked",
+                           f"{traces.ranks} of {job} ranks are here; their communication with the others is not "
+                           "checked",
                            "run one by its recorded times (run --trace --rank R), or add the other ranks")]

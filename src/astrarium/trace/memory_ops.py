@@ -42,8 +42,8 @@ class MemoryOps(NamedTuple):
 
 
 def memory_ops(columns: Columns, path: str, rank: int) -> MemoryOps | None:
-    """Of a class of ranks; None where no node has such attributes. Raises TraceError (file, rank, node) for an unknown
-    operation, a missing tier, and an operation that contradicts the type of its node."""
+    """Memory operations of a class of ranks; None if no node has such attributes. Raises TraceError (file, rank, node)
+    for an unknown operation, a missing tier, and an operation that contradicts the type of its node."""
     if not any(mark in columns.data for mark in MARKS):
         return None
     nodes, numbers = columns.nodes, dict[str, int]()

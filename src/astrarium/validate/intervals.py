@@ -123,8 +123,8 @@ class Held(Struct, frozen=True):
 
 
 def held(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[Held]:
-    """Of all rows together, and per source; each row is judged by the others. Stacks on devices with fewer than
-    `FEWEST` rows have no interval, and are left out."""
+    """Coverage of all rows together, and per source; each row is judged by the others. Stacks on devices with fewer
+    than `FEWEST` rows have no interval, and are left out."""
     rows = _judges(found)
     divided = _divided(rows)
 

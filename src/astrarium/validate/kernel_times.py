@@ -33,7 +33,7 @@ class Meant(Struct, frozen=True):
 
 
 class KernelTime(Struct, frozen=True):
-    """Of a row: the predicted time, ns, and in a long run the mean clock (cycle/ns; 0: it was a short run)."""
+    """Prediction of a row: the time, ns, and in a long run the mean clock (cycle/ns; 0: it was a short run)."""
 
     meant: Meant
     ns: float
@@ -60,7 +60,7 @@ def kernel_times(rows: Sequence[Row]) -> list[KernelTime | InputError]:
 
 
 def _times(device: str, framework: str, several: Sequence[tuple[int, Asked]]) -> Sequence[KernelTime | InputError]:
-    """Those of one device and framework; if they cannot be timed together, one by one."""
+    """Times of one device and framework; if they cannot be timed together, one by one."""
     try:
         ns = kernels.latency_ns(kernels.load(device), [asked.kernel for _, asked in several], framework)
     except InputError as error:

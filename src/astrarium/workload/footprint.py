@@ -49,7 +49,7 @@ class Footprint(Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Bytes of all parts together."""
         held = self.weights + self.gradients + self.states + self.activations + self.working + self.messages
         return held + self.overhead
 

@@ -74,12 +74,12 @@ class Job(Config, frozen=True):
 
     @property
     def listed(self) -> bool:
-        """Whether `npus` says which NPUs they are."""
+        """Whether `npus` lists the NPUs."""
         return self.npus is not None and not isinstance(self.npus, int)
 
     @property
     def needed(self) -> int | None:
-        """The ranks that the workload is of; None: of any number."""
+        """Number of ranks of the workload; None: any number."""
         found: int | None = getattr(self.workload, "ranks", None)
         return found
 
@@ -99,7 +99,7 @@ def _some(jobs: Jobs) -> Iterator[Problem]:
 
 
 class Jobs(Workload, frozen=True):
-    """Several jobs, each on NPUs of its own; they share the fabric and nothing else."""
+    """Several jobs, each on separate NPUs; they share only the fabric."""
 
     tag: ClassVar[str] = "jobs"
     rules = (_some,)

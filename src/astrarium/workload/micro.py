@@ -51,7 +51,7 @@ def _values(work: Micro) -> Iterator[Problem]:
 
 
 class Micro(Workload, frozen=True):
-    """What measures one thing: each step of the pattern waits for the one before. Takes the place of chakra_generator.
+    """A microbenchmark: each step of the pattern waits for the one before. It replaces chakra_generator.
 
     What runs at once is bound by `system.p2p_streams`, 1 by default. The defaults of `payload`, `time` and `bytes` are
     those of chakra_generator.

@@ -21,7 +21,8 @@ BYTES: Mapping[str, float] = MappingProxyType({"fp32": 4.0, "fp16": 2.0, "bf16":
 
 
 class Precision(Config, frozen=True, kw_only=True):
-    """Formats of what a training step holds and sends. The defaults are 16 bytes per parameter: 2 + 2 + 12.
+    """Number formats of the tensors and messages of a training step. The defaults are 16 bytes per parameter: 2 + 2 +
+    12.
 
     (Rajbhandari et al., ZeRO, arXiv 1910.02054, section 3.1: 16-bit weights and gradients, fp32 master copy, momentum
     and variance. Megatron-LM keeps and reduces gradients in fp32: `gradients: fp32`.)

@@ -77,7 +77,7 @@ def busiest(loads: F64, ranks: int, redundant: int, top_k: int, tokens: float) -
 
 
 def _quantiles(skew: float, low: float, high: float, count: int) -> F64:
-    """Of the density x^-skew between low and high, at the middles of `count` equal parts."""
+    """Quantiles of the density x^-skew between low and high, at the middles of `count` equal parts."""
     middles = (np.arange(count) + 0.5) / count
     if abs(skew - 1.0) < 1e-9:
         return np.asarray(low * (high / low) ** middles)

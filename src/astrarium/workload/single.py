@@ -15,7 +15,7 @@ Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", 
 
 
 class SingleCollective(Workload, frozen=True):
-    """All ranks run one collective, and nothing else."""
+    """All ranks run one collective."""
 
     tag: ClassVar[str] = "collective"
     op: Annotated[Operation, Knob("The operation.")]

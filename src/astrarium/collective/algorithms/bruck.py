@@ -75,7 +75,7 @@ def _messages(_op: CommOp, n: int) -> int:
 
 
 def _candidate(case: Case) -> bool:
-    """Of powers of two halving is as good."""
+    """All but powers of two, for which halving is as good."""
     return case.shape == Shape.SWITCH and case.n & (case.n - 1) != 0 and may_beat_direct(case)
 
 

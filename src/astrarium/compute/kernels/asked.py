@@ -49,13 +49,13 @@ class Asked(NamedTuple):
     op: str = ""
 
     def where(self, chosen: npt.NDArray[Any]) -> Asked:
-        """Those of a mask."""
+        """The kernels of a mask."""
         if chosen.all():
             return self
         return self._replace(place=self.place[chosen], shape=self.shape[:, chosen], times=self.times[chosen])
 
     def by_site(self) -> Iterator[Asked]:
-        """Those of each model apart."""
+        """The kernels of each model separately."""
         if self.family in ("attention", "decode"):
             sites = np.rint(self.shape[5:7])
         elif self.family == "experts":

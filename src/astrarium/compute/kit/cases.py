@@ -97,7 +97,7 @@ def _size(draw: np.random.Generator, low: int, high: int, step: int) -> int:
 
 
 def _products(draw: np.random.Generator, layout: str, count: int, op: str = "") -> list[Case]:
-    """Of layers that people have, and of sizes drawn at large; a third of the forward ones has few rows."""
+    """Products of common layers, and of drawn sizes; a third of the forward ones has few rows."""
     found = list[Case]()
     precision, step = ("fp8", 16) if op else ("bf16", 1)
     while len(found) < count:

@@ -36,7 +36,7 @@ class HostRow(Struct, frozen=True):
 
     @property
     def ports(self) -> int:
-        """Of the switches that the catalog has for the network outside."""
+        """Ports of the catalog's switches for the network between hosts."""
         found: int = catalog.row_of("networks", self.outer)["switch_ports"]
         return found
 

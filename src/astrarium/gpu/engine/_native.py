@@ -52,7 +52,7 @@ def run_compiled(launch: Launch, *, fold: bool, threads: int = 1,
 
 
 def _recorded(launch: Launch, width: int, columns: list[Any]) -> Recorded:
-    """Of the columns: ends by operation of the grid, units, busy ports."""
+    """Records from the columns: ends by operation of the grid, units, busy ports."""
     over, units, busy = columns
     sizes = [[len(group.operations) for group in launch.grid(gpu)] for gpu in range(len(units))]
     return Recorded(width, [split(row, size) for row, size in zip(over, sizes, strict=True)], units,

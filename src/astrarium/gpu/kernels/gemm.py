@@ -55,7 +55,7 @@ class Gemm(Config, frozen=True, kw_only=True):
 
     @property
     def flops(self) -> int:
-        """Of the product."""
+        """FLOPs of the product."""
         return 2 * self.m * self.n * self.k
 
 
@@ -105,7 +105,7 @@ class Tiles(Struct, frozen=True):
 
     @property
     def time(self) -> int:
-        """Of the matrix pipe for a tile, ps."""
+        """Time of the matrix pipe for a tile, ps."""
         return self.size * self.step
 
 

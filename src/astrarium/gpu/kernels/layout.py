@@ -32,7 +32,7 @@ class Layout(Struct, frozen=True):
     outputs: int
 
     def buffers(self) -> tuple[Buffer, ...]:
-        """Those of input and output."""
+        """The buffers of input and output."""
         if self.in_place:
             return (Buffer("data", max(self.inputs, self.outputs)),)
         return Buffer("input", self.inputs), Buffer("output", self.outputs)

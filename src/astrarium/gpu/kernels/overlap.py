@@ -76,12 +76,12 @@ class Overlapped(Struct, frozen=True):
 
     @property
     def makespan(self) -> int:
-        """Of both together, ps."""
+        """Makespan of both together, ps."""
         return max(self.gemm_beside, self.collective_beside)
 
     @property
     def speedup(self) -> float:
-        """Of both together over one after the other."""
+        """Time of one after the other over the time of both together."""
         return (self.gemm_alone + self.collective_alone) / self.makespan
 
     @property

@@ -100,7 +100,7 @@ class _Builder:
         self.blind: set[tuple[int, int, int]] = set()
 
     def _check_chunks(self) -> None:
-        """As many chunks on every rank, and of input and output what the collective says."""
+        """Check that all ranks have equally many chunks, with inputs and outputs as the collective needs."""
         first = self.plan.gpus[0].chunks
         alike = first["i"], first["i"]
         want = {CommOp.ALL_GATHER: (first["i"], first["i"] * self.n), CommOp.ALL_REDUCE: alike,

@@ -60,7 +60,7 @@ class Signals:
         return self.plan.gpus[rank].ports if port else self.plan.gpus[rank].channels
 
     def _check(self) -> None:
-        """As many signals as waits on every channel, and one thread block that waits."""
+        """Check that every channel has equally many signals and waits, and one thread block that waits."""
         for (rank, channel), where in self.waits.items():
             count = len(self.made.get((rank, channel), ()))
             _, block, at = where[min(count, len(where) - 1)]

@@ -43,13 +43,13 @@ class Ns3Network:
         self._number, self._due, self._at = 0, NEVER, 0
         self._program = Program(path_of(settings.program), float(settings.patience) / 1e9)
         self.version = self._hello()
-        """Of ns-3."""
+        """The version of ns-3."""
         self._program.write(b"T", _topology(npus, graph, settings))
         self._answer(0)
 
     @property
     def pid(self) -> int:
-        """Of the program's process."""
+        """Process id of the program."""
         return self._program.pid
 
     def close(self) -> None:

@@ -77,7 +77,7 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Of the program's process."""
+        """Process id of the program."""
         return self._child.pid
 
     def write(self, kind: bytes, body: bytes) -> None:

@@ -25,7 +25,7 @@ NOTHING = Operator("", None, None)
 
 
 def launches(host: str | None, device: str) -> Launches:
-    """Of Kineto's file `device`. Shapes are those that Kineto recorded (`record_shapes=True`), or those of the
+    """Launches of Kineto's file `device`. Shapes are those that Kineto recorded (`record_shapes=True`), or those of the
     execution trace `host` of the same run. Raises InputError where the two are not of one run."""
     trace = read_device(file_bytes(device), device, shapes=True)
     nodes = None if host is None else read_host(file_bytes(host), host)

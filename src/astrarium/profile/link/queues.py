@@ -42,7 +42,7 @@ class Queues:
             self._latest.append(max(self._end[g], self._latest[-1] if self._latest else 0))
 
     def last(self, stream: int, launched_before: int, ended_by: int) -> int | None:
-        """Of the operations of a stream that were launched before a time, the last to end by another."""
+        """The last operation of a stream that was launched before a time and ended by another."""
         found = -1
         ended, queued = self._ended[stream], self.queued[stream]
         place = bisect_right(self._ends[stream], ended_by) - 1

@@ -47,7 +47,7 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     if any(line.figures for line in found.lines):
         prices = money(found)
         yield table(prices.head, prices.rows)
-    yield "<h3>Step times and where they were measured</h3>"
+    yield "<h3>Step times and measured intervals</h3>"
     within = intervals(found)
     yield from map(note, within.title.splitlines())
     yield from interval_rows(_lines(found))
@@ -62,7 +62,7 @@ def _times(found: Shortlist) -> Iterator[str]:
     every = _lines(found)
     longest = max(line.time for _, line in every)
     used = {part: WORDS[part] for part in PARTS if any(line.breakdown.mean[part] > 0 for _, line in every)}
-    yield "<h2>Where a step goes (mean over all NPUs)</h2>" + key(used, COLOUR)
+    yield "<h2>Parts of a step (mean over all NPUs)</h2>" + key(used, COLOUR)
     for place, line in every:
         yield bar(f"{place}: {line.label}", format_time(line.time), line.breakdown.mean, longest, COLOUR, WORDS)
         if line.lost:

@@ -55,7 +55,7 @@ def _spans(queues: Queues, row: int, scale: float) -> Sequence[tuple[float, floa
 
 
 def queue_part(design: Design, result: Result) -> Iterator[str]:
-    """Of a page: the chart, where the run recorded queues."""
+    """The chart of queues for a page, if the run recorded them."""
     queues = result.queues
     if queues is None:
         return

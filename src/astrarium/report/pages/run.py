@@ -58,7 +58,7 @@ def _times(result: Result) -> Iterator[str]:
         int(getattr(result.ranks, name)[row]) > 0 for row in rows.tolist())}
     if whole <= 0:
         return
-    yield f"<h2>Where the time goes, {len(shown)} kinds of rank</h2>" + key(used, COLOUR)
+    yield f"<h2>Parts of the time, {len(shown)} kinds of rank</h2>" + key(used, COLOUR)
     for rank, row, ranks in shown[:SHOWN]:
         spent = {name: float(getattr(result.ranks, name)[row]) for name in used}
         busy = sum(value for name, value in spent.items() if name != "bubble")

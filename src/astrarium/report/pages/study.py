@@ -59,7 +59,7 @@ def _best(report: StudyReport) -> Iterator[str]:
         yield f"<p>All of them: {held}.</p>"
     if report.rechecks:
         yield note("contention: the same designs with messages that queue for every link of their route. A ratio far "
-                   "from 1 says that the search has found a fault of its network model rather than a design.")
+                   "from 1 means that the search found a fault of its network model rather than a design.")
 
 
 def _varies(report: StudyReport, name: str) -> bool:

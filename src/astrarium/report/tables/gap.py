@@ -41,7 +41,7 @@ def _lines(found: Gap) -> Iterator[list[str]]:
             yield [name, format_time(before), format_time(after), _signed(after - before), _of(after - before, gap)]
     yield ["sum", *map(format_time, found.step), _signed(gap), _of(gap, gap)]
     before, after = found.hidden
-    yield ["beside these: communication under kernels", format_time(before), format_time(after),
+    yield ["not in the sum: communication under kernels", format_time(before), format_time(after),
            _signed(after - before), ""]
 
 

@@ -110,7 +110,7 @@ def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: 
     """What a reader has to know of the figures: saturation, and what was assumed."""
     yield from served.notes
     if stack is not None:
-        yield f"policy: what the serving file leaves out is that of stack {stack}"
+        yield f"policy: defaults of stack {stack}"
     if not served.saturated and served.window is None:
         more = f"; such a stream needs at least {served.fewest:,} requests, this one has {len(served.finish):,}"
         yield ("too short for a steady state: warm-up and drain are in all figures"

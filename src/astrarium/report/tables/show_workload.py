@@ -59,7 +59,7 @@ def workload_tables(design: Design) -> list[Table]:
 
 
 def _parameters(work: object) -> Parameters | None:
-    """Of a workload's model, where it has one that somebody can count."""
+    """Parameters of a workload's model; None if they cannot be counted."""
     model = getattr(work, "model", None)
     try:
         return parameters(model) if isinstance(model, Model) else None

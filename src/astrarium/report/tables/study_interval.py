@@ -17,7 +17,7 @@ __all__ = ["StudyIntervals", "study_intervals"]
 
 
 class StudyIntervals(Struct, frozen=True):
-    """Of trials, the best first: the interval of each (None: nothing was trained), and what was searched for."""
+    """Intervals of trials, the best first: that of each (None: nothing was trained), and what was searched for."""
 
     goal: Goal
     trials: Sequence[Trial]

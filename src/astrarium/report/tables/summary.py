@@ -100,7 +100,7 @@ def _memory(result: Result) -> tuple[str, str, str, str]:
 
         reserve = reserve_of(None, None)
         if float(peak) > reserve.room(float(known.min())):
-            verdict = f"fits, but leaves less than an allocator takes beside tensors ({reserve.words})"
+            verdict = f"fits, but leaves less than an allocator needs in addition to tensors ({reserve.words})"
     return "peak memory", format_bytes(float(peak)), share, f"of {format_bytes(float(known.min()))}: {verdict}"
 
 

@@ -47,7 +47,7 @@ def network_counters(plan: Plan, outcome: Outcome) -> tuple[Counter, ...]:
 
 
 def queue_counters(result: Result) -> tuple[Counter, ...]:
-    """Of a run that recorded queues: a counter for each of the SHOWN longest, bytes, span by span."""
+    """Counters of a run that recorded queues: one for each of the SHOWN longest, bytes, span by span."""
     queues = result.queues
     if queues is None:
         return ()

@@ -108,7 +108,7 @@ class Generated(Arrivals, frozen=True, kw_only=True):
                         notes=notes)
 
     def _lengths(self) -> tuple[int | Lengths, int | Lengths]:
-        """Of prompts and answers. A use case's `generated` are those after the first."""
+        """Lengths of prompts and answers. A use case's `generated` are the tokens after the first."""
         if self.use_case is not None:
             case = USE_CASES[self.use_case]
             return case.prompt, case.generated + 1

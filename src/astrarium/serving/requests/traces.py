@@ -197,7 +197,7 @@ class _More(Struct):
         return rows.time[self_after] if self_after >= 0 else seconds(given.get("arrival"), f"{where}, arrival")
 
     def requests(self, rows: Rows, of: Recorded) -> Requests:
-        """All of it in order of arrival."""
+        """All requests in order of arrival."""
         priority = np.array(self.priority, np.int64) if any(self.priority) else None
         group = np.array(self.group, np.int64) if self.groups else None
         found = rows.requests(of, priority, group)

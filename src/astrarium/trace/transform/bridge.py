@@ -101,7 +101,7 @@ def _chains(columns: Columns, order: npt.NDArray[np.int32]) -> dict[int, tuple[i
 
 
 def _latest(ids: tuple[int, ...], chains: dict[int, tuple[int, int]]) -> tuple[int, ...]:
-    """Of many ids only the last of each chain: it waits for the others. Ids of missing nodes stay."""
+    """Keep only the last id of each chain: it waits for the others. Ids of missing nodes stay."""
     if len(ids) <= FEW:
         return ids
     last: dict[int, int] = {}

@@ -38,7 +38,8 @@ class Holdings(Struct, frozen=True):
 
 
 def holdings(recipe: Recipe, parts: Sequence[StageChunk]) -> Holdings:
-    """Of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage divides)."""
+    """Holdings of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage
+    divides)."""
     elements = own = weights = gradients = once = spread = whole = 0.0
     for block, times in Counter(block for part in parts for block in part.blocks).items():
         for size, shards, replicas in recipe.totals(block).portions:

@@ -151,7 +151,7 @@ class Recipe(Struct, frozen=True, dict=True):
         return sum([each / (shards if self.zero >= 3 else 1) for each, shards, _ in self.totals(kind).portions])
 
     def totals(self, kind: int) -> Totals:
-        """Of the weights of a kind of block."""
+        """Totals of the weights of a kind of block."""
         found = self._known.get(kind)
         if found is None:
             found = self._known[kind] = self._totals(kind)

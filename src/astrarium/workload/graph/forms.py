@@ -39,11 +39,11 @@ class Sized(Struct, frozen=True):
         return self.layout.elements(dims)
 
     def work(self, number: int) -> float:
-        """Of an operator."""
+        """Share of the full product of operator `number`."""
         return self.block.ops[number].work
 
     def sequences(self, number: int) -> float:
-        """Of an operator."""
+        """Sequences of operator `number`."""
         return self.block.ops[number].sequences
 
 
@@ -93,7 +93,7 @@ class Form(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of(pieces: BlockPieces, tape: Tape) -> Form:
-        """Of pieces whose numbers are amounts."""
+        """Make the form of pieces whose numbers are amounts."""
         steps = (*pieces.forward.steps, *pieces.backward.steps)
         wanted = [number for step in steps for number in
                   (step.flops, step.gemm, step.bytes, *((*step.kernel.shape, step.kernel.work) if step.kernel else ()))]

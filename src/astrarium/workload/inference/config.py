@@ -103,7 +103,7 @@ def _batch(work: Inference) -> Iterator[Problem]:
 
 
 def _mix(work: Inference) -> Iterator[Problem]:
-    """As many contexts as sequences, and nothing else that says what they are."""
+    """Check that there are as many contexts as sequences, and no other field for them."""
     if work.mix is None:
         return
     if work.context is not None:
@@ -321,6 +321,6 @@ class Inference(Workload, frozen=True):
 
     @property
     def mean_context(self) -> int:
-        """Tokens in the cache at a decode step, where all are alike."""
+        """Mean number of tokens in the cache at a decode step."""
         prompt, generated = self.lengths
         return prompt + generated // 2 if self.context is None else self.context

@@ -32,7 +32,7 @@ class StageFootprint(Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """All of it at once."""
+        """Bytes of all parts together."""
         return self.weights + self.cache + self.working
 
 
@@ -99,7 +99,7 @@ class CacheBlocks(Struct, frozen=True):
         return int(self.of_each(np.array([tokens]))[0])
 
     def shared(self, blocks: int) -> int:
-        """Of the first `blocks` blocks of a sequence, what layers that see all tokens hold of them."""
+        """How many of the first `blocks` blocks of a sequence are those of layers with full attention."""
         return int(round(blocks * (1 - sum(share for _, share in self.windows)), 9)) if self.grows else 0
 
     def of_each(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -150,7 +150,7 @@ def _blocks(models: Sequence[Replica], stage: int, free: float, block: int) -> C
 
 
 def _layers(replica: Replica, stage: int, block: int) -> Iterator[tuple[int | None, float, float]]:
-    """Of every layer of a stage: tokens that it looks back, bytes of a block of those, bytes that do not grow; and
+    """For every layer of a stage: tokens that it looks back, bytes of a block of those, bytes that do not grow; and
     (None, bytes of a block, 0) of what grows beyond them (compressed tokens)."""
     cache, spread = cache_of(replica.model), replica.mesh.size(("sp",))
     chunked = getattr(replica.model, "window_kind", "") == "chunked"    # longer ones than a chunk are refused

@@ -69,12 +69,12 @@ class Formats(Config, frozen=True, kw_only=True):
 
     @property
     def held(self) -> Format:
-        """Format of the layers' weights where no checkpoint says more."""
+        """Format of the layers' weights where no checkpoint prints more."""
         return self.weights or "bf16"
 
     @property
     def cached(self) -> Cache:
-        """Format of the cache where no checkpoint says more."""
+        """Format of the cache where no checkpoint prints more."""
         return self.cache or "bf16"
 
 

@@ -129,7 +129,7 @@ class Decoder(Model, frozen=True, kw_only=True):
 
     @property
     def head(self) -> Fraction:
-        """Length of a head's vectors; not whole where heads do not divide d_model (5140 / 40 = 257/2)."""
+        """Length of a head's vectors; a fraction if heads do not divide d_model (5140 / 40 = 257/2)."""
         return Fraction(self.d_model, self.heads) if self.head_size is None else Fraction(self.head_size)
 
     @property
@@ -140,7 +140,7 @@ class Decoder(Model, frozen=True, kw_only=True):
         return "mha" if self.groups == self.heads else "mqa" if self.groups == 1 else "gqa"
 
     def layer(self, index: int) -> LayerKind:
-        """What layer `index` (from 0) is."""
+        """The layer with this `index`, from 0."""
         moe = self.moe
         indexers = None if self.sparse is None else self.sparse.layers
         indexes, inner = indexers is None or index in indexers, self.ffns[index] if self.ffns else None
@@ -159,7 +159,7 @@ class Decoder(Model, frozen=True, kw_only=True):
         return None if self.moe is None else self.moe.experts
 
     def stack(self, options: Options) -> Stack:
-        """The blocks of a decoder; layers that are alike are one block."""
+        """The blocks of a decoder; equal layers are one block."""
         share = options.packed.share if options.packed else 1
         kinds = [(self.layer(index), index % share == 0) for index in range(self.layers)]
         distinct = list(dict.fromkeys(kinds))
@@ -203,7 +203,7 @@ class Decoder(Model, frozen=True, kw_only=True):
 
     @staticmethod
     def readers() -> Readers:
-        """Values of `model_type` in a Hugging Face config.json."""
+        """Map `model_type` of a Hugging Face config.json to a reader."""
         return {**DECODERS, **EXPERTS, **PATTERNS}
 
 

@@ -106,4 +106,4 @@ class Shape(Protocol):
     def mtp(self) -> int: ...
 
     def layer(self, index: int) -> LayerKind:
-        """What layer `index` (from 0) is."""
+        """The layer with this `index`, from 0."""

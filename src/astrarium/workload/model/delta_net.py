@@ -169,7 +169,7 @@ def _delta_backward_cost(op: Op, layout: Measures) -> Cost:
 
 
 def _update_cost(op: Op, layout: Measures) -> Cost:
-    """Of single tokens."""
+    """The cost of single tokens."""
     return Cost(UPDATE * layout.elements(op.outputs[1].dims))
 
 

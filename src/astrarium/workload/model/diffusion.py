@@ -59,11 +59,11 @@ class Diffusion(Model, frozen=True, kw_only=True):
 
     @property
     def out_channels(self) -> int:
-        """Channels that come out."""
+        """Output channels."""
         return self.channels * (2 if self.learn_sigma else 1)
 
     def stack(self, options: Options) -> Stack:
-        """The blocks. Raises InputError where the run asks for another length than the latent's patches."""
+        """The blocks. Raises InputError if the sequence length of the run is not the number of the latent's patches."""
         if options.seq != self.seq:
             raise InputError("workload.seq", f"{options.seq} is not what a latent has",
                              expected=f"{self.seq}, or nothing")

@@ -59,7 +59,7 @@ class Dlrm(Model, frozen=True, kw_only=True):
 
     @property
     def seq(self) -> int:
-        """A sample is one; it has no sequence."""
+        """1: a sample has no sequence."""
         return 1
 
     @property
@@ -69,7 +69,7 @@ class Dlrm(Model, frozen=True, kw_only=True):
 
     @property
     def interacted(self) -> int:
-        """Width of what the top MLP takes."""
+        """Width of the input of the top MLP."""
         vectors = len(self.tables) + 1
         if self.interaction == "dot":
             return self.embedding + vectors * (vectors - 1) // 2

@@ -143,7 +143,7 @@ class Encoder(Model, frozen=True, kw_only=True):
 
     @staticmethod
     def readers() -> Readers:
-        """Values of `model_type` in a Hugging Face config.json."""
+        """Map `model_type` of a Hugging Face config.json to a reader."""
         return {"bert": _bert, "vit": _vit}
 
 

@@ -140,7 +140,7 @@ class EncoderDecoder(Model, frozen=True, kw_only=True):
 
     @staticmethod
     def readers() -> Readers:
-        """Values of `model_type` in a Hugging Face config.json."""
+        """Map `model_type` of a Hugging Face config.json to a reader."""
         return {"t5": _t5, "whisper": _whisper}
 
 

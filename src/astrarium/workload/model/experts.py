@@ -143,7 +143,7 @@ def _spread(moe: Experts, options: Options) -> tuple[int, int, float]:
 
 
 def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
-    """Those of `weights` that ep shards."""
+    """The `weights` that ep shards."""
     return frozenset(name for name, dims in weights.items() if dims.split()[0] == "experts")
 
 

@@ -95,7 +95,7 @@ def within(read: Reader) -> Reader:
 
 
 def state_format(keys: Keys) -> StateFormat:
-    """Of the state of a recurrence; where the file says nothing, engines keep it as activations."""
+    """Format of the state of a recurrence; by default engines store it as activations."""
     for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
         keys.only(key, None, "float32", "bfloat16")
         if keys.plain.get(key) == "float32":

@@ -111,7 +111,7 @@ class Mamba(Model, frozen=True, kw_only=True):
 
     @staticmethod
     def readers() -> Readers:
-        """Values of `model_type` in a Hugging Face config.json."""
+        """Map `model_type` of a Hugging Face config.json to a reader."""
         return {"mamba2": _mamba2}
 
 

@@ -41,7 +41,7 @@ class Findings(Struct, frozen=True):
 
 
 def findings(plan: Plan, device: str) -> Findings:
-    """Of a plan."""
+    """The findings of a plan."""
     good = [item for item in plan.items if item.call is not None and not item.fault]
     bad = defaultdict[tuple[str, str], list[Item]](list)
     for item in plan.items:
