@@ -35,7 +35,9 @@ from astrarium.workload import Jobs, Live, Trace, Workload
 if TYPE_CHECKING:
     from astrarium.engine import Measurements, Outcome, Plan
     from astrarium.engine.plugins import Plugins
-    from astrarium.lower import Given, JobsWork, Work
+    from astrarium.lower import Given
+    from astrarium.trace import Traces
+    from astrarium.trace.work import Generated
 
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
@@ -86,14 +88,14 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
         InputError: As `simulate`; so does the returned function.
     """
     folded = _checked(design, fold)
-    run = _Run(folded, record, pure, traces, cache, plugins_of(design, plugins), Kept() if kept is None else kept,
+    run = _Run(folded, record, pure, traces, cache, plugins_of(design, plugins),
                None if kept is None else kept.measurements, note)
     kind = _live if isinstance(design.workload, Live) else _KINDS.get(type(design.workload), _one)
-    return kind(design, run)
+    return kind(design, run, Kept() if kept is None else kept)
 
 
 class _Run(Struct, frozen=True):
-    """What is asked of a run: the arguments of `simulate`, with the plug-ins that the design names and with caches."""
+    """What is asked of a run: the arguments of `simulate`, with the plug-ins that the design names."""
 
     fold: bool
     record: bool
@@ -101,7 +103,6 @@ class _Run(Struct, frozen=True):
     traces: Given | None
     cache: TraceCache | None
     plugins: Plugins | None
-    caches: Kept
     measurements: Measurements | None
     note: Callable[[str], None] | None
 
@@ -120,60 +121,60 @@ class _Run(Struct, frozen=True):
                                    note=self.note)
 
 
-def _one(design: Design, run: _Run, first: int = 0) -> Callable[[], Result]:
+def _one(design: Design, run: _Run, caches: Kept, first: int = 0) -> Callable[[], Result]:
     """A run of one workload, whose first rank has the number `first`."""
     with _limits(design):
-        work = read_work(design, run.cache, run.caches) if run.traces is None else work_of(design, run.traces)
-        plan = lower(design, work, run.plugins, kept=run.caches)
+        work = read_work(design, run.cache, caches) if run.traces is None else work_of(design, run.traces)
+        plan, source = lower(design, work, run.plugins, kept=caches), work.source
 
     def ran() -> Result:
-        with _words_of(design, work):
+        with _words_of(design, source):
             done, outcome = run.execute(plan)
-        return Result(done, outcome, work.source, capacities(design, done, outcome), first,
+        return Result(done, outcome, source, capacities(design, done, outcome), first,
                       tuple(design.memory.tiers), names=fabric_names(design))
     return ran
 
 
-def _trace(design: Design, run: _Run) -> Callable[[], Result]:
+def _trace(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
     """A run of traces."""
-    return _one(design, run, first_rank(design))
+    return _one(design, run, caches, first_rank(design))
 
 
-def _jobs(design: Design, run: _Run) -> Callable[[], Result]:
+def _jobs(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
     """A run of several jobs."""
     from astrarium.lower import first_ranks, job_ranks_of, lower_jobs, read_jobs  # one workload starts without it
 
     if run.traces is not None:
         raise InputError("traces", "jobs bring their traces", expected="no traces")
     with _limits(design):
-        work = read_jobs(design, run.cache, run.caches)
-        plan, first = lower_jobs(design, work, run.plugins, run.caches), first_ranks(design)
+        work = read_jobs(design, run.cache, caches)
+        plan, first, source = lower_jobs(design, work, run.plugins, caches), first_ranks(design), work.source
 
     def alone(job: Plan) -> Outcome:
         return replace(run, record=False, note=None).execute(job)[1]
 
     def ran() -> Result:
-        with _words_of(design, work):
+        with _words_of(design, source):
             done, outcome = run.execute_jobs(plan, first)
-        return Result(done, outcome, work.source, capacities(design, done, outcome), tiers=tuple(design.memory.tiers),
+        return Result(done, outcome, source, capacities(design, done, outcome), tiers=tuple(design.memory.tiers),
                       job_ranks=job_ranks_of(design, alone), names=fabric_names(design))
     return ran
 
 
-def _live(design: Design, run: _Run) -> Callable[[], Result]:
+def _live(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
     """A run of a workload that decides as it runs: every rank, every message; the Result's Plan is what was done."""
     if run.traces is not None:
         raise InputError("traces", f"workload {design.workload.tag} decides as it runs", expected="no traces")
 
     def ran() -> Result:
-        source, stage = stage_of(design, run.plugins, run.caches)
+        source, stage = stage_of(design, run.plugins, caches)
         done = engine.run_source(source, stage, run.plugins, pure=run.pure)
         return Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome),
                       names=fabric_names(design))
     return ran
 
 
-_KINDS: Mapping[type[Workload], Callable[[Design, _Run], Callable[[], Result]]] = MappingProxyType({
+_KINDS: Mapping[type[Workload], Callable[[Design, _Run, Kept], Callable[[], Result]]] = MappingProxyType({
     Jobs: _jobs, Trace: _trace})
 """How a kind of workload runs; every other kind is one workload."""
 
@@ -189,14 +190,14 @@ def _limits(design: Design) -> Iterator[None]:
 
 
 @contextmanager
-def _words_of(design: Design, work: Work | JobsWork) -> Iterator[None]:
+def _words_of(design: Design, source: Traces | Generated | None) -> Iterator[None]:
     """Puts errors of the engine in the words of the design."""
     try:
         yield
     except EXPLAINED as error:
         from astrarium.lower import in_its_terms  # rarely needed
 
-        said = in_its_terms(error, design, work.source)
+        said = in_its_terms(error, design, source)
         if said is error:
             raise
         raise said from error
