@@ -177,10 +177,10 @@ def _bytes(value: Any, where: str) -> bytes:
 
 
 def _is_lines(head: bytes) -> bool:
-    """The first line is an object with keys of the metadata alone, and a node's line follows."""
+    """Whether the first line is an object with only keys of the metadata, and more lines follow."""
     first, _, rest = head.lstrip().partition(b"\n")
     try:
-        value = json.loads(first) if first.startswith(b"{") and rest.lstrip().startswith(b"{") else None
+        value = json.loads(first) if first.startswith(b"{") and rest.strip() else None
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and value.keys() <= set(METADATA_KEYS)
