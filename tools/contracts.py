@@ -27,8 +27,8 @@ EITHER_RULE_BOOK = ("clock", "plugins", "nodes", "run", "accelerate")      # fol
 PIECES = ("plan", "clock", "plugins", "nodes", "media")
 FOLDERS = {                             # of native/engine, and what else each may include from
     "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"), "gpu": ("plan", "clock"),
-    "media": ("plan", "clock", "plugins"), "run": PIECES, "accelerate": (*PIECES, "run"), "astra": (*PIECES, "accelerate"),
-    "bind": (*PIECES, "run", "accelerate", "astra", "gpu"),
+    "media": ("plan", "clock", "plugins"), "run": PIECES, "accelerate": (*PIECES, "run"),
+    "astra": (*PIECES, "accelerate"), "bind": (*PIECES, "run", "accelerate", "astra", "gpu"),
 }
 LONGEST = {"search": 8}                 # room -> modules in a chain of imports inside it, at most
 CIRCLES = {                             # that may be, and why

@@ -175,7 +175,7 @@ def _plain(column: Column) -> list[Any]:
 
 def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False,
                more: Mapping[str, Any] = NOTHING) -> None:
-    """Write everything as one JSON file, whole or not at all; `more` beside the summary. `Result.load` reads it."""
+    """Write everything as one JSON file, whole or not at all; the summary also has `more`. `Result.load` reads it."""
     target = FilePath(path)
     with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False,
                                      encoding="utf-8") as file:
