@@ -88,7 +88,7 @@ class Cost(Config, frozen=True, kw_only=True):
                                 "host's price covers them.", ge=0)] = 1
     rental: Annotated[str | None, Knob("NPUs that are rented by the hour, network and energy included.",
                                        choices=_Rows("parts", "rental"))] = None
-    host_power: Annotated[OptionalPower, Knob("Power of a host beside its NPUs; left out: as its part says.")
+    host_power: Annotated[OptionalPower, Knob("Power of a host without its NPUs; left out: as its part says.")
                           ] = default(None)
     pue: Annotated[float | None, Knob("Power usage effectiveness of the site (or facility).", ge=1)] = None
     facility: Annotated[str | None, Knob("The site, by whose PUE power and energy are multiplied (or pue).",

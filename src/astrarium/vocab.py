@@ -82,7 +82,7 @@ class Kernel(NamedTuple):
 class Placed(NamedTuple):
     """Which memory holds a kind of tensors in training: None, the NPU's own; else the name of a tier, or "", remote
     memory without a name. `prefetch`: layers that are fetched ahead. `step`: whether the tier of the states has a
-    processor beside it, which does the optimizer's step.
+    processor next to it, which does the optimizer's step.
     """
 
     parameters: str | None = None

@@ -1,4 +1,4 @@
-"""Rows of your own beside the catalog's: TOML files with the same columns.
+"""Your rows in addition to the catalog's: TOML files with the same columns.
 
     [devices.my_chip]
     title = "Our chip, second stepping"

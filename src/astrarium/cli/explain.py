@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _against_trace(options: argparse.Namespace) -> int:
-    """The design's run beside the replay of what was recorded."""
+    """The design's run, and the replay of the recording."""
     from astrarium.cli.paths import read_design
     from astrarium.cli.replay_design import replay_design
     from astrarium.report.tables.gap import gap_plain, gap_tables

@@ -1,4 +1,4 @@
-"""`astrarium run OVERLAP.yaml`: a matrix product beside a collective on the compute units of GPUs."""
+"""`astrarium run OVERLAP.yaml`: a matrix product and a collective at once on the compute units of GPUs."""
 
 from __future__ import annotations
 

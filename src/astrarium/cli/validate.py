@@ -1,4 +1,4 @@
-"""`astrarium validate FILE...`: measured rows beside what Astrarium predicts for them."""
+"""`astrarium validate FILE...`: compare measured rows with predictions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _logs(options: argparse.Namespace) -> int:
-    """Means of logs beside those of a serving file."""
+    """Means of logs, and those of a serving file."""
     from astrarium.cli.paths import read_as
     from astrarium.design import load_design
     from astrarium.report.tables.table import Table, print_tables

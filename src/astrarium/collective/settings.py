@@ -20,7 +20,7 @@ __all__ = ["Able", "Around", "Free", "Link", "Settings"]
 
 
 class Around(NamedTuple):
-    """What a message costs beside the network: ns at an endpoint, bytes/ns of reductions (0: free)."""
+    """The cost of a message in addition to the network: ns at an endpoint, bytes/ns of reductions (0: free)."""
 
     endpoint_delay: float
     reduce_rate: float

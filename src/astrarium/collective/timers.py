@@ -1,4 +1,4 @@
-"""Where a collective's time comes from beside its messages (`collective.model`): a function of operation, payload and
+"""Times of collectives without messages (`collective.model`): a function of operation, payload and
 where the group lies, in the registry as kind `timer`."""
 
 from __future__ import annotations

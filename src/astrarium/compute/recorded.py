@@ -19,7 +19,7 @@ __all__ = ["Recorded", "Share", "kernels_of", "recorded_timings"]
 UNOWNED = "launched by no recorded operator (a CUDA graph, or a library of its own)"
 TICKS = 20          # of the recording's clock that a kernel must take: rounding is 5 % of it at most
 STREAM_NS = 10_000  # that a kernel must take that only moves bytes: a shorter one is mostly its launch
-BESIDE = 0.05       # of a kernel's time that another may run beside it
+BESIDE = 0.05       # of a kernel's time during which another may run
 
 
 class Share(Struct):

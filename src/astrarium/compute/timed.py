@@ -32,7 +32,7 @@ __all__ = ["Predicted", "Work", "durations", "load_of", "split", "with_operators
 Bool = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-SLOW = 0.7      # a clock at which kernels are timed besides 1
+SLOW = 0.7      # a clock at which kernels are also timed
 Predict = Callable[["Sequence[Kernel]", float], F64]
 
 

@@ -26,13 +26,13 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "mla": ("batch", "heads", "queries", "keys", "key_length", "value_length"),
     "stream": ("bytes",),
 }
-"""Kind -> columns that a row must have, beside `kind` and one of `ns`, `us`, `ms`."""
+"""Kind -> columns that a row must have, in addition to `kind` and one of `ns`, `us`, `ms`."""
 ATTENTION = ("batch", "heads", "kv_heads", "queries", "keys", "key_length", "value_length")
 WHOLE = ("groups", "m", "n", "k", "second", "share", "skew")
 """Of a whole layer of experts."""
 OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal", "repeats", *WHOLE[4:])
 APART = ("launch", "host")
-"""Kinds of rows beside those of kernels."""
+"""Kinds of rows other than those of kernels."""
 SUSTAINED = "sustained"
 """`op` of products at the clock of a long run."""
 SIDES = ("m", "n")

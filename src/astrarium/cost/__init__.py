@@ -1,4 +1,4 @@
-"""Figures of designs and runs: what `run` prints beside its times, and what searches may minimise or require."""
+"""Figures of designs and runs: `run` prints them with its times, and searches may minimise or require them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Energy of a run by what it computes and moves: the other model beside `energy`, which goes by time.
+"""Energy of a run by what it computes and moves: the alternative to `energy`, which goes by time.
 
 E = NPUs x idle power x makespan + FLOPs x e_flop + bytes x e_byte + sum over dims (bit-hops x the dim's energy)
 

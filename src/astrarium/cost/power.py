@@ -72,7 +72,7 @@ def check_site(design: Design, figure: str = "power_peak") -> None:
 
 
 def _rest_of(design: Design, host: Part) -> float | None:
-    """W of a host beside its NPUs, as its part says: all of it less the devices' limit, or a share of theirs. Raises
+    """W of a host without its NPUs, as its part says: all of it less the devices' limit, or a share of theirs. Raises
     InputError for a host that draws less than its devices."""
     if host.power_share is not None:
         return host.power_share * hosts_of(design)[1] * float(design.compute.power or 0)

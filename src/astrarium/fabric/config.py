@@ -73,7 +73,7 @@ class Fabric(Config, frozen=True, kw_only=True):
 
     @property
     def said(self) -> dict[str, Said]:
-        """What is said of links, by name, beside the document."""
+        """Settings of links, by name, in addition to the document."""
         return {name: link.said for name, link in self.links.items()}
 
     @property
@@ -83,7 +83,7 @@ class Fabric(Config, frozen=True, kw_only=True):
 
     @property
     def stamp(self) -> tuple[object, ...]:
-        """What its content depends on beside its fields."""
+        """What its content depends on in addition to its fields."""
         return ()
 
     def document(self) -> Document:

@@ -138,7 +138,7 @@ def trees_of(fabric: Fabric, graph: Graph, nodes: tuple[int, ...]) -> Trees:
 
 
 def faults(network: Section) -> Iterator[Problem]:
-    """What is wrong with a fabric, and with the rest of the section beside it."""
+    """Problems of a fabric, and of the rest of the section with it."""
     assert network.fabric is not None
     try:
         npus, given = laid_out(network.fabric).npus.size, math.prod([dim.npus for dim in network.flat])

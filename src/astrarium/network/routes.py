@@ -1,4 +1,4 @@
-"""`network.routes`: ways between NPUs of a fabric that a design gives, beside the shortest ones."""
+"""`network.routes`: paths between NPUs of a fabric that a design gives, in addition to the shortest ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`network.packets.transport`: how packets wait for each other, and what senders do about it."""
+"""`network.packets.transport`: the rules by which packets wait and senders react."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Credits", "Transport"]
 
 
 class Transport(Config, frozen=True):
-    """A transport of packets: what a plug-in registers as `transport.<name>`. Its fields are its knobs.
+    """A transport of packets. A plug-in registers it as `transport.<name>`; its fields are its knobs.
 
-    `link_buffers`: links have buffers of their own (`network.packets.buffer`) for which packets wait, so that circles
-    of them may deadlock.
+    `link_buffers`: each link has a buffer (`network.packets.buffer`) and packets wait for room in it, so that cycles of
+    links may deadlock.
     """
 
     variants: ClassVar[Variants | None] = Kind("transport")
@@ -28,12 +28,12 @@ class Transport(Config, frozen=True):
     link_buffers: ClassVar[bool] = False
 
     def plan(self) -> TransportRules | None:
-        """What the engine is told; None: credits. A transport's own."""
+        """The rules for the engine; None: credits. Every transport defines it."""
         raise PluginError(f"transport {self.tag}", "has no plan()")
 
 
 class Credits(Transport, frozen=True):
-    """A packet starts where the buffer at the link's end has room for it."""
+    """A packet starts when the buffer at the link's end has room for it."""
 
     tag: ClassVar[str] = "credits"
     link_buffers: ClassVar[bool] = True

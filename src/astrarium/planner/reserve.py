@@ -1,4 +1,4 @@
-"""Head room: memory that a plan leaves free beside the tensors of a layout, for the allocator."""
+"""Head room: memory that a plan leaves free for the allocator."""
 
 from __future__ import annotations
 

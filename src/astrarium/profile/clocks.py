@@ -75,7 +75,7 @@ def clocks_of(traces: Traces, groups: Mapping[str, Sequence[int]]) -> Clocks | N
 
 
 class _Comparison:
-    """Each rank's ends of collectives beside those of one rank that it shares a group with, from rank 0 on."""
+    """Each rank's ends of collectives with those of one rank that it shares a group with, from rank 0 on."""
 
     def __init__(self, calls: Sequence[Mapping[str, Calls]], groups: Mapping[str, Sequence[int]]) -> None:
         ranks = len(calls)

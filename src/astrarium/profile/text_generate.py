@@ -123,7 +123,7 @@ class _Run(Struct):
         yield from range(max(each for each in self.work.checkpoints if each < number), number)
 
     def embeddings(self) -> None:
-        """Recommendation models: the embedding's all_to_all runs beside the bottom layers."""
+        """Recommendation models: the embedding's all_to_all runs in parallel with the bottom layers."""
         layers, last = self.work.layers, self.work.last_bottom
         looked_up: list[int] = []
         for number, layer in enumerate(layers):

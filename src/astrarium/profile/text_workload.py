@@ -1,7 +1,7 @@
 """ASTRA-sim 1.0's text workloads: one line per layer, and how its training loop is parallelised.
 
 The ten loops are those of ASTRA-sim 1.0's Workload.cc (`iterate_*`): compute is one chain; collectives of the forward
-pass are waited for, those of gradients run beside it.
+pass are waited for, those of gradients run in parallel.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _plain(column: Column) -> list[Any]:
 
 def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False,
                more: Mapping[str, Any] = NOTHING) -> None:
-    """Write everything as one JSON file, whole or not at all; `more` beside the summary. `Result.load` reads it."""
+    """Write everything as one JSON file, whole or not at all; the summary also has `more`. `Result.load` reads it."""
     with write_whole(os.fspath(path)) as file:
         file.writelines(piece.encode() for piece in json_pieces(result, nodes=nodes, more=more))
 

@@ -1,4 +1,4 @@
-"""A recorded run beside its prediction: which parts of the ranks' time make up the difference."""
+"""A recorded run and its prediction: which parts of the ranks' time make up the difference."""
 
 from __future__ import annotations
 

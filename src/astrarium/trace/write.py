@@ -93,7 +93,7 @@ def _edited(traces: Traces, rank: int, edits: Mapping[int, Node | bytes | None] 
 
 
 def write_files(files: Iterable[tuple[str, bytes]]) -> None:
-    """Writes all files beside their places, then moves them there; on a fault nothing is left behind.
+    """Write all files under temporary names, then rename them; after a fault no file is left.
 
     A process that is killed outright leaves unread hidden files (`.NAME.` and 12 digits); the next one to
     write the same names removes those that are more than a day old.

@@ -1,4 +1,4 @@
-"""Columns that rows of a kind may have besides those that they must have; a column nearly called so is a slip."""
+"""Columns that rows of a kind may have in addition to the required ones; a similar name is taken for a typing error."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ NEMOTRON: Mapping[str, Any] = MappingProxyType({"gated": False, "activation": "r
                                                 "rotary_share": 0.5})
 STYLES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     (r"nemotron", NEMOTRON), (r"gpt(?!-?oss)|megatron|bloom|opt", GPT), (r"llama|mistral|qwen|mixtral", {}))
-"""What a name says of a model beside its sizes."""
+"""Properties of a model that its name gives, in addition to sizes."""
 
 NAMES: tuple[tuple[str, str], ...] = (
     (r"gpt-?3-?5b", "gpt3-5b"), (r"gpt-?3-?20b", "gpt3-20b"), (r"gpt-?3-?(175b)?", "megatron-175b"),

@@ -1,6 +1,6 @@
 """A corpus of training traces to learn from: models of the catalog at many sizes, on many layouts of ranks.
 
-Every trace has its conditions beside it. Sizes and numbers of replicas of the held-out part lie between those of the
+Every trace has a file with its conditions. Sizes and numbers of replicas of the held-out part lie between those of the
 learnt part, and are none of them.
 """
 

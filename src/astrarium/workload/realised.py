@@ -1,4 +1,4 @@
-"""A block's pieces as a software stack runs them: casts, accumulation, collectives beside products, host time."""
+"""A block's pieces as a software stack runs them: casts, accumulation, collectives during products, host time."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _from_norm(steps: Sequence[Step], step: Step) -> bool:
     return any(each.kernel is not None and each.kernel.kind == "normalisation" for each in makers)
 
 
-HIDDEN = ".beside"      # ends the name of the part of a collective that runs beside a product
+HIDDEN = ".beside"      # ends the name of the part of a collective that runs during a product
 
 
 def _in_line(piece: Piece) -> Piece:

@@ -26,7 +26,7 @@ from astrarium.workload.software import Software
 __all__ = ["Transformer", "unplaceable"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
-ENDS = 2            # blocks beside the layers, which can be parts of the model by themselves: embedding and head
+ENDS = 2            # further blocks, which can be parts of the model by themselves: embedding and head
 MOST_RANKS, MOST_BATCHES = 2**24, 2**20     # beyond which arrays of ranks or units would fill a machine
 
 

@@ -66,12 +66,12 @@ class Overlapped(Struct, frozen=True):
 
     @property
     def gemm_slowdown(self) -> float:
-        """Time of the product beside the collective over its time alone."""
+        """Time of the product with the collective over its time alone."""
         return self.gemm_beside / self.gemm_alone
 
     @property
     def collective_slowdown(self) -> float:
-        """Time of the collective beside the product over its time alone."""
+        """Time of the collective with the product over its time alone."""
         return self.collective_beside / self.collective_alone
 
     @property

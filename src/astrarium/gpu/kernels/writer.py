@@ -21,7 +21,7 @@ class Shape(Struct, frozen=True):
     """What a builder is asked for: `gpus`, the `chunk` of one GPU in requests, `workgroups` that share it, how many
     lines with flags a request takes (`flags`; 0: data carry no flags), whether data are written to peers (put) or read
     from them (`get`), whether a step of the loop copies from or to all peers `at_once`, and what a `step` of a ring
-    costs beside loads and stores (ps)."""
+    costs in addition to loads and stores (ps)."""
 
     gpus: int
     chunk: int
@@ -121,7 +121,7 @@ class Writer:
         self.operations.append(Operation(OpKind.ACQUIRE, semaphore=sync.number, value=sync.count))
 
     def pause(self) -> None:
-        """What a step costs beside loads and stores, if anything."""
+        """The cost of a step in addition to loads and stores, if any."""
         if self.shape.step:
             self.operations.append(Operation(OpKind.NOP, time=self.shape.step))
 

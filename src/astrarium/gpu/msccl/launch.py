@@ -27,7 +27,7 @@ from astrarium.vocab import CommOp
 
 __all__ = ["msccl_launch"]
 
-MOST_OPERANDS = 16      # of a fused sum, beside its target
+MOST_OPERANDS = 16      # of a fused sum, without its target
 MOST_STEPS = 20_000     # what the exam of steps orders in reasonable time
 Connection = tuple[int, int]        # distance of the sender from the receiver, channel
 

@@ -125,7 +125,7 @@ class _Builder:
                                                expected="one of them")
 
     def check_proxies(self, gpu: Gpu, wavefronts: int, grids: tuple[tuple[Workgroup, ...], ...]) -> None:
-        """Proxies have to run beside the thread blocks that wait for them."""
+        """Proxies have to run at the same time as the thread blocks that wait for them."""
         room = gpu.units * min(gpu.workgroups_per_unit, gpu.wavefronts_per_unit // wavefronts)
         for rank, grid in enumerate(grids):
             blocks = len(self.plan.gpus[rank].blocks)
@@ -253,7 +253,7 @@ class _Builder:
 
 
 def _without_idle_barriers(group: _Group) -> _Group:
-    """Without barriers beside a release, an acquire or a barrier: these bring the wavefronts together anyway."""
+    """Without barriers next to a release, an acquire or a barrier: these bring the wavefronts together anyway."""
     found = _Group()
     following: list[OpKind | None] = [*(op.kind for op in group.operations[1:]), None]
     for op, name, after in zip(group.operations, group.names, following):

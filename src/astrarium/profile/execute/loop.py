@@ -1,4 +1,4 @@
-"""The loop that executes a program: sleeps are timers, products run in place, communication runs beside both."""
+"""The loop that executes a program: sleeps are timers, products run in place, communication runs in parallel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What each kind of kernel of a run reaches, beside what peak and bandwidth allow (Williams et al., CACM 52(4), 2009).
-"""
+"""Rates of each kind of kernel in a run, and the limits of peak and bandwidth (Williams et al., CACM 52(4), 2009)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _boxes(units: Sequence[Unit]) -> Iterator[tuple[str, float, float]]:
 
 
 def memory_bars(name: str, workload: Transformer, capacity: float) -> Iterator[str]:
-    """What a stage holds when it holds most, beside the capacity (infinite: none)."""
+    """Memory of a stage at its peak, and the capacity (infinite: none)."""
     found = footprints(recipe_of(workload))
     whole = 1.04 * max(capacity if capacity < float("inf") else 0.0, *(each.total for each in found))
     yield f"<h2>Memory of {escape(name)}, when it is fullest</h2>" + key({kind: kind for kind in KINDS}, HELD)

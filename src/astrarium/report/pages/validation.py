@@ -1,4 +1,4 @@
-"""Measured rows beside predictions as one HTML page that needs nothing else: per metric plots and the errors of every
+"""Measured rows and predictions as one HTML page that needs nothing else: per metric plots and the errors of every
 row, and the tables."""
 
 from __future__ import annotations

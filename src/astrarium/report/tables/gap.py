@@ -1,4 +1,4 @@
-"""A recorded run beside its prediction, as tables and as plain data."""
+"""A recorded run and its prediction, as tables and as plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A product beside a collective as a table and as plain data."""
+"""A product and a concurrent collective as a table and as plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = ("kernel", "units", "gemm", "beside", "", "collective", "beside", "", "bo
 
 
 def overlap_table(asked: GpuOverlap, cases: Sequence[Overlapped]) -> Table:
-    """One line per case: times alone and beside each other in us, slowdowns, and what the overlap gains."""
+    """One line per case: times alone and together in us, slowdowns, and the gain of the overlap."""
     gemm = asked.gemm
     title = (f"{asked.op} of {Bytes.of(asked.payload)} on {asked.gpus} GPUs beside a product of {gemm.m} x {gemm.n} x "
              f"{gemm.k} ({gemm.precision}) on each; us")

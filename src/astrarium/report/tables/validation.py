@@ -1,4 +1,4 @@
-"""Measured rows beside predictions: tables for people, plain data for programs."""
+"""Measured rows and predictions: tables for people, plain data for programs."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _bytes(value: Any, where: str) -> bytes:
 
 
 def _is_lines(head: bytes) -> bool:
-    """The first line is an object with keys of the metadata alone, and more follows."""
+    """Whether the first line is an object with only keys of the metadata, and more lines follow."""
     first, _, rest = head.lstrip().partition(b"\n")
     try:
         value = json.loads(first) if first.startswith(b"{") and rest.strip() else None

@@ -21,7 +21,7 @@ COLLECTIVES = {"all_reduce": CommOp.ALL_REDUCE, "all_gather_into_tensor": CommOp
 
 FREE = {"aten::_unsafe_view", "aten::detach", "aten::lift_fresh_copy", "aten::sym_size", "aten::empty",
         "aten::empty_like", "aten::new_empty", "aten::_assert_tensor_metadata", "aten::empty_strided"}
-"""Operators that move nothing, beside those that PyTorch itself calls views."""
+"""Operators that move nothing, except those that PyTorch itself calls views."""
 
 
 def add_graph(maker: Maker, graph: Any, prefix: str = "", *, outside: Callable[[str], Iterable[Any]] | None = None,

@@ -1,4 +1,4 @@
-"""A log of one engine beside what a serving file predicts for its requests, and the constants that this leaves."""
+"""A log of one engine, a serving file's prediction for its requests, and the fitted constants."""
 
 from __future__ import annotations
 

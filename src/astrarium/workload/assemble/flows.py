@@ -1,4 +1,4 @@
-"""What goes on beside the blocks of a unit: weights fetched and gathered, activations away and back, gradients."""
+"""Transfers during the blocks of a unit: weights fetched and gathered, activations away and back, gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimizer's step: on the NPU, or by a processor beside the memory that holds the states."""
+"""The optimizer's step: on the NPU, or by a processor next to the memory that holds the states."""
 
 from __future__ import annotations
 

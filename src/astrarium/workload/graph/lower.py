@@ -302,7 +302,7 @@ def _find(side: Side, stored: Mapping[str, Placed], waiting: Mapping[str, Sequen
 
 
 def _entering(block: Block) -> tuple[Use, ...]:
-    """The stream and what travels beside it, as the block finds them."""
+    """The stream and the tensors that travel with it, at the block's start."""
     return tuple(use for use, there in ((block.input, bool(block.input.tensor)), (block.memory, block.takes_memory))
                  if there)
 
@@ -313,7 +313,7 @@ def _leaving(block: Block) -> tuple[Use, ...]:
 
 
 def _made_memory(block: Block) -> set[str]:
-    """What later blocks read of this one beside the stream; it is kept here, once."""
+    """Tensors, other than the stream, that later blocks read from this one; each is kept once."""
     return {block.memory.tensor} if block.gives_memory and not block.takes_memory else set()
 
 

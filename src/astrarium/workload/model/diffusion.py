@@ -1,6 +1,6 @@
 """Diffusion transformers (DiT, arXiv 2212.09748): a ViT over latents whose norms are steered by time and class.
 
-The condition (time and class) travels beside the stream.
+The condition (time and class) travels with the stream.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encoder-decoder transformers: T5 (text in, relative positions) and Whisper (sound in, learned positions).
 
-The encoder's output travels beside the decoder's stream through all its layers, forward and, as a gradient, backward.
+The encoder's output travels with the decoder's stream through all its layers, forward and, as a gradient, backward.
 The last layer of the encoder ends it and looks up the decoder's tokens: what then goes on is the decoder's stream.
 """
 

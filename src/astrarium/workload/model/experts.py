@@ -199,7 +199,7 @@ def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated
 def _shared(moe: Experts, options: Options, weights: dict[str, str], *, gated: bool, activation: str,
             bias: bool) -> list[Op]:
     """Shared experts, and the sum of their output and the routed experts'. In CUDA graphs of decoding sequences engines
-    run them on a second stream beside the routed ones (vLLM's shared_experts_stream, SGLang's
+    run them on a second stream in parallel with the routed ones (vLLM's shared_experts_stream, SGLang's
     forward_normal_dual_stream, TensorRT-LLM's maybe_execute_in_parallel): they take no time of their own."""
     if not moe.shared_experts:
         return []

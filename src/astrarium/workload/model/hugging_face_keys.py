@@ -50,7 +50,7 @@ class Keys(Struct, frozen=True):
         return found
 
     def unused(self, *names: str) -> None:
-        """Keys that say nothing beside what was read."""
+        """Keys that add nothing to those that were read."""
         self.seen.update(names)
 
     def _value(self, key: str, kind: type, words: str, default: Any) -> Any:

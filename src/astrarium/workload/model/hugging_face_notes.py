@@ -1,4 +1,4 @@
-"""What an import of a config.json says besides the model: what it assumed, and which keys it did not read."""
+"""Notes of an import of a config.json: assumptions, and keys that were not read."""
 
 from __future__ import annotations
 
