@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from astrarium.engine import Measurements, Outcome, Plan
     from astrarium.engine.plugins import Plugins
     from astrarium.lower import Given
-    from astrarium.trace import Traces
-    from astrarium.trace.work import Generated
 
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
@@ -190,8 +188,8 @@ def _limits(design: Design) -> Iterator[None]:
 
 
 @contextmanager
-def _words_of(design: Design, source: Traces | Generated | None) -> Iterator[None]:
-    """Puts errors of the engine in the words of the design."""
+def _words_of(design: Design, source: Any) -> Iterator[None]:
+    """Puts errors of the engine in the words of the design; `source`: that of its Work."""
     try:
         yield
     except EXPLAINED as error:
