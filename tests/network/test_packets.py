@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from tests.commands import PlugIn, Run
 
@@ -10,10 +12,11 @@ from astrarium import config
 from astrarium.config import ConfigError
 from astrarium.engine import Plan
 from astrarium.engine.plan import FIRST_LINK, RoceRules
-from astrarium.errors import UnsupportedError
+from astrarium.errors import PluginError, UnsupportedError
 from astrarium.lower import lower
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce
+from astrarium.network.transport import Transport
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
 LINK = {"bandwidth": "50 GB/s", "latency": "500 ns"}
@@ -86,3 +89,26 @@ def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:
     assert found[1] == 7 * found[0] > 0
     with pytest.raises(UnsupportedError, match="packet transport delayed, which is not compiled in"):
         ar.simulate(design)
+
+
+class Raises(Transport, frozen=True):
+    tag: ClassVar[str] = "raises"
+
+    def plan(self) -> None:
+        raise KeyError("window")
+
+
+class Number(Transport, frozen=True):
+    tag: ClassVar[str] = "number"
+
+    def plan(self) -> None:
+        return 7      # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("kind", "message"), [("Raises", "raised KeyError: 'window'"),
+                                               ("Number", r"plan\(\) gave an object of int, .* no TransportRules")])
+def test_a_wrong_plug_in_is_named(plug_in: PlugIn, kind: str, message: str) -> None:
+    name = kind.lower()
+    plug_in({f"transport.{name}": f"{__name__}:{kind}"})
+    with pytest.raises(PluginError, match=f"transport plug-in {name}: {message}"):
+        lowered(Packets(transport=name))
