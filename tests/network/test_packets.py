@@ -12,7 +12,7 @@ from astrarium import config
 from astrarium.config import ConfigError
 from astrarium.engine import Plan
 from astrarium.engine.plan import FIRST_LINK, RoceRules
-from astrarium.errors import PluginError, UnsupportedError
+from astrarium.errors import InputError, PluginError, UnsupportedError
 from astrarium.lower import lower
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce
@@ -75,6 +75,20 @@ def test_a_section_roce_is_read() -> None:
     assert config.loads(Packets, config.dumps(given)) == given
     with pytest.raises(ConfigError, match=r"transport.name: 'roces' is not known.*did you mean 'roce'"):
         config.loads(Packets, "transport: roces")
+
+
+def test_a_path_of_the_section_roce_is_that_of_the_transport() -> None:
+    network = ar.Network([ar.Switch(4, **LINK)], backend="packets")
+    design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
+    for part in ("roce", "transport"):
+        made = config.replace_all(design, {f"network.packets.{part}.kmin": "10 kB", "network.packets.transport": "roce"})
+        assert made.network.packets.transport == Roce(kmin="10 kB")
+    space = ar.Space(made, {"network.packets.roce.kmin": ["10 kB", "20 kB"]})
+    assert ar.search(space, "makespan", agent="grid", trials=2).trials == 2
+    with pytest.raises(ConfigError, match=r"transport.kmn: unknown key 'kmn'.*did you mean 'kmin'"):
+        config.replace_all(design, {"network.packets.transport.kmn": "10 kB", "network.packets.transport": "roce"})
+    with pytest.raises(InputError, match=r"transport.kmin: unknown key 'kmin' of name: credits; roce has it"):
+        config.replace_all(design, {"network.packets.roce.kmin": "10 kB"})
 
 
 def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:

@@ -187,7 +187,7 @@ def variants_with(kind: type[Config], key: object) -> list[str]:
 def unknown_key(kind: type[Config], key: object) -> str:
     """What is wrong with a key that config class `kind` does not have; names the variants of its section that do."""
     others = variants_with(kind, key)
-    return f"unknown key {shown(key)}" + (f" of {kind.tag_key}: {kind.tag}; {' and '.join(others)} have it"
+    return f"unknown key {shown(key)}" + (f" of {kind.tag_key}: {kind.tag}; {' and '.join(others)} {'have' if others[1:] else 'has'} it"
                                           if others else "")
 
 
