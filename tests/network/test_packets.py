@@ -81,7 +81,8 @@ def test_a_path_of_the_section_roce_is_that_of_the_transport() -> None:
     network = ar.Network([ar.Switch(4, **LINK)], backend="packets")
     design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
     for part in ("roce", "transport"):
-        made = config.replace_all(design, {f"network.packets.{part}.kmin": "10 kB", "network.packets.transport": "roce"})
+        both = {f"network.packets.{part}.kmin": "10 kB", "network.packets.transport": "roce"}
+        made = config.replace_all(design, both)
         assert made.network.packets.transport == Roce(kmin="10 kB")
     space = ar.Space(made, {"network.packets.roce.kmin": ["10 kB", "20 kB"]})
     assert ar.search(space, "makespan", agent="grid", trials=2).trials == 2

@@ -57,8 +57,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     """Frozen data with named, checked fields. Constructors take text with units and lists; fields read as base units.
 
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
-    key that picks one in a file); a concrete one sets `tag`. `untagged`: the tag of data without the key; `former`: tags
-    of older files, each with the one that errors propose. `rules` yield the problems that need more than one field.
+    key that picks one in a file); a concrete one sets `tag`. `untagged`: the tag of data without the key; `former`:
+    tags of older files, each with the one that errors propose. `rules` yield the problems that need more than one
+    field.
     Where a class has a `shorthand`, text may replace it, or a mapping with `like`. Of every group in `either`
     at most one field is set: a change of one unsets the others. `preset` adds to plain data what names in them
     imply; `implies`: the fields that hold these names.
@@ -189,7 +190,8 @@ def variants_with(kind: type[Config], key: object) -> list[str]:
 def unknown_key(kind: type[Config], key: object) -> str:
     """What is wrong with a key that config class `kind` does not have; names the variants of its section that do."""
     others = variants_with(kind, key)
-    return f"unknown key {shown(key)}" + (f" of {kind.tag_key}: {kind.tag}; {' and '.join(others)} {'have' if others[1:] else 'has'} it"
+    have = "have" if len(others) > 1 else "has"
+    return f"unknown key {shown(key)}" + (f" of {kind.tag_key}: {kind.tag}; {' and '.join(others)} {have} it"
                                           if others else "")
 
 

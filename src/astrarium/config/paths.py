@@ -91,8 +91,8 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
     Args:
         config: A design or a section; it is not changed.
         changes: Path of a field -> value, a whole before its parts, which may be new with it. A key that picks a
-            variant (`network.dims[0].shape`) keeps the fields that were set. A name that implies settings (`stack`) is applied
-            first, to fields with their default value.
+            variant (`network.dims[0].shape`) keeps the fields that were set. A name that implies settings (`stack`)
+            is applied first, to fields with their default value.
 
     Raises:
         InputError: A path does not exist, or the result is not legal.
