@@ -15,6 +15,7 @@ from tests.loading import module_of
 import astrarium as ar
 from astrarium import engine
 from astrarium.collective.algorithms import Algorithm, Bound
+from astrarium.collective.algorithms.algorithm import Counts
 from astrarium.collective.algorithms.direct import DIRECT
 from astrarium.collective.choose import CHUNKS, MESSAGES
 from astrarium.collective.compose import Composition
@@ -161,6 +162,7 @@ def by_bound(steps: int, **more: Any) -> Algorithm:
 
 
 SLOW, FAST, BROKEN = by_bound(1000), by_bound(1), by_bound(1, counts=lambda case: [1.0])
+NEGATIVE = by_bound(1, counts=lambda case: [Counts(port=0, times=-1, held=1.0, hops=1.0, size=1.0)])
 
 
 def test_a_plug_in_without_counts_is_estimated_by_its_bound(plug_in: PlugIn) -> None:
@@ -171,6 +173,9 @@ def test_a_plug_in_without_counts_is_estimated_by_its_bound(plug_in: PlugIn) -> 
     assert "direct" in plan_of(run).how
     plug_in({"algorithm.broken": f"{__name__}:BROKEN"})
     with pytest.raises(PluginError, match=r"algorithm plug-in broken: counts\(\) gave neither Counts nor None"):
+        plan_of(run)
+    plug_in({"algorithm.negative": f"{__name__}:NEGATIVE"})
+    with pytest.raises(PluginError, match=r"gave Counts\(port=0, times=-1, .*\); expected numbers of 0 or more"):
         plan_of(run)
 
 

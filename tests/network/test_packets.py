@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from tests.commands import PlugIn, Run
 
@@ -10,10 +12,11 @@ from astrarium import config
 from astrarium.config import ConfigError
 from astrarium.engine import Plan
 from astrarium.engine.plan import FIRST_LINK, RoceRules
-from astrarium.errors import UnsupportedError
+from astrarium.errors import InputError, PluginError, UnsupportedError
 from astrarium.lower import lower
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce
+from astrarium.network.transport import Transport
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
 LINK = {"bandwidth": "50 GB/s", "latency": "500 ns"}
@@ -74,6 +77,21 @@ def test_a_section_roce_is_read() -> None:
         config.loads(Packets, "transport: roces")
 
 
+def test_a_path_of_the_section_roce_is_that_of_the_transport() -> None:
+    network = ar.Network([ar.Switch(4, **LINK)], backend="packets")
+    design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
+    for part in ("roce", "transport"):
+        both = {f"network.packets.{part}.kmin": "10 kB", "network.packets.transport": "roce"}
+        made = config.replace_all(design, both)
+        assert made.network.packets.transport == Roce(kmin="10 kB")
+    space = ar.Space(made, {"network.packets.roce.kmin": ["10 kB", "20 kB"]})
+    assert ar.search(space, "makespan", agent="grid", trials=2).trials == 2
+    with pytest.raises(ConfigError, match=r"transport.kmn: unknown key 'kmn'.*did you mean 'kmin'"):
+        config.replace_all(design, {"network.packets.transport.kmn": "10 kB", "network.packets.transport": "roce"})
+    with pytest.raises(InputError, match=r"transport.kmin: unknown key 'kmin' of name: credits; roce has it"):
+        config.replace_all(design, {"network.packets.roce.kmin": "10 kB"})
+
+
 def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:
     """In the pure-Python engine; in the compiled one its name must be compiled in (test_toy_medium)."""
     plug_in({"transport.delayed": "tests.engine.toy.toy_transport:Delayed"})
@@ -86,3 +104,26 @@ def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:
     assert found[1] == 7 * found[0] > 0
     with pytest.raises(UnsupportedError, match="packet transport delayed, which is not compiled in"):
         ar.simulate(design)
+
+
+class Raises(Transport, frozen=True):
+    tag: ClassVar[str] = "raises"
+
+    def plan(self) -> None:
+        raise KeyError("window")
+
+
+class Number(Transport, frozen=True):
+    tag: ClassVar[str] = "number"
+
+    def plan(self) -> None:
+        return 7      # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("kind", "message"), [("Raises", "raised KeyError: 'window'"),
+                                               ("Number", r"plan\(\) gave an object of int, .* no TransportRules")])
+def test_a_wrong_plug_in_is_named(plug_in: PlugIn, kind: str, message: str) -> None:
+    name = kind.lower()
+    plug_in({f"transport.{name}": f"{__name__}:{kind}"})
+    with pytest.raises(PluginError, match=f"transport plug-in {name}: {message}"):
+        lowered(Packets(transport=name))

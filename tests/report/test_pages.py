@@ -145,6 +145,7 @@ def _ends(found: ShownRun) -> str:
 
 
 ENDS = Page("run", _ends)
+RAISES, NUMBER = Page("run", lambda found: found.nothing), Page("run", lambda found: 7)     # type: ignore[arg-type,return-value]
 
 
 def test_a_plug_in(plug_in: PlugIn, run: Run, tmp_path: Path) -> None:
@@ -160,6 +161,10 @@ def test_a_plug_in(plug_in: PlugIn, run: Run, tmp_path: Path) -> None:
         said = run("run", design, "--html", shown, "--page", name)
         assert (said.code, message in said.err) == (1, True), said.err
     assert "--page: has no effect here; expected --html FILE" in run("run", design, "--page", "ends").err
+    plug_in({"page.raises": f"{__name__}:RAISES", "page.number": f"{__name__}:NUMBER"})
+    for name, message in (("raises", "raised AttributeError: "), ("number", "gave an object of int, not a text")):
+        said = run("run", design, "--html", shown, "--page", name)
+        assert (said.code, f"page plug-in {name}: {message}" in said.err) == (1, True), said.err
 
 
 def test_charts_are_sound_and_stay_inside() -> None:

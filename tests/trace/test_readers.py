@@ -98,3 +98,47 @@ def test_a_plug_in(plug_in: PlugIn, run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "made.0.et").read_bytes() == same.read_bytes()
     (tmp_path / "t.txt").write_text("column\n5\n")
     assert "jsonl, text, rows" in run("show", tmp_path / "t.txt.").err + run("trace", "show", tmp_path / "t.txt").err
+
+
+def _fails(*_: object) -> bool:
+    raise KeyError("rows")
+
+
+SNIFF_RAISES = TraceReader(_fails, _rows)
+READ_RAISES = TraceReader(lambda head: head.startswith(b"rows"), _fails)       # type: ignore[arg-type]
+READS_NOTHING = TraceReader(lambda head: head.startswith(b"rows"), lambda *_: 7)       # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("SNIFF_RAISES", "raised KeyError: 'rows'"), ("READ_RAISES", "raised KeyError: 'rows'"),
+    ("READS_NOTHING", "read() gave an object of int"), ("FORMS", "is an object of dict, not a TraceReader")])
+def test_a_wrong_plug_in_is_named_where_it_is_asked(plug_in: PlugIn, run: Run, tmp_path: Path, name: str,
+                                                    message: str) -> None:
+    plug_in({"reader.mine": f"{__name__}:{name}"})
+    (tmp_path / "t").write_text("rows 5")
+    said = run("trace", "show", tmp_path / "t")
+    assert (said.code, f"reader plug-in mine: {message}" in said.err) == (1, True), said.err
+    (tmp_path / "k.json").write_bytes(FORMS["kineto"])      # known before any plug-in is asked
+    assert run("trace", "show", tmp_path / "k.json").code == 0
+
+
+@pytest.mark.parametrize(("data", "message"), [
+    (b"{}", "begins with '{}': not a trace of a known form"), (b"\xff\x00", "not a Chakra execution trace"),
+    (None, "does not exist"), (b"", "the file is empty")])
+def test_convert_says_what_is_wrong_with_the_file(run: Run, tmp_path: Path, data: bytes | None, message: str) -> None:
+    path = tmp_path / "t.json"
+    if data is not None:
+        path.write_bytes(data)
+    said = run("trace", "convert", path, "-o", tmp_path / "u")
+    assert (said.code, message in said.err, str(path) in said.err) == (1, True, True), said.err
+
+
+def test_what_a_pattern_lacks(tmp_path: Path) -> None:
+    for rank in (0, 1, 3):
+        (tmp_path / f"k_{rank}.x").write_bytes(FORMS["chakra"])
+    with pytest.raises(InputError, match=r"k_2\.x does not exist; ranks that have one: 0-1, 3"):
+        read_traces(tmp_path / "k_*.x", 4)
+    with pytest.raises(InputError, match=r"k_\*\.x does not exist; .*did you mean '.*k_0\.x'"):
+        read_traces([tmp_path / "k_*.x"])
+    with pytest.raises(InputError, match=r"k_0\.x is the trace of one rank, for 4 ranks; expected .*pattern"):
+        read_traces(tmp_path / "k_0.x", 4)

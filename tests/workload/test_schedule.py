@@ -151,5 +151,24 @@ def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:
     with pytest.raises(InputError, match="dualpipe: the planner has no lower bounds of copies"):
         layouts(job, 4, 4, {"schedule": ["dualpipe"]})
     plug_in({"schedule.none": f"{__name__}:DECODER"})
-    with pytest.raises(PluginError, match="schedule none: is a Decoder, not a PipelineSchedule"):
+    with pytest.raises(PluginError, match="schedule plug-in none: is an object of Decoder, not a PipelineSchedule"):
         _design("none")
+
+
+def _raises(*_: int) -> Units:
+    raise KeyError("stage")
+
+
+RAISES = PipelineSchedule(_raises)
+SHORT = PipelineSchedule(lambda stages, stage, batches, chunks: _eager(stages, stage, batches - 1, chunks))
+NO_UNITS = PipelineSchedule(lambda *_: [0, 1])      # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("RAISES", "raised KeyError: 'stage'"),
+    ("SHORT", r"units\(4, 0, 8, 1\) gave 14 units, which are not forward, backward of each micro-batch once"),
+    ("NO_UNITS", "gave an object of list, which is no Units")])
+def test_a_wrong_plug_in_is_named(plug_in: PlugIn, name: str, message: str) -> None:
+    plug_in({"schedule.mine": f"{__name__}:{name}"})
+    with pytest.raises(PluginError, match="schedule plug-in mine: .*" + message):
+        ar.simulate(_design("mine"))

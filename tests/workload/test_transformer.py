@@ -276,3 +276,8 @@ def test_cosmics_designs_generate(model: str, dp: int, sp: int, pp: int, tp: int
             assert (divided.comm_size >= 0).all()
             largest = float(np.nanmax(one.num_ops)), float(np.nanmax(divided.num_ops))
             assert largest[0] / tp == pytest.approx(largest[1], rel=1e-3) or tp > 128
+
+
+def test_a_source_of_older_files_names_what_replaces_it() -> None:
+    with pytest.raises(ConfigError, match=r"workload.source: 'stage' is not known.*did you mean 'transformer'"):
+        config.loads(ar.Design, "workload: {source: stage}\nnetwork: h100_dgx\n")

@@ -1,5 +1,5 @@
 // Runs of every rank: collectives that nothing disturbs are timed. One whose links (or ports) carry nothing else while it
-// uses them takes what it takes by itself. It runs once by itself (run/alone_times), and all that stand and come like it end as it did,
+// uses them takes what it takes by itself. It runs once by itself (accelerate/alone_times), and all that stand and come like it end as it did,
 // without messages. Those that meet others are noted: the run counts for nothing then, and another one has them as messages.
 #pragma once
 #include <string>

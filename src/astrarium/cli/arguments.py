@@ -43,16 +43,19 @@ class Parser(argparse.ArgumentParser):
                          formatter_class=partial(style, width=_width()))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse's; a parser that is not filled yet is filled first."""
+        """As argparse's, of a sub-verb: its parser is filled first, and says itself what it does not know."""
         fill, self.fill = self.fill, None
         if fill is not None:
             fill(self)
-        return super().parse_known_args(args, namespace)
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return options, unknown
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """`arguments` as a namespace; SystemExit(2) with a message for anything unknown."""
         options: argparse.Namespace
-        options, unknown = self.parse_known_args(arguments)
+        options, unknown = super().parse_known_args(arguments)
         if self.ignores:
             options.unknown = [self._unknown(word) for word in unknown]
         elif unknown:

@@ -42,7 +42,8 @@ def _scale(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Convert and write."""
-    if file_form(options.file) not in ("text", ""):
+    form = file_form(options.file)
+    if form != "text" and (form or options.npus is None):       # with --npus the reader of text says what is wrong
         return _one_rank(options)
     if options.npus is None:
         raise InputError("--npus", "is missing", expected="the ranks of the text workload")

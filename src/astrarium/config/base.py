@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import msgspec
@@ -56,8 +57,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     """Frozen data with named, checked fields. Constructors take text with units and lists; fields read as base units.
 
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
-    key that picks one in a file); a concrete one sets `tag`. `untagged`: the tag of data without the key. `rules`
-    yield the problems that need more than one field.
+    key that picks one in a file); a concrete one sets `tag`. `untagged`: the tag of data without the key; `former`:
+    tags of older files, each with the one that errors propose. `rules` yield the problems that need more than one
+    field.
     Where a class has a `shorthand`, text may replace it, or a mapping with `like`. Of every group in `either`
     at most one field is set: a change of one unsets the others. `preset` adds to plain data what names in them
     imply; `implies`: the fields that hold these names.
@@ -67,6 +69,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     tag_key: ClassVar[str] = ""
     tag: ClassVar[str] = ""
     untagged: ClassVar[str] = ""
+    former: ClassVar[Mapping[str, str]] = MappingProxyType({})
     shorthand: ClassVar[Shorthand | None] = None
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
@@ -106,7 +109,7 @@ def concrete(cls: type[Config], plain: Mapping[str, Any], path: str, problems: l
         names = cls.variants.names()
         expected = "one of " + ", ".join(names)
         what = "is missing" if cls.tag_key not in plain else f"{shown(tag)} is not known"
-        guess = nearest(tag, names) if isinstance(tag, str) else None
+        guess = (cls.former.get(tag) or nearest(tag, names)) if isinstance(tag, str) else None
         problems.append(Problem(join(path, cls.tag_key), what, expected, guess))
         return None
     found = cls.variants.load(tag)
@@ -187,7 +190,8 @@ def variants_with(kind: type[Config], key: object) -> list[str]:
 def unknown_key(kind: type[Config], key: object) -> str:
     """What is wrong with a key that config class `kind` does not have; names the variants of its section that do."""
     others = variants_with(kind, key)
-    return f"unknown key {shown(key)}" + (f" of {kind.tag_key}: {kind.tag}; {' and '.join(others)} have it"
+    have = "have" if len(others) > 1 else "has"
+    return f"unknown key {shown(key)}" + (f" of {kind.tag_key}: {kind.tag}; {' and '.join(others)} {have} it"
                                           if others else "")
 
 

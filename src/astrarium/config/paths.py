@@ -18,6 +18,7 @@ __all__ = ["assignment", "assignments", "get", "parse_path", "put", "replace", "
 C = TypeVar("C", bound=Config)
 Step = str | int
 
+_BEFORE, _NOW = ("network", "packets", "roce"), ("network", "packets", "transport")    # a path of older files
 _STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,9})\]")
 
 
@@ -33,7 +34,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
         position = match.end()
     if not steps or position < len(path):
         raise InputError(path[:200], "is not a path", expected="names and indexes such as network.dims[1].bandwidth")
-    return tuple(steps)
+    return (*_NOW, *steps[len(_BEFORE):]) if tuple(steps[:len(_BEFORE)]) == _BEFORE else tuple(steps)
 
 
 def _step(owner: Any, step: Step, seen: str) -> Any:
@@ -89,9 +90,9 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
 
     Args:
         config: A design or a section; it is not changed.
-        changes: Path of a field -> value, a whole before its parts. A key that picks a variant
-            (`network.dims[0].shape`) keeps the fields that were set. A name that implies settings (`stack`) is applied
-            first, to fields with their default value.
+        changes: Path of a field -> value, a whole before its parts, which may be new with it. A key that picks a
+            variant (`network.dims[0].shape`) keeps the fields that were set. A name that implies settings (`stack`)
+            is applied first, to fields with their default value.
 
     Raises:
         InputError: A path does not exist, or the result is not legal.
@@ -99,19 +100,29 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
     config = _implied(config, {name: changes[name] for name in type(config).implies if name in changes})
     changes = {path: value for path, value in changes.items() if path not in type(config).implies}
     plain: Any = to_plain(config, defaults=True)
+    wholes = {parse_path(path) for path in changes}
     fields: dict[tuple[Step, ...], dict[Step, object]] = {}
     for path, value in changes.items():
         *owners, last = parse_path(path)
         fields.setdefault(tuple(owners), {})[last] = value
     for path, value in sorted(changes.items(), key=lambda change: len(parse_path(change[0]))):
         *owners, last = parse_path(path)
-        get(config, path)
         target: Any = plain
+        for step in owners:
+            target = _part(target, step)
+        if not isinstance(target, dict) and not (isinstance(last, int) and last < len(target or ())):
+            get(config, path)
+            raise InputError(path, "is a part of what another change replaces by something without it")
+        try:
+            get(config, path)
+        except InputError:
+            if not any(tuple(owners[:count + 1]) in wholes for count in range(len(owners))):
+                raise
+            target[last] = value        # a part of a new whole
+            continue
         owner: Any = config
         for step in owners:
-            target, owner = _part(target, step), _step(owner, step, "")
-        if not isinstance(target, dict) and not (isinstance(last, int) and last < len(target or ())):
-            raise InputError(path, "is a part of what another change replaces by something without it")
+            owner = _step(owner, step, "")
         if isinstance(owner, Config) and owner.tag_key and last == owner.tag_key and value != owner.tag:
             kept = to_plain(owner)
             for name in [name for name in target if name not in kept]:

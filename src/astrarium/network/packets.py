@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Named
-from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules
+from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, TransportRules
+from astrarium.errors import PluginError
 from astrarium.fabric.graph import graph_of
 from astrarium.network.deadlock import circle_of
 from astrarium.network.transport import Credits, Transport
+from astrarium.registry import asked
 from astrarium.units import Bytes
 
 __all__ = ["Packets", "with_packets"]
@@ -66,13 +68,22 @@ class Packets(Config, frozen=True):
                                  "same.", ge=1)] = 1
 
 
+def _told(transport: Transport) -> TransportRules | None:
+    """What the engine is told of a transport. Raises PluginError where a plug-in's `plan` gives something else."""
+    found: object = asked("transport", transport.tag, transport.plan)
+    if found is not None and not isinstance(found, TransportRules):
+        raise PluginError(f"transport plug-in {transport.tag}",
+                          f"plan() gave an object of {type(found).__name__}, which is no TransportRules")
+    return found
+
+
 def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
     """The engine's network with the rules of `packets`; sprayed over dims, on their graph.
 
     Raises ConfigError through `circle_of` where finite buffers may deadlock.
     """
     rules = PacketRules(round(float(packets.size)), round(float(packets.header)), round(float(packets.buffer)),
-                        packets.spray, packets.seed, packets.transport.plan(), packets.queues, packets.threads)
+                        packets.spray, packets.seed, _told(packets.transport), packets.queues, packets.threads)
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)

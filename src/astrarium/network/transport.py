@@ -29,7 +29,7 @@ class Transport(Config, frozen=True):
 
     def plan(self) -> TransportRules | None:
         """The rules for the engine; None: credits. Every transport defines it."""
-        raise PluginError(f"transport {self.tag}", "has no plan()")
+        raise PluginError(f"transport plug-in {self.tag}", "has no plan()")
 
 
 class Credits(Transport, frozen=True):

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from astrarium.cache import Cache
 from astrarium.config import Config, parse_path, replace_all, to_plain
-from astrarium.config.base import ConfigError, decode_into
+from astrarium.config.base import ConfigError, decode_into, unknown_key
 from astrarium.config.coerce import coerce
 from astrarium.config.named import excluded
 from astrarium.config.spec import FieldSpec, Problem, specs
@@ -95,6 +95,8 @@ class _Section(Struct, eq=False):
         for name in excluded(type(made), new):
             msgspec.structs.force_setattr(made, name, None)
         for step, value in new.items():
+            if step not in self.fields:     # a field of another variant
+                raise InputError(str(step), unknown_key(type(made), step))
             spec = self.fields[step]
             msgspec.structs.force_setattr(made, spec.name,
                                           value if step in self.parts else _coerced(value, spec, problems))

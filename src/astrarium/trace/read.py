@@ -56,9 +56,12 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
             raise InputError("workload", f"{len(paths)} trace files for {ranks} ranks", expected=f"{ranks} files")
         return paths
     prefix = os.fspath(workload)
-    if ranks in (None, 1) and _single(prefix):
+    if _single(prefix):
+        if ranks not in (None, 1):
+            raise InputError("", f"workload file: {prefix} is the trace of one rank, for {ranks} ranks",
+                             expected=f"a prefix or a pattern of {ranks} files, such as run/trace_*.json")
         return [prefix]
-    return [_path(prefix, rank) for rank in range(_count(prefix) if ranks is None else ranks)]
+    return [_path(prefix, rank) for rank in range(_count(prefix, ranks))]
 
 
 def trace_of_rank(workload: str, rank: int) -> str:
@@ -119,12 +122,13 @@ def ranks_of(workload: str) -> list[int]:
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
 
-def _count(workload: str) -> int:
+def _count(workload: str, ranks: int | None) -> int:
+    """How many ranks there are, at least `ranks`. Raises InputError where one of them has no file."""
     found = ranks_of(workload)
-    missing = next((rank for rank, seen in enumerate(found) if rank != seen), None if found else 0)
-    if missing is not None:
+    missing = next((rank for rank, seen in enumerate(found) if rank != seen), len(found))
+    if missing < max(1, len(found) if ranks is None else ranks):
         raise _missing(workload, _path(workload, missing), found)
-    return len(found)
+    return len(found) if ranks is None else ranks
 
 
 def _missing(workload: str, path: str, found: Sequence[int]) -> InputError:
@@ -134,8 +138,8 @@ def _missing(workload: str, path: str, found: Sequence[int]) -> InputError:
     if not found and os.path.splitext(prefix)[1] == ".et":
         hint = re.sub(r"(\.\d+)?\.et$", "", prefix)
     elif found and path == prefix:      # one file was wanted
-        hint = f"{prefix}.{found[0]}.et"
-    alone = f", or one rank alone ({prefix}.{found[0]}.et; run --rank {found[0]})" if found and found[0] else ""
+        hint = _path(workload, found[0])
+    alone = f", or one rank alone ({_path(workload, found[0])}; run --rank {found[0]})" if found and found[0] else ""
     files = workload if "*" in prefix else "files <prefix>.<rank>.et"
     return InputError("", f"workload file: {path} does not exist{exists}",
                       expected=f"{files} for ranks 0, 1, …{alone}", did_you_mean=hint)
@@ -174,7 +178,7 @@ def read_file(path: str, rank: int = 0) -> Read:
 def convert_file(path: str) -> Read:
     """`read_file` for what is written on: also parses the result, so that what is no trace is refused."""
     found = read_file(path)
-    traces_of_bytes([found.data])
+    _collect([found.data], [path], False)
     return found
 
 

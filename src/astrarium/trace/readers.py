@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from astrarium.errors import TraceError, short_name
-from astrarium.registry import Kind
+from astrarium.errors import PluginError, TraceError, short_name
+from astrarium.registry import Kind, asked
 from astrarium.trace._wire import Cursor
 from astrarium.trace.node import decode_metadata
 
@@ -60,9 +60,11 @@ def _chakra(data: Data, where: str, rank: int) -> Read:
 CHAKRA = TraceReader(_is_chakra, _chakra)
 
 
-def _readers() -> Mapping[str, TraceReader]:
-    """Every reader but Chakra's own, plug-ins last."""
-    return {name: KIND.load(name) for name in KIND.names() if name != "chakra"}
+def _reader(name: str) -> TraceReader:
+    found = KIND.load(name)
+    if not isinstance(found, TraceReader):
+        raise PluginError(f"reader plug-in {name}", f"is an object of {type(found).__name__}, not a TraceReader")
+    return found
 
 
 def reader_name(data: Data) -> str:
@@ -70,7 +72,8 @@ def reader_name(data: Data) -> str:
     head = bytes(data[:HEAD])
     if _is_chakra(head):
         return "chakra"
-    return next((name for name, reader in _readers().items() if reader.sniff(head)), "")
+    others = (name for name in KIND.names() if name != "chakra")      # plug-ins last
+    return next((name for name in others if asked("reader", name, _reader(name).sniff, head)), "")
 
 
 def as_chakra(data: Data, where: str, rank: int = 0) -> Read:
@@ -78,8 +81,11 @@ def as_chakra(data: Data, where: str, rank: int = 0) -> Read:
     are given as they are, for the parser to say where they are no Chakra trace."""
     name = reader_name(data)
     if name:
-        reader: TraceReader = KIND.load(name)
-        return reader.read(data, where, rank)
+        found: object = asked("reader", name, _reader(name).read, data, where, rank)
+        if not isinstance(found, Read):
+            raise PluginError(f"reader plug-in {name}", f"read() gave an object of {type(found).__name__} for {where}, "
+                                                        "which is no Read")
+        return found
     if data and not _BINARY.search(data, 0, HEAD):
         begin = short_name(bytes(data[:60]).decode("utf-8", "replace"))
         raise TraceError(where, f"begins with {begin!r}: not a trace of a known form", rank=rank,

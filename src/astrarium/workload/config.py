@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob
@@ -22,6 +23,7 @@ class Workload(Config, frozen=True):
 
     variants: ClassVar[Variants | None] = Kind("workload")
     tag_key: ClassVar[str] = "source"
+    former: ClassVar[Mapping[str, str]] = MappingProxyType({"stage": "transformer"})
 
 
 class Trace(Workload, frozen=True):

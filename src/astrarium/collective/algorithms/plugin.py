@@ -59,6 +59,9 @@ def _counts(who: str, algorithm: Algorithm, case: Case) -> Sequence[Counts] | No
     if found is not None and not (isinstance(found, (list, tuple)) and found
                                   and all(isinstance(row, Counts) for row in found)):
         raise PluginError(who, "counts() gave neither Counts nor None")
+    for row in found or ():
+        if not all(0 <= number < np.inf for number in row):
+            raise PluginError(who, f"counts() gave {row}; expected numbers of 0 or more")
     return found
 
 

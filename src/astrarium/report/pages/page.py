@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from astrarium.errors import InputError
-from astrarium.registry import Kind
+from astrarium.errors import InputError, PluginError
+from astrarium.registry import Kind, asked
 
 if TYPE_CHECKING:
     from astrarium.design import Design
@@ -54,6 +56,14 @@ def page_of(name: str, verb: str) -> Page:
     """The page of this name. Raises InputError where there is none, or where it shows what another verb finds."""
     page = KIND.load(name)
     if not isinstance(page, Page) or page.verb != verb:
-        what = f"shows what {page.verb} finds" if isinstance(page, Page) else f"is a {type(page).__name__}, not a Page"
+        what = (f"shows what {page.verb} finds" if isinstance(page, Page) else
+                f"is an object of {type(page).__name__}, not a Page")
         raise InputError(f"--page {name}", what, expected=f"a page of {verb} (`astrarium list page`)")
-    return page
+    return replace(page, write=partial(_written, name, page))
+
+
+def _written(name: str, page: Page, found: object) -> str:
+    text: object = asked("page", name, page.write, found)
+    if not isinstance(text, str):
+        raise PluginError(f"page plug-in {name}", f"gave an object of {type(text).__name__}, not a text")
+    return text

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.config import Problem
 from astrarium.errors import PluginError
-from astrarium.registry import Kind
+from astrarium.registry import Kind, asked, built_ins
 from astrarium.workload.schedule.units import BACKWARD, FORWARD, Units
 
 __all__ = ["KIND", "PipelineSchedule", "in_turn", "load_schedule", "schedules", "single"]
@@ -76,11 +78,26 @@ class PipelineSchedule(Struct, frozen=True):
 
 
 def load_schedule(name: str) -> PipelineSchedule:
-    """The schedule of this name. Raises InputError with the nearest match for an unknown one, PluginError for a
-    plug-in that is no `PipelineSchedule`."""
+    """The schedule of this name, the `units` of a plug-in's looked over. Raises InputError with the nearest match for
+    an unknown one, PluginError for a plug-in that is no `PipelineSchedule`."""
     found = KIND.load(name)
     if not isinstance(found, PipelineSchedule):
-        raise PluginError(f"schedule {name}", f"is a {type(found).__name__}, not a PipelineSchedule")
+        raise PluginError(f"schedule plug-in {name}", f"is an object of {type(found).__name__}, not a PipelineSchedule")
+    return found if name in built_ins("schedule") else replace(found, units=partial(_each_once, name, found))
+
+
+def _each_once(name: str, schedule: PipelineSchedule, stages: int, stage: int, batches: int, chunks: int) -> Units:
+    """A plug-in's units of one stage. Raises PluginError unless every micro-batch has each of its units once."""
+    who, kinds = f"schedule plug-in {name}", 3 if schedule.split else 2
+    found: object = asked("schedule", name, schedule.units, stages, stage, batches, chunks)
+    if not isinstance(found, Units):
+        raise PluginError(who, f"units() gave an object of {type(found).__name__}, which is no Units")
+    places = 1 if schedule.copies == 2 else chunks      # of two copies a micro-batch runs in one
+    rows = np.stack([found.kind, found.batch, found.chunk if places == chunks else np.zeros_like(found.chunk)])
+    fine = (rows >= 0).all() and (rows < np.array([[kinds], [batches], [places]])).all()
+    if not fine or np.unique(rows, axis=1).shape[1] != len(found) or len(found) != kinds * batches * places:
+        raise PluginError(who, f"units({stages}, {stage}, {batches}, {chunks}) gave {len(found)} units, which are not "
+                               f"{', '.join(('forward', 'backward', 'weight')[:kinds])} of each micro-batch once")
     return found
 
 
