@@ -106,8 +106,9 @@ def long_run(case: str) -> Plan:
 LONG = ("closed_form", "contention", "fluid", "packets", "packets, threads", "packets, roce", "packets, one window")
 
 
-@pytest.mark.parametrize("case", LONG)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("case", "number"), [
+    *[(case, signal.SIGINT) for case in LONG], ("fluid", signal.SIGTERM),
+    *[pytest.param(case, signal.SIGTERM, marks=pytest.mark.exam) for case in LONG if case != "fluid"]])
 def test_a_signal_ends_a_long_run_of_every_back_end(case: str, number: signal.Signals) -> None:
     """Users' report, issue 35 line 13: `fluid` ignored both for 50 s. All times are CPU seconds."""
     plan, sent = long_run(case), []

@@ -15,6 +15,20 @@ FILE = "examples/gpu_overlap/overlap.yaml"
 pytestmark = pytest.mark.skipif(not HAVE_CORE, reason="millions of requests: without a compiled core, minutes")
 
 
+def test_some_rows_of_what_it_prints(root: Path, monkeypatch: pytest.MonkeyPatch,
+                                    capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(root)
+    assert dispatch(["run", FILE, "--set", "units=[24]"]) == 0
+    title, _, *rows = map(str.split, capsys.readouterr().out.splitlines())
+    folder = root / "examples" / "gpu_overlap"
+    expected = (folder / "expected.txt").read_text(encoding="utf-8")
+    every = [*map(str.split, expected.splitlines())]
+    assert title == every[0]
+    assert rows == [every[-3], every[-1]]
+    assert expected.rstrip() in (folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.exam
 def test_what_it_prints(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(root)
     assert dispatch(["run", FILE]) == 0
@@ -24,6 +38,7 @@ def test_what_it_prints(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert printed.rstrip() in (folder / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.exam
 def test_what_the_readme_says_of_the_order(root: Path, monkeypatch: pytest.MonkeyPatch,
                                            capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(root)

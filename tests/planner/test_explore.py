@@ -67,7 +67,7 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
     for group in (every, [each for each in every if each.zero > 1]):
         fit = (each for layout in group if (each := search.candidate(layout)) is not None
                and each.bound.memory <= machine.capacity)
-        for candidate in islice(fit, draws(7).max_examples):
+        for candidate in islice(fit, draws(10).max_examples):
             trial, _ = search.trial(candidate)
             assert not trial.problem
             if math.isnan(trial.time):

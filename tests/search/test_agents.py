@@ -45,7 +45,7 @@ def _one_rival() -> Iterator[None]:
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("agent", OWN)
 def test_beats_random(agent: str, problem: str) -> None:
-    exam = sit(agent_options(agent), PROBLEMS[problem], 500, range(draws(10).max_examples))
+    exam = sit(agent_options(agent), PROBLEMS[problem], 500, range(draws(15).max_examples))
     assert exam.gain > 1.02, exam
 
 
@@ -53,7 +53,7 @@ def test_beats_random(agent: str, problem: str) -> None:
 def test_beats_random_on_a_real_space() -> None:
     problem = real_problem()
     for agent in OWN:
-        exam = sit(agent_options(agent), problem, 100, range(draws(10).max_examples))
+        exam = sit(agent_options(agent), problem, 100, range(draws(15).max_examples))
         assert exam.gain > 1, (agent, exam)
 
 

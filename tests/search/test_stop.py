@@ -87,7 +87,8 @@ def gone(session: int, seconds: float) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look for processes in")
 @pytest.mark.parametrize("flags", [
-    (), ("-j", "2"), ("-j", "2", "--processes"), pytest.param(("--ray", "local"), marks=pytest.mark.exam)],
+    pytest.param((), marks=pytest.mark.exam),       # in one thread: tests/engine/test_limits.py
+    ("-j", "2"), ("-j", "2", "--processes"), pytest.param(("--ray", "local"), marks=pytest.mark.exam)],
     ids=" ".join)
 def test_sigterm_ends_all_of_it(flags: tuple[str, ...], tmp_path: Path) -> None:
     if "--ray" in flags:

@@ -42,17 +42,17 @@ def rows(path: Path) -> list[Any]:
 
 @pytest.mark.parametrize("agent", ["random", "genetic", "annealing", "ant_colony", "grid"])
 def test_a_study_in_pieces_is_the_whole_study(agent: str, tmp_path: Path) -> None:
-    whole = search(small_space(), "makespan", agent=agent, trials=80, seed=3, study=tmp_path / "whole")
-    for trials in (1, 33, 34, 80):
+    whole = search(small_space(), "makespan", agent=agent, trials=40, seed=3, study=tmp_path / "whole")
+    for trials in (1, 17, 18, 40):
         pieces = search(small_space(), "makespan", agent=agent, trials=trials, seed=3, study=tmp_path / "pieces")
         assert pieces.trials == trials
     assert rows(tmp_path / "whole") == rows(tmp_path / "pieces")
-    assert pieces.fresh == 46
+    assert pieces.fresh == 22
     assert pieces.best is not None
     assert whole.best is not None
     assert (pieces.best.number, pieces.best.point) == (whole.best.number, whole.best.point)
     assert pieces.distinct == whole.distinct
-    again = search(small_space(), "makespan", agent=agent, trials=80, seed=3, study=tmp_path / "whole")
+    again = search(small_space(), "makespan", agent=agent, trials=40, seed=3, study=tmp_path / "whole")
     assert again.fresh == 0
 
 
@@ -214,7 +214,7 @@ def check_kills(tmp_path: Path, trials: int, kills: int, agent: str, jobs: int) 
 
 
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    check_kills(tmp_path, 1500, 2, "genetic", 2)
+    check_kills(tmp_path, 900, 2, "genetic", 2)
 
 
 @pytest.mark.exam

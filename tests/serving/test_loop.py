@@ -84,7 +84,7 @@ def test_a_full_server_gives_a_batch_of_tokens_per_step() -> None:
     assert served.rates(None)["output_tokens_per_s"] == pytest.approx(32 / 0.01, rel=0.01)
 
 
-@pytest.mark.parametrize("load", [0.3, 0.8])
+@pytest.mark.parametrize("load", [pytest.param(0.3, marks=pytest.mark.exam), 0.8])
 def test_prompts_alone_are_an_m_d_1_queue(load: float) -> None:
     """One prompt fills a step, one token is the answer: waiting takes load / (2 (1 - load)) service times on average
     (Pollaczek and Khinchine), and each request waits as Lindley's recursion says."""
