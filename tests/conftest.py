@@ -58,7 +58,7 @@ def plug_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlugIn]:
     def register(lines: Mapping[str, str]) -> None:
         points = [importlib.metadata.EntryPoint(name, target, registry.GROUP) for name, target in lines.items()]
         monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
-        monkeypatch.setattr(registry, "_mentioned", lambda: True)
+        monkeypatch.setattr("astrarium.entry_points._mentioned", lambda: True)
         registry._plugins.cache_clear()
     yield register
     monkeypatch.undo()

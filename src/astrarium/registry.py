@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import functools
 import importlib
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from astrarium.entry_points import GROUP, declared
 from astrarium.errors import AstrariumError, InputError, PluginError, nearest
 
 __all__ = ["GROUP", "Entry", "Kind", "asked", "built_ins", "entries", "kinds", "load", "names"]
 
-GROUP = "astrarium.plugins"
 T = TypeVar("T")
 
 
@@ -316,31 +314,17 @@ def _built_in(kind: str) -> Mapping[str, Entry]:
     return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in _BUILT_IN.get(kind, {}).items()}
 
 
-def _mentioned() -> bool:
-    """Whether an installed package may have entry points of the group. A look at the files: to import
-    `importlib.metadata` for nothing takes ten times as long."""
-    folders = [Path(folder) for folder in sys.path]
-    return any(folder.is_file() for folder in folders) or any(      # a file: packages in an archive
-        GROUP.encode() in file.read_bytes()
-        for folder in folders for file in folder.glob("*-info/entry_points.txt"))
-
-
 @functools.cache
 def _plugins() -> Mapping[str, Mapping[str, Entry]]:
     """Installed entry points of the group, kind -> name -> entry; a built-in name cannot be taken."""
-    if not _mentioned():
-        return {}
-    from importlib.metadata import entry_points
-
     found: dict[str, dict[str, Entry]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        kind, dot, name = point.name.partition(".")
-        package = point.dist.name if point.dist is not None else "an installed package"
+    for full, target, package in declared():
+        kind, dot, name = full.partition(".")
         if not dot or not name:
-            raise InputError(f"{package}: {point.name}", "is not the name of a plug-in", expected="kind.name")
+            raise InputError(f"{package}: {full}", "is not the name of a plug-in", expected="kind.name")
         if name in _built_in(kind) or name in found.get(kind, {}):
-            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="another name")
-        found.setdefault(kind, {})[name] = Entry(kind, name, point.value, f"Plug-in of {package}.", package)
+            raise InputError(f"{package}: {full}", "is taken by another one", expected="another name")
+        found.setdefault(kind, {})[name] = Entry(kind, name, target, f"Plug-in of {package}.", package)
     return found
 
 

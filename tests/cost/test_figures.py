@@ -36,7 +36,7 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(__import__("sys").modules, __name__, type("M", (), {"MILLION": MILLION,
                                                                              "NO_FIGURE": NO_FIGURE}))
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
-    monkeypatch.setattr(registry, "_mentioned", lambda: True)
+    monkeypatch.setattr("astrarium.entry_points._mentioned", lambda: True)
     registry._plugins.cache_clear()
     known_figures._loaded.cache_clear()
     yield

@@ -39,7 +39,7 @@ def test_unknown_names() -> None:
 def _plugins(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
     found = [importlib.metadata.EntryPoint(name, value, registry.GROUP) for name, value in points]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found if group == registry.GROUP else [])
-    monkeypatch.setattr(registry, "_mentioned", lambda: True)
+    monkeypatch.setattr("astrarium.entry_points._mentioned", lambda: True)
     registry._plugins.cache_clear()
 
 
