@@ -12,13 +12,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 __all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "StoppedError",
-           "TraceError", "UnsupportedError", "Wait", "install_line", "nearest", "short_name"]
+           "TraceError", "UnsupportedError", "Wait", "asked", "install_line", "nearest", "short_name"]
 
 LONGEST_NAME = 64
+T = TypeVar("T")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -170,3 +171,14 @@ class InternalError(AstrariumError):
 
 EXPLAINED = (StallError, TraceError, UnsupportedError)
 """What the engine raises about a workload: it knows ranks and node numbers only, and `lower.explain` says the rest."""
+
+
+def asked(who: str, function: Callable[..., T], *arguments: object) -> T:
+    """What a plug-in's function gives. Raises PluginError with the name `who` where it raises what is no error of
+    ours."""
+    try:
+        return function(*arguments)
+    except AstrariumError:
+        raise
+    except Exception as error:
+        raise PluginError(who, f"raised {type(error).__name__}: {error}") from error

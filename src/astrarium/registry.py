@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
 from astrarium.entry_points import GROUP, declared
-from astrarium.errors import AstrariumError, InputError, PluginError, nearest
+from astrarium.errors import InputError, nearest
 
-__all__ = ["GROUP", "Entry", "Kind", "asked", "built_ins", "entries", "kinds", "load", "names"]
+__all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "names"]
 
-T = TypeVar("T")
 
 
 class Entry(Struct, frozen=True):
@@ -366,19 +365,6 @@ def _resolve(target: str, package: str = "") -> Any:
         if not package:
             raise
         raise InputError(f"{package}: {target}", f"the plug-in cannot be loaded ({error})") from error
-
-
-def asked(kind: str, name: str, function: Callable[..., T], *arguments: object) -> T:
-    """What a function of the object `kind.name` gives. Where a plug-in's raises what is no error of ours, PluginError
-    says which one; built-in functions raise as they are."""
-    try:
-        return function(*arguments)
-    except AstrariumError:
-        raise
-    except Exception as error:
-        if name in _built_in(kind):
-            raise
-        raise PluginError(f"{kind} plug-in {name}", f"raised {type(error).__name__}: {error}") from error
 
 
 class Kind(Struct, frozen=True):

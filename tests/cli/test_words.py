@@ -18,10 +18,11 @@ SERVING = "design: design.yaml\nrequests: {rate: 1}\n"
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A design, a space and a serving file."""
+    """A design, a space, a serving file and a trace."""
     monkeypatch.chdir(tmp_path)
     for name, text in (("design", DESIGN), ("space", SPACE), ("serving", SERVING)):
         Path(f"{name}.yaml").write_text(text)
+    Path("kernels.json").write_text('{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "mm", "ts": 1, "dur": 2}]}')
     return tmp_path
 
 
@@ -48,6 +49,7 @@ def test_fields_and_units(files: Path, run: Run, old: str, new: str, says: str) 
     (["check", "space.yaml"], "astrarium search space.yaml"),
     (["search", "design.yaml"], "is a design, not a space; expected a space, or astrarium run design.yaml"),
     (["serve", "space.yaml"], "is a space, not a serving file"),
+    (["run", "kernels.json"], "is a trace (kineto), not a design; expected a design, or astrarium run --trace kernels"),
     (["trace", "show", "design.yaml"], "is YAML, and no trace; expected a trace (.et), or for a design file astrarium "
                                        "show design.yaml"),
     (["run", "design.yaml", "--set", "=3"], "=3: is not an assignment; expected path=value"),

@@ -173,3 +173,13 @@ def test_a_path_assigned_twice() -> None:
     assert config.assignments(["a=1", "b=x"]) == {"a": 1, "b": "x"}
     with pytest.raises(InputError, match="--set a: is there twice"):
         config.assignments(["a=1", "a=2"])
+
+
+def test_a_variant_and_its_fields_together(design: Design) -> None:
+    for first in ("compute.model", "compute.peak"):
+        changes = {"compute.model": "roofline", "compute.peak": "2 TFLOP/s", "memory.bandwidth": "1 TB/s"}
+        changes = {first: changes.pop(first), **changes}
+        found = config.replace_all(design, changes)
+        assert (found.compute.tag, found.compute.peak) == ("roofline", 2000.0)
+    with pytest.raises(InputError, match=r"compute.pek: unknown key 'pek'.*did you mean 'peak'"):
+        config.replace_all(design, {"compute.model": "roofline", "compute.pek": "2 TFLOP/s"})

@@ -71,6 +71,9 @@ def test_link_takes_its_files_in_any_order(run: Run, tmp_path: Path) -> None:
         assert run("trace", "link", *files, "-o", tmp_path / f"w{number}").code == 0
         made.append((tmp_path / f"w{number}.0.et").read_bytes())
     assert made[0] == made[1] != made[2]
+    for path, form in ((host, "host"), (device, "kineto")):
+        said = run("trace", "link", path, path, "-o", tmp_path / "w")
+        assert (said.code, f"{path}: is of form {form}, as {path} is" in said.err) == (1, True)
 
 
 def _rows(data: bytes | bytearray, where: str, rank: int) -> Read:

@@ -73,6 +73,10 @@ def read_as(kind: str, load: Callable[[str], Found], path: str) -> Found:
         return load(path)
     except InputError:
         found = _kind(path)
+        form = "" if found else file_form(path)
+        if form:
+            raise InputError(path, f"is a trace ({form}), not a {kind}",
+                             expected=f"a {kind}, or astrarium run --trace {path}") from None
         if found in (None, kind):
             raise
         raise InputError(path, f"is a {found}, not a {kind}",

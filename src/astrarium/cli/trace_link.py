@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from astrarium.cli.arguments import Parser, json_flag, note, place, rank
 from astrarium.cli.paths import file_form
+from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
 
@@ -47,7 +48,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _sides(files: Sequence[str]) -> tuple[str | None, str | None]:
     """(host trace, device trace), in whatever order they are named. A file that no reader knows counts as the host
-    trace, or beside one as the device trace, and is refused as such."""
-    device = next((place for place, path in enumerate(files) if file_form(path) == "kineto"), 1)
+    trace, or beside one as the device trace, and is refused as such. Raises InputError for two of one form."""
+    forms = [file_form(path) for path in files]
+    if forms in (["host", "host"], ["kineto", "kineto"]):
+        raise InputError(files[1], f"is of form {forms[1]}, as {files[0]} is", expected="one of host, one of kineto")
+    device = next((place for place, form in enumerate(forms) if form == "kineto"), 1)
     hosts = [path for place, path in enumerate(files) if place != device]
     return (hosts[0] if hosts else None), (files[device] if device < len(files) else None)

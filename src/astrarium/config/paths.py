@@ -90,9 +90,9 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
 
     Args:
         config: A design or a section; it is not changed.
-        changes: Path of a field -> value, a whole before its parts, which may be new with it. A key that picks a
-            variant (`network.dims[0].shape`) keeps the fields that were set. A name that implies settings (`stack`)
-            is applied first, to fields with their default value.
+        changes: Path of a field -> value, a whole before its parts, a key that picks a variant
+            (`network.dims[0].shape`) before the variant's fields; those that were set are kept. A name that implies
+            settings (`stack`) is applied first, to fields with their default value.
 
     Raises:
         InputError: A path does not exist, or the result is not legal.
@@ -100,12 +100,14 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
     config = _implied(config, {name: changes[name] for name in type(config).implies if name in changes})
     changes = {path: value for path, value in changes.items() if path not in type(config).implies}
     plain: Any = to_plain(config, defaults=True)
-    wholes = {parse_path(path) for path in changes}
+    picks = {steps for steps in map(parse_path, changes) if _picks(config, steps)}
+    wholes = {*map(parse_path, changes), *(steps[:-1] for steps in picks)}
     fields: dict[tuple[Step, ...], dict[Step, object]] = {}
     for path, value in changes.items():
         *owners, last = parse_path(path)
         fields.setdefault(tuple(owners), {})[last] = value
-    for path, value in sorted(changes.items(), key=lambda change: len(parse_path(change[0]))):
+    for path, value in sorted(changes.items(), key=lambda each: (len(parse_path(each[0])),
+                                                                  parse_path(each[0]) not in picks)):
         *owners, last = parse_path(path)
         target: Any = plain
         for step in owners:
@@ -118,7 +120,7 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
         except InputError:
             if not any(tuple(owners[:count + 1]) in wholes for count in range(len(owners))):
                 raise
-            target[last] = value        # a part of a new whole
+            target[last] = value        # a part of a new whole, or of another variant
             continue
         owner: Any = config
         for step in owners:
@@ -132,6 +134,17 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
         for name in excluded(type(owner), fields[tuple(owners)]) if isinstance(owner, Config) else ():
             target.pop(name, None)
     return decode(type(config), plain)
+
+
+def _picks(config: Config, steps: tuple[Step, ...]) -> bool:
+    """Whether a path picks a variant, as `compute.model` does."""
+    owner: Any = config
+    for step in steps[:-1]:
+        if isinstance(owner, Config):
+            owner = getattr(owner, str(step), None)
+        elif isinstance(owner, tuple):
+            owner = owner[step] if isinstance(step, int) and step < len(owner) else None
+    return isinstance(owner, Config) and bool(owner.tag_key) and owner.tag_key == steps[-1]
 
 
 def _implied(config: C, names: Mapping[str, object]) -> C:

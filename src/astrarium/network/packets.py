@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Named
 from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, TransportRules
-from astrarium.errors import PluginError
+from astrarium.errors import PluginError, asked
 from astrarium.fabric.graph import graph_of
 from astrarium.network.deadlock import circle_of
 from astrarium.network.transport import Credits, Transport
-from astrarium.registry import asked
+from astrarium.registry import built_ins
 from astrarium.units import Bytes
 
 __all__ = ["Packets", "with_packets"]
@@ -70,10 +70,12 @@ class Packets(Config, frozen=True):
 
 def _told(transport: Transport) -> TransportRules | None:
     """What the engine is told of a transport. Raises PluginError where a plug-in's `plan` gives something else."""
-    found: object = asked("transport", transport.tag, transport.plan)
+    if transport.tag in built_ins("transport"):
+        return transport.plan()
+    who = f"transport plug-in {transport.tag}"
+    found: object = asked(who, transport.plan)
     if found is not None and not isinstance(found, TransportRules):
-        raise PluginError(f"transport plug-in {transport.tag}",
-                          f"plan() gave an object of {type(found).__name__}, which is no TransportRules")
+        raise PluginError(who, f"plan() gave an object of {type(found).__name__}, which is no TransportRules")
     return found
 
 

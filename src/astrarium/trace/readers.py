@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from astrarium.errors import PluginError, TraceError, short_name
-from astrarium.registry import Kind, asked
+from astrarium.errors import PluginError, TraceError, asked, short_name
+from astrarium.registry import Kind, built_ins
 from astrarium.trace._wire import Cursor
 from astrarium.trace.node import decode_metadata
 
@@ -61,9 +63,18 @@ CHAKRA = TraceReader(_is_chakra, _chakra)
 
 
 def _reader(name: str) -> TraceReader:
-    found = KIND.load(name)
+    """The reader of this name, what a plug-in's gives looked over."""
+    found, who = KIND.load(name), f"reader plug-in {name}"
     if not isinstance(found, TraceReader):
-        raise PluginError(f"reader plug-in {name}", f"is an object of {type(found).__name__}, not a TraceReader")
+        raise PluginError(who, f"is an object of {type(found).__name__}, not a TraceReader")
+    return found if name in built_ins("reader") else replace(found, sniff=partial(asked, who, found.sniff),
+                                                             read=partial(_read, who, found.read))
+
+
+def _read(who: str, read: Callable[[Data, str, int], Read], data: Data, where: str, rank: int) -> Read:
+    found: object = asked(who, read, data, where, rank)
+    if not isinstance(found, Read):
+        raise PluginError(who, f"read() gave an object of {type(found).__name__} for {where}, which is no Read")
     return found
 
 
@@ -73,7 +84,7 @@ def reader_name(data: Data) -> str:
     if _is_chakra(head):
         return "chakra"
     others = (name for name in KIND.names() if name != "chakra")      # plug-ins last
-    return next((name for name in others if asked("reader", name, _reader(name).sniff, head)), "")
+    return next((name for name in others if _reader(name).sniff(head)), "")
 
 
 def as_chakra(data: Data, where: str, rank: int = 0) -> Read:
@@ -81,11 +92,7 @@ def as_chakra(data: Data, where: str, rank: int = 0) -> Read:
     are given as they are, for the parser to say where they are no Chakra trace."""
     name = reader_name(data)
     if name:
-        found: object = asked("reader", name, _reader(name).read, data, where, rank)
-        if not isinstance(found, Read):
-            raise PluginError(f"reader plug-in {name}", f"read() gave an object of {type(found).__name__} for {where}, "
-                                                        "which is no Read")
-        return found
+        return _reader(name).read(data, where, rank)
     if data and not _BINARY.search(data, 0, HEAD):
         begin = short_name(bytes(data[:60]).decode("utf-8", "replace"))
         raise TraceError(where, f"begins with {begin!r}: not a trace of a known form", rank=rank,

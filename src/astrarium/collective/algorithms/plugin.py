@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from astrarium.collective.algorithms.algorithm import Algorithm, Bound, Case, Counts, never
 from astrarium.collective.algorithms.options import Options
-from astrarium.errors import AstrariumError, PluginError
+from astrarium.errors import PluginError, asked
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["plugin_algorithm"]
@@ -33,29 +33,20 @@ def plugin_algorithm(name: str, found: object) -> Algorithm:
         found = Algorithm(found)
     return replace(
         found, build=partial(_schedule, who, found), bound=partial(_bound, who, found),
-        counts=partial(_counts, who, found), messages=partial(_asked, who, found.messages),
-        candidate=never if found.candidate is never else partial(_asked, who, found.candidate),
+        counts=partial(_counts, who, found), messages=partial(asked, who, found.messages),
+        candidate=never if found.candidate is never else partial(asked, who, found.candidate),
         exact=never)     # nothing but a proof makes an estimate a lower bound
 
 
-def _asked(who: str, function: Callable[..., Any], *args: object) -> Any:
-    try:
-        return function(*args)
-    except AstrariumError:
-        raise
-    except Exception as error:
-        raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
-
-
 def _bound(who: str, algorithm: Algorithm, op: CommOp, n: int, blocks: int) -> Bound | None:
-    found = _asked(who, algorithm.bound, op, n, blocks)
+    found = asked(who, algorithm.bound, op, n, blocks)
     if found is not None and not isinstance(found, Bound):
         raise PluginError(who, f"bound() gave an object of {type(found).__qualname__}, which is no Bound")
     return found
 
 
 def _counts(who: str, algorithm: Algorithm, case: Case) -> Sequence[Counts] | None:
-    found = _asked(who, algorithm.counts, case)
+    found = asked(who, algorithm.counts, case)
     if found is not None and not (isinstance(found, (list, tuple)) and found
                                   and all(isinstance(row, Counts) for row in found)):
         raise PluginError(who, "counts() gave neither Counts nor None")
@@ -66,7 +57,7 @@ def _counts(who: str, algorithm: Algorithm, case: Case) -> Sequence[Counts] | No
 
 
 def _schedule(who: str, algorithm: Algorithm, op: CommOp, n: int, options: Options) -> Schedule:
-    made: object = _asked(who, algorithm.build, op, n, options)
+    made: object = asked(who, algorithm.build, op, n, options)
     if not isinstance(made, Schedule):
         raise PluginError(who, f"gave {'None' if made is None else f'an object of {type(made).__qualname__}'}, "
                                "which is no Schedule")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from astrarium.errors import InputError, PluginError
-from astrarium.registry import Kind, asked
+from astrarium.errors import InputError, PluginError, asked
+from astrarium.registry import Kind, built_ins
 
 if TYPE_CHECKING:
     from astrarium.design import Design
@@ -59,11 +59,11 @@ def page_of(name: str, verb: str) -> Page:
         what = (f"shows what {page.verb} finds" if isinstance(page, Page) else
                 f"is an object of {type(page).__name__}, not a Page")
         raise InputError(f"--page {name}", what, expected=f"a page of {verb} (`astrarium list page`)")
-    return replace(page, write=partial(_written, name, page))
+    return page if name in built_ins("page") else replace(page, write=partial(_written, f"page plug-in {name}", page))
 
 
-def _written(name: str, page: Page, found: object) -> str:
-    text: object = asked("page", name, page.write, found)
+def _written(who: str, page: Page, found: object) -> str:
+    text: object = asked(who, page.write, found)
     if not isinstance(text, str):
-        raise PluginError(f"page plug-in {name}", f"gave an object of {type(text).__name__}, not a text")
+        raise PluginError(who, f"gave an object of {type(text).__name__}, not a text")
     return text

@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from astrarium.config import Problem
-from astrarium.errors import PluginError
-from astrarium.registry import Kind, asked, built_ins
+from astrarium.errors import PluginError, asked
+from astrarium.registry import Kind, built_ins
 from astrarium.workload.schedule.units import BACKWARD, FORWARD, Units
 
 __all__ = ["KIND", "PipelineSchedule", "in_turn", "load_schedule", "schedules", "single"]
@@ -89,7 +89,7 @@ def load_schedule(name: str) -> PipelineSchedule:
 def _each_once(name: str, schedule: PipelineSchedule, stages: int, stage: int, batches: int, chunks: int) -> Units:
     """A plug-in's units of one stage. Raises PluginError unless every micro-batch has each of its units once."""
     who, kinds = f"schedule plug-in {name}", 3 if schedule.split else 2
-    found: object = asked("schedule", name, schedule.units, stages, stage, batches, chunks)
+    found: object = asked(who, schedule.units, stages, stage, batches, chunks)
     if not isinstance(found, Units):
         raise PluginError(who, f"units() gave an object of {type(found).__name__}, which is no Units")
     places = 1 if schedule.copies == 2 else chunks      # of two copies a micro-batch runs in one
