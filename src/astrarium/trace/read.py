@@ -59,7 +59,8 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
     if _single(prefix):
         if ranks not in (None, 1):
             raise InputError("", f"workload file: {prefix} is the trace of one rank, for {ranks} ranks",
-                             expected=f"a prefix or a pattern of {ranks} files, such as run/trace_*.json")
+                             expected=f"a prefix or a pattern of {ranks} files, such as run/trace_*.json",
+                             did_you_mean=_prefix(prefix))
         return [prefix]
     return [_path(prefix, rank) for rank in range(_count(prefix, ranks))]
 
@@ -134,15 +135,18 @@ def _count(workload: str, ranks: int | None) -> int:
 def _missing(workload: str, path: str, found: Sequence[int]) -> InputError:
     prefix = workload.removesuffix(".*.et")
     exists = f"; ranks that have one: {spans(found)}" if found else "; no rank has one"
-    hint = None
-    if not found and os.path.splitext(prefix)[1] == ".et":
-        hint = re.sub(r"(\.\d+)?\.et$", "", prefix)
-    elif found and path == prefix:      # one file was wanted
+    hint = None if found else _prefix(prefix)
+    if found and path == prefix:      # one file was wanted
         hint = _path(workload, found[0])
     alone = f", or one rank alone ({_path(workload, found[0])}; run --rank {found[0]})" if found and found[0] else ""
     files = workload if "*" in prefix else "files <prefix>.<rank>.et"
     return InputError("", f"workload file: {path} does not exist{exists}",
                       expected=f"{files} for ranks 0, 1, …{alone}", did_you_mean=hint)
+
+
+def _prefix(name: str) -> str | None:
+    """The prefix that the name of one rank's trace has; None of other names."""
+    return re.sub(r"(\.\d+)?\.et$", "", name) if name.endswith(".et") else None
 
 
 def spans(numbers: Iterable[int]) -> str:
