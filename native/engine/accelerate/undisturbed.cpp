@@ -9,7 +9,7 @@
 namespace astrarium {
 namespace {
 
-constexpr std::uint32_t most_members = 4096;
+constexpr std::uint32_t most_timed = 4096;
 
 // Every hop and every message takes time, so that what comes within one instant is the same with and without others.
 bool takes_time(const Network& network) {
@@ -28,7 +28,7 @@ Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), membership_(plan), tim
     const std::vector<std::uint8_t> used = groups_in_use();
     for (std::uint32_t g = 0; g < groups_.size(); ++g) {
         const std::uint32_t size = membership_.size(g);
-        if (!used[g] || size < 2 || size > most_members) continue;
+        if (!used[g] || size < 2 || size > most_timed) continue;
         std::vector<std::uint32_t> ranks;
         for (std::uint32_t p = 0; p < size; ++p) ranks.push_back(membership_.rank(g, p));
         groups_[g].place = times_.place(ranks), groups_[g].placed = true;
