@@ -58,8 +58,10 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
     prefix = os.fspath(workload)
     if _single(prefix):
         if ranks not in (None, 1):
+            among = re.sub(r"\.\d+\.et$", "", prefix)
             raise InputError("", f"workload file: {prefix} is the trace of one rank, for {ranks} ranks",
-                             expected=f"a prefix or a pattern of {ranks} files, such as run/trace_*.json")
+                             expected=f"a prefix or a pattern of {ranks} files, such as run/trace_*.json",
+                             did_you_mean=None if among == prefix else among)
         return [prefix]
     return [_path(prefix, rank) for rank in range(_count(prefix, ranks))]
 
