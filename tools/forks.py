@@ -93,6 +93,7 @@ def _serve() -> None:
 
 
 def _program(request: dict[str, Any]) -> None:
+    """What a fork does; it has no standard input (multiprocessing)."""
     os.chdir(request["folder"])
     for number, name in ((1, request["out"]), (2, request["err"])):
         opened = os.open(name, os.O_RDWR | os.O_CREAT)

@@ -59,12 +59,12 @@ def test_a_full_disk_stops_a_study_that_goes_on_later(whole: Path, tmp_path: Pat
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of 192 kB; skips where mounting one is not allowed."""
+    """A file system of 256 kB; skips where mounting one is not allowed."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", folder], check=False,
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], check=False,
                              capture_output=True) if sys.platform == "linux" else None
     if mounted is None or mounted.returncode:
-        pytest.skip("no right to mount a file system of 192 kB here")
+        pytest.skip("no right to mount a file system of 256 kB here")
     try:
         yield folder
     finally:
@@ -86,7 +86,7 @@ def test_the_command_line_on_a_full_disk(tmp_path: Path, run: Run) -> None:
     space.write_text(SPACE)
 
     def command(path: Path) -> Said:
-        return run("search", space, "--study", path, "--trials", "350")
+        return run("search", space, "--study", path, "--trials", "700")
     with small_disk(tmp_path / "disk") as disk:
         said = command(disk / "s.study")
         assert (said.code, said.out) == (1, "")
@@ -95,7 +95,7 @@ def test_the_command_line_on_a_full_disk(tmp_path: Path, run: Run) -> None:
         assert len(lines) == 1
         assert "disk is full" in said.err
         kept = rows(disk / "s.study")
-        assert 0 < len(kept) < 350
+        assert 0 < len(kept) < 700
         subprocess.run(["mount", "-o", "remount,size=16m", disk], check=True)
         assert command(disk / "s.study").code == 0
         found = rows(disk / "s.study")
