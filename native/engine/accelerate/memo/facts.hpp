@@ -17,7 +17,8 @@
 
 namespace astrarium {
 
-// That plans are sound, and which ranks do alike. For several threads at once. Arrays of the plan it was made from must live as long, unchanged.
+// Caches which plans were checked, and the classes of equal ranks of each. Safe for several threads. The arrays of a cached plan must live as long as
+// the cache, unchanged.
 class Common {
 public:
     // `collectives`: how many the plan has. Throws where it is broken.

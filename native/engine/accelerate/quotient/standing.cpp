@@ -83,7 +83,7 @@ std::size_t Standings::bytes() const {
     return out;
 }
 
-// --- do all members of a collective stand alike, phase by phase?
+// --- Compare the members of a collective phase by phase: do all send to and receive from equal places?
 
 namespace {
 

@@ -152,8 +152,9 @@ class CollectiveBounds(Struct):
         return found
 
     def _by_algorithm(self, step: Step, op: CommOp, shape: str, time: Time) -> Node:
-        """The same in a dim of one shape, by the design's algorithm for `op`; where that does not have a step's
-        operation, by the one for the operation; more than any time where there is none: the design is refused."""
+        """The bound of `step` in a dim of `shape`, by the design's algorithm for `op`. If that algorithm lacks the step's
+        operation, the operation's own algorithm counts. Without one the bound exceeds any time, as the design is
+        refused."""
         npus, alone = self.design.network.flat[step.part.dim].npus, self.design.network.backend == "closed_form"
         if self._auto and not self._named(op):
             known = [lower_bound(shape, entry, step.op, step.part.n, npus, False) for entry in candidates()]

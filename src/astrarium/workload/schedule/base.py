@@ -79,7 +79,7 @@ class PipelineSchedule(Struct, frozen=True):
 
 def load_schedule(name: str) -> PipelineSchedule:
     """The schedule of this name, the `units` of a plug-in's looked over. Raises InputError with the nearest match for
-    an unknown one, PluginError for a plug-in that is no `PipelineSchedule`."""
+    an unknown one, PluginError for a plug-in that is not a `PipelineSchedule`."""
     found = KIND.load(name)
     if not isinstance(found, PipelineSchedule):
         raise PluginError(f"schedule plug-in {name}", f"is an object of {type(found).__name__}, not a PipelineSchedule")
