@@ -77,19 +77,18 @@ def test_a_section_roce_is_read() -> None:
         config.loads(Packets, "transport: roces")
 
 
-def test_a_path_of_the_section_roce_is_that_of_the_transport() -> None:
+def test_a_transport_and_its_fields_are_set_together() -> None:
     network = ar.Network([ar.Switch(4, **LINK)], backend="packets")
     design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
-    for part in ("roce", "transport"):
-        both = {f"network.packets.{part}.kmin": "10 kB", "network.packets.transport": "roce"}
-        made = config.replace_all(design, both)
-        assert made.network.packets.transport == Roce(kmin="10 kB")
-    space = ar.Space(made, {"network.packets.roce.kmin": ["10 kB", "20 kB"]})
+    both = {"network.packets.transport.kmin": "10 kB", "network.packets.transport": "roce"}
+    made = config.replace_all(design, both)
+    assert made.network.packets.transport == Roce(kmin="10 kB")
+    space = ar.Space(made, {"network.packets.transport.kmin": ["10 kB", "20 kB"]})
     assert ar.search(space, "makespan", agent="grid", trials=2).trials == 2
     with pytest.raises(ConfigError, match=r"transport.kmn: unknown key 'kmn'.*did you mean 'kmin'"):
         config.replace_all(design, {"network.packets.transport.kmn": "10 kB", "network.packets.transport": "roce"})
     with pytest.raises(InputError, match=r"transport.kmin: unknown key 'kmin' of name: credits; roce has it"):
-        config.replace_all(design, {"network.packets.roce.kmin": "10 kB"})
+        config.replace_all(design, {"network.packets.transport.kmin": "10 kB"})
 
 
 def test_a_plug_in(plug_in: PlugIn, run: Run) -> None:

@@ -18,7 +18,6 @@ __all__ = ["assignment", "assignments", "get", "parse_path", "put", "replace", "
 C = TypeVar("C", bound=Config)
 Step = str | int
 
-_BEFORE, _NOW = ("network", "packets", "roce"), ("network", "packets", "transport")    # a path of older files
 _STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,9})\]")
 
 
@@ -34,7 +33,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
         position = match.end()
     if not steps or position < len(path):
         raise InputError(path[:200], "is not a path", expected="names and indexes such as network.dims[1].bandwidth")
-    return (*_NOW, *steps[len(_BEFORE):]) if tuple(steps[:len(_BEFORE)]) == _BEFORE else tuple(steps)
+    return tuple(steps)
 
 
 def _step(owner: Any, step: Step, seen: str) -> Any:

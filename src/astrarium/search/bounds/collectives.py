@@ -152,8 +152,8 @@ class CollectiveBounds(Struct):
         return found
 
     def _by_algorithm(self, step: Step, op: CommOp, shape: str, time: Time) -> Node:
-        """The bound of `step` in a dim of `shape`, by the design's algorithm for `op`. If that algorithm lacks the step's
-        operation, the operation's own algorithm counts. Without one the bound exceeds any time, as the design is
+        """The bound of `step` in a dim of `shape`, by the design's algorithm for `op`. If that algorithm lacks the
+        step's operation, the operation's own algorithm counts. Without one the bound exceeds any time, as the design is
         refused."""
         npus, alone = self.design.network.flat[step.part.dim].npus, self.design.network.backend == "closed_form"
         if self._auto and not self._named(op):
