@@ -95,8 +95,8 @@ def stored_and_forwarded(links: Sequence[tuple[float, float]], sizes: Sequence[i
 def test_a_message_alone_takes_the_time_of_its_packets_on_our_ways(dims: tuple[Dim, ...]) -> None:
     npus, graph, size, packet = math.prod(dim.npus for dim in dims), graph_of(dims), 20_000, 1500
     routes, pairs = Routes(graph), [(0, npu) for npu in range(1, npus)] + [(npus - 1, 1), (2, 1)]
-    expected = [stored_and_forwarded([(graph.bandwidth[link], graph.latency[link]) for link in routes.between(*pair)],
-                                     [*packets(size, packet)]) for pair in pairs]
+    expected = [stored_and_forwarded([(graph.bandwidth[link], graph.latency[link] * 1000)
+                                      for link in routes.between(*pair)], [*packets(size, packet)]) for pair in pairs]
     messages = apart(pairs, size)
     found = played(Ns3Network(plan(*dims), Ns3(packet=f"{packet} B")), messages)
     rounding = 2 * (len([*packets(size, packet)]) + 10)
