@@ -2,10 +2,12 @@
 
 usage: ladder.py [--library LIBTOY] [DESIGN.yaml]
 
-With a design: one row per back end, each a run of `astrarium run` in a new process with the words that the row names, with
-the difference from the row above and the peak memory. examples/ladder/step.yaml is that of docs/guides/ladder.md.
+With a design: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP; the row has
+the difference from another rung, CPU seconds and peak memory. examples/ladder/step.yaml is that of docs/guides/ladder.md.
 
-Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s and 500 ns, 16 MiB, each run from the design to the result, every message simulated.
+Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s and
+500 ns, 16 MiB, each run from the design to the result, every message simulated.
+
 ns-3 is run where `make ns3` built its program; CPU seconds are those of both programs. LIBTOY is the plug-in in C of
 examples/plugins/network_c (`make -C examples/plugins/network_c` builds libtoy.so there).
 """
@@ -40,26 +42,27 @@ NS3: dict[str, Mapping[str, Any]] = {"ns3, udp": {}, "ns3, tcp": {"ns3": Ns3(tra
 
 
 KERNELS = "{gpu: h100_sxm, all_reduce: {algorithm: nvls}}"
-STEP: dict[str, list[str]] = {
-    "closed_form": ["network.backend=closed_form"], "contention": ["network.backend=contention"],
-    "fluid": ["network.backend=fluid"], "packets": ["network.backend=packets"],
-    "packets, roce": ["network.backend=packets", "network.packets.transport=roce"],
-    "ns3": ["network.backend=ns3"], "packets, kernels": ["network.backend=packets", f"collective.kernels={KERNELS}"],
+STEP: dict[str, tuple[str, list[str]]] = {
+    "closed_form": ("", ["network.backend=closed_form"]), "contention": ("closed_form", ["network.backend=contention"]),
+    "fluid": ("contention", ["network.backend=fluid"]), "packets": ("fluid", ["network.backend=packets"]),
+    "packets, kernels": ("packets", ["network.backend=packets", f"collective.kernels={KERNELS}"]),
+    "packets, roce": ("packets", ["network.backend=packets", "network.packets.transport=roce"]),
+    "ns3": ("packets", ["network.backend=ns3"]),
 }
+"""Rung -> (the rung that it is compared with, what `--set` changes)."""
 
 
 def climb(design: str) -> None:
     """Print a row for each rung."""
-    above = None
-    for name, words in STEP.items():
+    found: dict[str, float] = {}
+    for name, (base, words) in STEP.items():
         if name == "ns3" and find() is None:
             continue
         sets = [part for word in words for part in ("--set", word)]
         text, seconds, peak = child([sys.executable, "-m", "astrarium", "run", design, *sets, "--json"])
-        takes = json.loads(text)["summary"]["makespan_ns"] / 1e6
-        off = "" if above is None else f"{100 * (takes / above - 1):+.2f} %"
-        print(f"{name:16} {takes:8.2f} ms {off:>9} {seconds:7.1f} CPU s {peak:6.0f} MB", flush=True)
-        above = takes
+        found[name] = json.loads(text)["summary"]["makespan_ns"] / 1e6
+        off = f"{100 * (found[name] / found[base] - 1):+.2f} % of {base}" if base else ""
+        print(f"{name:16} {found[name]:8.2f} ms {off:24} {seconds:7.1f} CPU s {peak:6.0f} MB", flush=True)
 
 
 def spent() -> float:

@@ -3,10 +3,12 @@
 A step starts when the step before it in its thread block and the step that it depends on have ended; a send ends when
 it is delivered. Receive-reduce steps add a delay of three passes over the bytes at the local bandwidth, copies two,
 as far as a bandwidth is given. Messages between two GPUs meet in order of issue per channel. A fused step (rcs, rrs,
-rrcs) stores what it receives before it sends. Thread blocks run at once, so the messages of several that are ready
-together have no order: they are issued to the next GPU first, then to the one after it, as `direct` issues its own. (In
-the order of the file all GPUs would send to GPU 0 first, then to GPU 1.) The payload is done in one loop: a chunk is payload / nchunksperloop,
+rrcs) stores what it receives before it sends. The payload is done in one loop: a chunk is payload / nchunksperloop,
 padded up.
+
+Thread blocks run at once, so the messages of several that are ready together have no order. They are issued to the next
+GPU first, then to the one after it, as `direct` issues its own: in the order of a file that lists peers by rank, all
+GPUs would send to GPU 0, then to GPU 1.
 """
 
 from __future__ import annotations
