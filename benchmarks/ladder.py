@@ -2,11 +2,11 @@
 
 usage: ladder.py [--library LIBTOY] [DESIGN.yaml]
 
-With a design: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP; the row has
-the difference from another rung, CPU seconds and peak memory. examples/ladder/step.yaml is that of docs/guides/ladder.md.
+With a design: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP. The row
+has the difference from another rung, CPU seconds and peak memory. docs/guides/ladder.md uses examples/ladder/step.yaml.
 
-Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s and
-500 ns, 16 MiB, each run from the design to the result, every message simulated.
+Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s
+and 500 ns, 16 MiB, each run from the design to the result, every message simulated.
 
 ns-3 is run where `make ns3` built its program; CPU seconds are those of both programs. LIBTOY is the plug-in in C of
 examples/plugins/network_c (`make -C examples/plugins/network_c` builds libtoy.so there).

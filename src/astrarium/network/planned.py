@@ -15,6 +15,7 @@ from astrarium.config import ConfigError, Problem
 from astrarium.engine.media import find_medium
 from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Graph, NetworkPlan, Shape
 from astrarium.engine.plan import Dim as PlanDim
+from astrarium.engine.routes import Routes
 from astrarium.errors import InputError
 from astrarium.fabric.built import Built, build, laid_out, logical
 from astrarium.fabric.config import Fabric
@@ -155,9 +156,7 @@ def assumed(network: Section) -> Iterator[str]:
         yield _taken_as(_as_dims(built))
     if not (on_graph(network) and several_ways(built.graph)):
         return
-    if network.backend == NS3:
-        yield "ns3 takes ways of the fewest links, of equal ones always the first"
-    elif network.ecmp is None:
+    if network.ecmp is None:
         yield "a hash of the two NPUs chooses among equally fast ways (network.ecmp: 0; off takes the first)"
 
 
@@ -214,8 +213,8 @@ def faults(network: Section) -> Iterator[Problem]:
     except InputError as error:
         yield _here(Problem(error.path, error.message, error.expected, error.did_you_mean))
         return
-    if graph and network.backend == NS3:
-        yield from _no_ns3(network)
+    if network.fabric.in_switch and network.backend == NS3:
+        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
                       + ("has network.ecmp" if isinstance(network.ecmp, int) else "has network.routes" if network.routes
@@ -247,15 +246,6 @@ def _text(dim: PlanDim) -> str:
     """A dim as a design file has it."""
     return (f"{{shape: {_CLASSES[dim.shape].tag}, npus: {dim.npus}, bandwidth: {Bandwidth.of(dim.bandwidth)}, "
             f"latency: {Time.of(dim.latency)}}}")
-
-
-def _no_ns3(network: Section) -> Iterator[Problem]:
-    assert network.fabric is not None
-    if isinstance(network.ecmp, int) or network.routes:
-        name = "ecmp" if isinstance(network.ecmp, int) else "routes"
-        yield Problem(name, "has no effect with ns3, which takes the first of equally short ways", "no " + name)
-    if network.fabric.in_switch:
-        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
 
 
 def _too_long(network: Section) -> Iterator[Problem]:
@@ -292,14 +282,20 @@ def network_plan(network: Section, backend: str) -> NetworkPlan:
     cut |= network.switching is None and backend == CUT_THROUGH
     if not on_graph(network) or backend == Backend.FOREIGN:
         return NetworkPlan(backend, dims, cut_through=cut)
-    seed = FIRST_LINK if network.ecmp == "off" else network.ecmp or 0
-    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed,
+    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=_seed(network),
                        routes=given_routes(network.routes, built_of(network)))
 
 
-def foreign_graph(network: Section) -> Graph | None:
-    """The graph over which ns-3 sends; None where dims say it all."""
-    return built_of(network).graph if on_graph(network) else None
+def foreign_graph(network: Section) -> tuple[Graph, Routes] | tuple[()]:
+    """The graph over which ns-3 sends, and its routes; nothing where dims say it all."""
+    if not on_graph(network):
+        return ()
+    built = built_of(network)
+    return built.graph, Routes(built.graph, _seed(network), given_routes(network.routes, built))
+
+
+def _seed(network: Section) -> int:
+    return FIRST_LINK if network.ecmp == "off" else network.ecmp or 0
 
 
 def link_changes(network: Section) -> list[tuple[int, int, int]]:
