@@ -33,7 +33,7 @@ from astrarium.units import Bandwidth, Time
 if TYPE_CHECKING:
     from astrarium.fabric.trees import Trees
 
-__all__ = ["assumed", "built_of", "computing", "fabric_dims", "faults", "foreign_graph", "link_changes", "network_plan",
+__all__ = ["assumed", "built_of", "changes_of_links", "computing", "fabric_dims", "faults", "foreign_graph", "link_changes", "network_plan",
            "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
@@ -221,6 +221,17 @@ def faults(network: Section) -> Iterator[Problem]:
                          else "has in_switch" if network.fabric.in_switch else "is no dims"), _able())
 
 
+def changes_of_links(network: Section) -> Iterator[Problem]:
+    """Problems of links that change while a design runs, with a back end that has no links of its own."""
+    kind = find_medium(network.backend)
+    if kind is not None and kind.takes_graph:
+        return
+    for place, change in enumerate(network.changes):
+        if change.link is not None and not (network.fabric is not None and _gone(change)):
+            yield Problem(f"changes[{place}].link", f"changes while the design runs, and {network.backend} has no links "
+                          "that change", "backend: contention or fluid or packets")
+
+
 def _no_closed_form(network: Section) -> Iterator[Problem]:
     """Fabrics that `closed_form` cannot take as dims, and dims beside one that it would not be laid out on."""
     assert network.fabric is not None
@@ -234,8 +245,6 @@ def _no_closed_form(network: Section) -> Iterator[Problem]:
     if isinstance(found, str):
         yield Problem("backend", f"closed_form has no links of a graph, and the fabric is no dims: {found}", _able())
         return
-    if any(change.link is not None and not _gone(change) for change in network.changes):
-        yield Problem("changes", "are of links that closed_form does not have: it takes the fabric as dims", _able())
     if (network.dims or len(found.dims) > 1) and _sizes(network.written) != _sizes(list(map(_dim, found.dims))):
         yield Problem("dims", "are not those that closed_form takes the fabric as" if network.dims else
                       "are missing: closed_form takes the fabric as dims, and every back end must lay collectives out "
