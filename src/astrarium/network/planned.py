@@ -33,8 +33,8 @@ from astrarium.units import Bandwidth, Time
 if TYPE_CHECKING:
     from astrarium.fabric.trees import Trees
 
-__all__ = ["assumed", "built_of", "changes_of_links", "computing", "fabric_dims", "faults", "foreign_graph", "link_changes", "network_plan",
-           "on_graph", "trees_of"]
+__all__ = ["assumed", "built_of", "changes_of_links", "computing", "fabric_dims", "faults", "foreign_graph",
+           "link_changes", "network_plan", "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
@@ -228,8 +228,8 @@ def changes_of_links(network: Section) -> Iterator[Problem]:
         return
     for place, change in enumerate(network.changes):
         if change.link is not None and not (network.fabric is not None and _gone(change)):
-            yield Problem(f"changes[{place}].link", f"changes while the design runs, and {network.backend} has no links "
-                          "that change", "backend: contention or fluid or packets")
+            yield Problem(f"changes[{place}].link", f"changes while the design runs, and {network.backend} has no "
+                          "links that change", "backend: contention or fluid or packets")
 
 
 def _no_closed_form(network: Section) -> Iterator[Problem]:
