@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
-from astrarium.search.agents.base import Agent, AgentOptions, Options, PluginAgent, Proof, Prover, Values, agent_options
+from astrarium.search.agents.base import Agent, AgentOptions, Options, PluginAgent, Proof, Prover, Told, agent_options
 from astrarium.search.axes import Point
 from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
@@ -201,7 +201,7 @@ class _Loop:
             cut = points[:self.trials - before]
             found = self._round(cut)
             if len(cut) == len(points):
-                self.agent.tell([trial.point for trial in found], [self._told(trial.verdict) for trial in found])
+                self.agent.tell([self._told(trial) for trial in found])
             self.round += 1
             self._report()
         self.store.flush()
@@ -221,11 +221,12 @@ class _Loop:
         self.notes.append(f"{self.stopped:,} trials were stopped at their limit, so that nothing is proved")
         return Proof(-math.inf, math.inf, False)
 
-    def _told(self, verdict: Verdict) -> Values:
-        """The values for an agent: less is better, infinity for infeasible."""
-        if verdict.values is None or not verdict.feasible:
-            return (math.inf,) * len(self.signs)
-        return tuple(sign * value for sign, value in zip(self.signs, verdict.values))
+    def _told(self, trial: Trial) -> Told:
+        """A trial for an agent: of its values less is better, infinity for infeasible."""
+        values, verdict = (math.inf,) * len(self.signs), trial.verdict
+        if verdict.values is not None and verdict.feasible:
+            values = tuple(sign * value for sign, value in zip(self.signs, verdict.values))
+        return Told(trial.point, values, verdict, trial.number)
 
     def _round(self, points: Sequence[Point]) -> list[Trial]:
         """The trials of one round in the order asked: stored ones, then new ones."""

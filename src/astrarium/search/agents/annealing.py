@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -61,9 +61,10 @@ class _Annealing:
             point = self.space.projector.moved(point, place, self.rng, self.options.reach)
         return point
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Move each chain to its new point, or leave it."""
-        for chain, point, (value,) in zip(self.chains, points, values):
+        for chain, each in zip(self.chains, told):
+            point, (value,) = each.point, each.values
             if value < self.best[0]:
                 self.best = (value, point)
             if chain.point is None or self._accepted(chain, value):

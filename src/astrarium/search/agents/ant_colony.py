@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -75,9 +75,9 @@ class _Colony:
                 return index
         return len(weights) - 1
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Strengthen the trails of the best ant of this round and of the best ever, whose worth is 1."""
-        round_ = min(zip((value for value, in values), points), key=lambda each: each[0])
+        round_ = min(((each.values[0], each.point) for each in told), key=lambda each: each[0])
         if round_[0] < self.best[0]:
             self.best = round_
         for value, point in (round_, self.best):

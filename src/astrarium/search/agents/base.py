@@ -17,8 +17,9 @@ from astrarium.registry import Kind
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 
-__all__ = ["Agent", "AgentOptions", "Batch", "Options", "PluginAgent", "Proof", "Prover", "Scale", "Values",
+__all__ = ["Agent", "AgentOptions", "Batch", "Options", "PluginAgent", "Proof", "Prover", "Scale", "Told", "Values",
            "agent_options", "needed", "one_objective"]
 
 Values = tuple[float, ...]
@@ -27,14 +28,24 @@ Values = tuple[float, ...]
 Batch = Annotated[int, Knob("Points asked for at a time; their results are told together.", ge=1, lt=1 << 20)]
 
 
+class Told(Struct, frozen=True):
+    """What an agent hears of a point. `values`: what it is worth; `verdict`: objectives and figures as they are, the
+    margin of each requirement, and why the design was refused; `trial`: its number in the study."""
+
+    point: Point
+    values: Values
+    verdict: Verdict = Verdict(None)
+    trial: int = -1
+
+
 class Agent(Protocol):
     """A search in progress. Its answers depend only on its options, its seed and the values that it was told."""
 
     def ask(self, count: int) -> list[Point]:
         """Propose 1 to `count` feasible points; none if there is nothing left to propose."""
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """Learn the values of the points of the last `ask`, in their order."""
+    def tell(self, told: Sequence[Told]) -> None:
+        """Learn what became of the points of the last `ask`, in their order."""
 
 
 class Proof(Struct, frozen=True):
@@ -136,10 +147,10 @@ class PluginAgent:
                                   "space.sample or space.projector.project")
         return found
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Tell the agent."""
         try:
-            self.agent.tell(points, values)
+            self.agent.tell(told)
         except Exception as error:
             raise self._raised("tell", error) from error
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -54,11 +54,11 @@ class _Genetic:
             found.append(child)
         return found
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Make the new generation and the elite of the old one the population."""
         elite = self.population[:self.options.elite]
         merged = {point: value for value, point in elite}
-        merged |= {point: value for point, (value,) in zip(points, values)}
+        merged |= {each.point: each.values[0] for each in told}
         self.population = sorted(((value, point) for point, value in merged.items()), key=lambda each: each[0])
 
     def _parent(self) -> Point:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Told, needed, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -101,10 +101,10 @@ class Bridge:
             else:
                 self.study.tell(trial, value)
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Tell the sampler the scaled values."""
-        for trial, point, (value,) in zip(self.open, points, values):
-            scaled = self.scale(value)
+        for trial, each in zip(self.open, told):
+            point, scaled = each.point, self.scale(each.values[0])
             if not self.lamarckian:
                 self._finish(trial, scaled)
                 continue
