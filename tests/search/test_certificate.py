@@ -19,11 +19,12 @@ import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import search
 from astrarium.search.certificate import write_certificate
+from astrarium.search.choice import jsonable
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_space
 from astrarium.search.space import space_plain
-from astrarium.search.studyfile import jsonable, load_study
+from astrarium.search.studyfile import load_study
 
 
 def check(path: Path, *more: str) -> tuple[int, str]:

@@ -33,8 +33,9 @@ def arguments(parser: Parser) -> None:
                                                                                         "better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
                         help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
-    parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent); default annealing, for "
-                                                     "several objectives nsga2")
+    parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent), or 'command:PROGRAM ARGS' "
+                                                     "for a program of yours; default annealing, for several "
+                                                     "objectives nsga2")
     parser.add_argument("--option", metavar="key=value", action="append", default=[],
                         help="a hyper-parameter of the agent; may be repeated")
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in total; default {TRIALS}")
@@ -146,7 +147,7 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:
-    return f"{os.path.splitext(os.path.basename(space))[0]}.{agent}-{seed}.study"
+    return f"{os.path.splitext(os.path.basename(space))[0]}.{agent.partition(':')[0]}-{seed}.study"
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:

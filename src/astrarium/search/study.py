@@ -13,7 +13,17 @@ from msgspec import Struct, field
 
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
-from astrarium.search.agents.base import Agent, AgentOptions, Options, PluginAgent, Proof, Prover, Told, agent_options
+from astrarium.search.agents.base import (
+    Agent,
+    AgentOptions,
+    Closing,
+    Options,
+    PluginAgent,
+    Proof,
+    Prover,
+    Told,
+    agent_options,
+)
 from astrarium.search.axes import Point
 from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
@@ -158,7 +168,12 @@ def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
     if store.path != MEMORY:
         resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
-    return _Loop(plan, trials, store, workers, progress).run()
+    loop = _Loop(plan, trials, store, workers, progress)
+    try:
+        return loop.run()
+    finally:
+        if isinstance(loop.agent, Closing):
+            loop.agent.close()
 
 
 def _started(plan: Plan) -> Agent:
@@ -178,6 +193,7 @@ class _Loop:
                  progress: Callable[[Progress], None] | None):
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
         self.agent = _started(plan)
+        self.outside = isinstance(plan.agent, Options) and plan.agent.outside
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
         self.front, self.top = Front(self.signs), Top(self.signs[0])
         self.stored: Iterator[Trial] = store.trials()
@@ -194,7 +210,7 @@ class _Loop:
         self._report()
         while self.done < self.trials:
             before = self.done
-            points = self.agent.ask(self.plan.agent.batch)
+            points = self._asked()
             if not points:
                 exhausted = True
                 break
@@ -211,6 +227,16 @@ class _Loop:
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
+
+    def _asked(self) -> list[Point]:
+        """The points of the next round. Answers from outside are stored before they run, and asked for once."""
+        if not self.outside:
+            return self.agent.ask(self.plan.agent.batch)
+        points = self.store.answer(self.round)
+        if points is None:
+            points = self.agent.ask(self.plan.agent.batch)
+            self.store.keep_answer(self.round, points)
+        return points
 
     def _proof(self) -> Proof | None:
         """The proof of an agent that proves; an empty one if a design was stopped, so that its value is not known."""

@@ -18,20 +18,19 @@ from astrarium.cost import FIGURES
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Options
 from astrarium.search.axes import Point
+from astrarium.search.choice import jsonable
 from astrarium.search.evaluate import Judge
-from astrarium.search.goal import Case, Goal, Objective
+from astrarium.search.goal import FUNCTION, Case, Goal, Objective
 from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.searchfile import space_from
 from astrarium.search.space import Space, space_plain
 from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in
 from astrarium.search.trial import Trial
-from astrarium.units import Quantity
 
-__all__ = ["FUNCTION", "INPUTS", "Plan", "StoredStudy", "design_keys", "jsonable", "load_study", "refuse_others",
+__all__ = ["INPUTS", "Plan", "StoredStudy", "design_keys", "load_study", "refuse_others",
            "resume", "study_of"]
 
 FORMAT = "2"
-FUNCTION = "a Python function"
 INPUTS = "inputs"       # the key of the record in a study file
 SHOWN = 60              # characters of a value in a message
 
@@ -71,15 +70,6 @@ def design_keys(plan: Plan) -> Callable[[Point], bytes]:
     """A function from a point to the hash of its design: of the base and of every value that is put into it."""
     prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
     return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
-
-
-def jsonable(value: Any) -> Any:
-    """Convert data for JSON: quantities and keys to text."""
-    if isinstance(value, Quantity):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(each) for key, each in value.items()}
-    return [jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value
 
 
 def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:

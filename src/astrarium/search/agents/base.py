@@ -19,8 +19,8 @@ from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 from astrarium.search.trial import Verdict
 
-__all__ = ["Agent", "AgentOptions", "Batch", "Options", "PluginAgent", "Proof", "Prover", "Scale", "Told", "Values",
-           "agent_options", "needed", "one_objective"]
+__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Options", "PluginAgent", "Proof", "Prover", "Scale", "Told",
+           "Values", "agent_options", "needed", "one_objective"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
@@ -58,6 +58,14 @@ class Proof(Struct, frozen=True):
 
 
 @runtime_checkable
+class Closing(Agent, Protocol):
+    """An agent that holds something (a program), which ends with the search."""
+
+    def close(self) -> None:
+        """Let it go."""
+
+
+@runtime_checkable
 class Prover(Agent, Protocol):
     """An agent that proves how far its best point can be from the optimum."""
 
@@ -66,10 +74,15 @@ class Prover(Agent, Protocol):
 
 
 class Options(Config, frozen=True, kw_only=True):
-    """The hyper-parameters of an agent; a concrete class has the methods of `AgentOptions`."""
+    """The hyper-parameters of an agent; a concrete class has the methods of `AgentOptions`.
+
+    `outside`: another program answers. Its answers need not be the same twice, so a study stores them before they run,
+    and replays them instead of asking again. Only the command line and Python may name such an agent, no file.
+    """
 
     variants: ClassVar[Variants | None] = Kind("agent")
     tag_key: ClassVar[str] = "agent"
+    outside: ClassVar[bool] = False
 
 
 class AgentOptions(Protocol):
@@ -84,8 +97,11 @@ class AgentOptions(Protocol):
 
 
 def agent_options(name: str, options: Mapping[str, Any] | None = None) -> AgentOptions:
-    """The options of an agent, by its name. Raises InputError for an unknown name or option."""
-    return cast(AgentOptions, decode(Options, {"agent": name, **(options or {})}))
+    """The options of an agent, by its name; `NAME:TEXT` sets the field that is called like the agent (a `command`).
+    Raises InputError for an unknown name or option."""
+    name, colon, text = name.partition(":")
+    own = {name: text} if colon else {}
+    return cast(AgentOptions, decode(Options, {"agent": name, **own, **(options or {})}))
 
 
 def one_objective(name: str, goal: Goal) -> None:
