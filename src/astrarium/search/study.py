@@ -17,6 +17,7 @@ from astrarium.search.agents.base import (
     Agent,
     AgentOptions,
     Closing,
+    Hearing,
     Options,
     PluginAgent,
     Proof,
@@ -29,6 +30,7 @@ from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
+from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.studyfile import Plan, design_keys, resume
 from astrarium.search.trial import Front, Top, Trial, Verdict
@@ -42,7 +44,8 @@ TICK = 1.0
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
            cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
-           trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
+           trials: int = 200, seed: int = 0, start: Start | Sequence[Start] = (),
+           jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
            cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
     """Search a space for the best designs.
@@ -60,6 +63,9 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         options: Hyper-parameters of the agent, by name.
         trials: Trials of the study in the end, stored ones included.
         seed: Seed of the agent.
+        start: Known designs, tried first and told to the agent: a Design, a mapping knob -> value, or a file (a design,
+            a study, or a CSV of `astrarium report --csv`); several in a list. Of a study the ten best count. A knob
+            that a start does not have keeps the base's value, and the nearest design of the space is taken.
         jobs: Designs evaluated at a time.
         processes: Whether to evaluate in processes instead of threads.
         ray: Address of a Ray cluster to evaluate on (`local`, `auto`, `host:port`); `jobs` is then its number of CPUs.
@@ -77,7 +83,8 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         InputError: before the first trial, for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
-    plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
+    named = chosen_agent(default_agent(goal) if agent is None else agent, options)
+    plan = Plan(space, goal, named, seed, starts_of(space, start))
     with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                  cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
         return conduct(plan, trials, store, workers, progress)
@@ -208,6 +215,7 @@ class _Loop:
         on when the study is continued."""
         exhausted = False
         self._report()
+        self._start()
         while self.done < self.trials:
             before = self.done
             points = self._asked()
@@ -227,6 +235,17 @@ class _Loop:
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
+
+    def _start(self) -> None:
+        """The starts of the plan, batch by batch; then an agent that hears is told them."""
+        starts, batch = self.plan.starts, self.plan.agent.batch
+        found: list[Trial] = []
+        for at in range(0, min(len(starts), self.trials), batch):
+            found += self._round(starts[at:min(at + batch, self.trials)])
+            self.round += 1
+            self._report()
+        if found and isinstance(self.agent, Hearing):
+            self.agent.hear([self._told(trial) for trial in found])
 
     def _asked(self) -> list[Point]:
         """The points of the next round. Answers from outside are stored before they run, and asked for once."""

@@ -42,6 +42,7 @@ class Plan(Struct, frozen=True):
     goal: Goal
     agent: AgentOptions
     seed: int = 0
+    starts: tuple[Point, ...] = ()
 
     def __post_init__(self) -> None:
         changed = [path for case in self.goal.cases for path in case.changes]
@@ -63,7 +64,8 @@ class Plan(Struct, frozen=True):
         assert isinstance(self.agent, Options)
         return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
                 "requirements": text(self.goal.requirements), "cases": text(cases),
-                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed)}
+                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed),
+                **({"starts": text(self.starts)} if self.starts else {})}
 
 
 def design_keys(plan: Plan) -> Callable[[Point], bytes]:
@@ -83,8 +85,9 @@ def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
     if INPUTS not in known:
         raise InputError(store.path, "was made by an Astrarium that recorded neither versions nor files, so that its "
                          "trials may be of other inputs", expected=new)
-    for key, value in described.items():
-        if known.get(key) != value:
+    for key in dict.fromkeys((*described, "starts")):
+        value = described.get(key, "")
+        if known.get(key, "") != value:
             which = "other" if key.endswith("s") else "another"
             raise InputError(store.path, f"holds a study with {which} {key}{_where(known.get(key, ''), value)}",
                              expected=f"the same command, or {new}")
@@ -201,7 +204,8 @@ def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStud
     goal = Goal(objectives, tuple(meta["requirements"]), cases)
     agent = cast(AgentOptions, decode(Options, meta["agent"]))
     functions = any(callable(each.measure) for each in objectives)
-    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]))
+    starts = tuple(tuple(point) for point in meta.get("starts", ()))
+    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]), starts)
     return StoredStudy(name, plan, functions, meta.get(INPUTS))
 
 

@@ -45,6 +45,14 @@ class _Annealing:
         self.chains = [_Chain() for _ in range(options.batch)]
         self.best: tuple[float, Point | None] = (math.inf, None)
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """Chains begin at the best of the points, one each."""
+        best = sorted((each.values[0], number) for number, each in enumerate(told) if math.isfinite(each.values[0]))
+        for chain, (value, number) in zip(self.chains, best):
+            chain.value, chain.point = value, told[number].point
+        if best and best[0][0] < self.best[0]:
+            self.best = (best[0][0], told[best[0][1]].point)
+
     def ask(self, count: int) -> list[Point]:
         """The next point of each chain."""
         return [self._move(chain) for chain in self.chains[:count]]

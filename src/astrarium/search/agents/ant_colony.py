@@ -45,6 +45,10 @@ class _Colony:
         self.trails = [[options.pheromone] * (axis.size + 1) for axis in space.axes]      # the last one is -1
         self.best: tuple[float, Point | None] = (math.inf, None)
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """The best of the points strengthens its trails, as that of a round does."""
+        self.tell(told)
+
     def ask(self, count: int) -> list[Point]:
         """The points of `count` ants."""
         return [self._walk() for _ in range(count)]

@@ -19,8 +19,8 @@ from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 from astrarium.search.trial import Verdict
 
-__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Options", "PluginAgent", "Proof", "Prover", "Scale", "Told",
-           "Values", "agent_options", "needed", "one_objective"]
+__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "Options", "PluginAgent", "Proof", "Prover", "Scale",
+           "Told", "Values", "agent_options", "needed", "one_objective"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
@@ -55,6 +55,14 @@ class Proof(Struct, frozen=True):
     bound: float
     gap: float
     complete: bool
+
+
+@runtime_checkable
+class Hearing(Agent, Protocol):
+    """An agent that learns from points that it did not ask for: the starts of a search."""
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """Learn what became of them; before the first `ask`."""
 
 
 @runtime_checkable
@@ -169,6 +177,14 @@ class PluginAgent:
             self.agent.tell(told)
         except Exception as error:
             raise self._raised("tell", error) from error
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """Tell an agent that hears."""
+        if isinstance(self.agent, Hearing):
+            try:
+                self.agent.hear(told)
+            except Exception as error:
+                raise self._raised("hear", error) from error
 
     def _known(self, point: Point) -> bool:
         try:

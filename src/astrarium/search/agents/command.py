@@ -76,6 +76,10 @@ class _Outside:
         raise InputError(WHO, f"{self.options.attempts} answers in a row were refused, the last one: {said}",
                          expected="answers within the space; the same command goes on with this study")
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """The program is told the starts with its first request."""
+        self.tell(told)
+
     def tell(self, told: Sequence[Told]) -> None:
         """Keep what became of the points for the next request."""
         self.waiting.extend(self.dialogue.told(each) for each in told)

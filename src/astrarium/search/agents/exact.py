@@ -122,6 +122,10 @@ class ExactSearch:
             found = self._lowest(self.candidates, count)
         return found
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """Lower the best value."""
+        self.best = min(self.best, *(each.values[0] for each in told))
+
     def tell(self, told: Sequence[Told]) -> None:
         """Lower the best value; teach the genetic search its own points."""
         self.best = min(self.best, *(each.values[0] for each in told))

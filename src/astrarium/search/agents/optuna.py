@@ -109,13 +109,21 @@ class Bridge:
                 self._finish(trial, scaled)
                 continue
             self._finish(trial, None)
-            if point in self.told:
-                continue
-            self.told[point] = scaled
-            params = {axis.name: each for axis, each in zip(self.space.axes, point)}
-            self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions,
-                                                                value=scaled))
+            self._teach(point, scaled)
         self.open = []
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """Teach the sampler points that it did not wish for."""
+        for each in told:
+            self._teach(each.point, self.scale(each.values[0]))
+
+    def _teach(self, point: Point, scaled: float) -> None:
+        if point in self.told:
+            return
+        self.told[point] = scaled
+        params = {axis.name: each for axis, each in zip(self.space.axes, point)}
+        self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions,
+                                                            value=scaled))
 
 
 class Tpe(Options, frozen=True, kw_only=True):

@@ -46,6 +46,12 @@ class PymooBridge:
         self.waiting: list[int] = []
         self.generation: Any = None
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """The points stand in the place of the first random ones in the first generation."""
+        first = self.algorithm.initialization.sampling
+        for row, each in zip(first, told):
+            row[:] = each.point
+
     def ask(self, count: int) -> list[Point]:
         """Points of the current generation, or of the next one if all values are known."""
         if not self.waiting:
