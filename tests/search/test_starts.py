@@ -35,7 +35,8 @@ def test_a_design_a_mapping_and_a_csv_are_the_nearest_points(tmp_path: Path) -> 
 def test_a_study_of_another_space_starts_with_its_ten_best(tmp_path: Path) -> None:
     file = tmp_path / "tiny.study"
     found = search(tiny_space(), "makespan", agent="random", trials=40, study=file)
-    starts = starts_of(small_space(), file)
+    study = search(small_space(), "makespan", agent="random", trials=12, start=file)
+    starts = study.plan.starts
     assert 1 <= len(starts) <= 10
     assert found.best is not None
     shared = {name: value for name, value in found.values().items() if name in small_space().values(starts[0])}

@@ -17,7 +17,6 @@ from astrarium.errors import InputError
 from astrarium.search.axes import Axis, Point
 from astrarium.search.choice import plain
 from astrarium.search.space import Space
-from astrarium.search.trial import Top
 
 __all__ = ["Start", "starts_of"]
 
@@ -25,7 +24,6 @@ Start: TypeAlias = "str | os.PathLike[str] | Design | Mapping[str, Any]"
 
 KNOB = "knob:"      # what columns of `astrarium report --csv` begin with
 MOST = 10_000       # rows of a CSV
-DATABASE = b"SQLite format 3"
 
 
 def starts_of(space: Space, given: Start | Sequence[Start]) -> tuple[Point, ...]:
@@ -33,8 +31,8 @@ def starts_of(space: Space, given: Start | Sequence[Start]) -> tuple[Point, ...]
 
     Args:
         space: The space.
-        given: A Design, a mapping knob -> value, or a file (a design, a study, or a CSV with a column per knob); or
-            several of them. Of a study the ten best designs count.
+        given: A Design, a mapping knob -> value, or a file (a design, or a CSV with a column per knob); or several of
+            them.
 
     Raises:
         InputError: for a file that cannot be read, and for a start that has none of the space's knobs.
@@ -56,19 +54,9 @@ def _values_of(space: Space, given: Start) -> list[tuple[str, Mapping[str, Any]]
     if not isinstance(given, (str, os.PathLike)):
         raise InputError("start", f"{given!r} is no design", expected="a Design, a mapping knob -> value, or a file")
     path = os.fspath(given)
-    if _is_study(path):
-        return _of_study(path)
     if path.endswith(".csv"):
         return _of_csv(path)
     return [(path, _of_design(space, load_design(path)))]
-
-
-def _is_study(path: str) -> bool:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(len(DATABASE)) == DATABASE
-    except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror or error})") from None
 
 
 def _of_design(space: Space, design: Design) -> dict[str, Any]:
@@ -80,18 +68,6 @@ def _of_design(space: Space, design: Design) -> dict[str, Any]:
             except InputError:      # another variant, or fewer dims
                 continue
     return found
-
-
-def _of_study(path: str) -> list[tuple[str, Mapping[str, Any]]]:
-    from astrarium.search.studyfile import load_study       # which a search without a study among its starts needs not
-
-    study = load_study(path)
-    best = Top(-1.0 if study.plan.goal.objectives[0].maximize else 1.0)
-    for trial in study.trials():
-        best.add(trial)
-    if not best.trials:
-        raise InputError(path, "has no feasible trial", expected="a study with one")
-    return [(f"{path}: trial {trial.number}", study.plan.space.values(trial.point)) for trial in best.trials]
 
 
 def _of_csv(path: str) -> list[tuple[str, Mapping[str, Any]]]:

@@ -32,7 +32,7 @@ from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
 from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.studyfile import Plan, design_keys, resume
+from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, resume
 from astrarium.search.trial import Front, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers
 from astrarium.units import Bytes
@@ -84,10 +84,18 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     """
     goal = goal_of(minimize, maximize, require, cases)
     named = chosen_agent(default_agent(goal) if agent is None else agent, options)
-    plan = Plan(space, goal, named, seed, starts_of(space, start))
+    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else (start,)
+    plan = Plan(space, goal, named, seed, starts_of(space, [each for given in listed for each in _known(given)]))
     with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                  cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
         return conduct(plan, trials, store, workers, progress)
+
+
+def _known(start: Any) -> Sequence[Any]:
+    """The best designs of a start that is a study file; else the start."""
+    if isinstance(start, (str, os.PathLike)) and is_study(os.fspath(start)):
+        return best_values(os.fspath(start))
+    return (start,)
 
 
 def cache_of(given: str | int) -> int:

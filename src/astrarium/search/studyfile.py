@@ -25,13 +25,14 @@ from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.searchfile import space_from
 from astrarium.search.space import Space, space_plain
 from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in
-from astrarium.search.trial import Trial
+from astrarium.search.trial import Top, Trial
 
-__all__ = ["INPUTS", "Plan", "StoredStudy", "design_keys", "load_study", "refuse_others",
+__all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "load_study", "refuse_others",
            "resume", "study_of"]
 
 FORMAT = "2"
 INPUTS = "inputs"       # the key of the record in a study file
+DATABASE = b"SQLite format 3"
 SHOWN = 60              # characters of a value in a message
 
 
@@ -193,6 +194,26 @@ def load_study(path: str | os.PathLike[str]) -> StoredStudy:
         return study_of(name, {key: msgspec.json.decode(value) for key, value in meta.items()})
     except (KeyError, msgspec.DecodeError, ValueError, TypeError) as error:
         raise InputError(name, f"is a study that cannot be read ({type(error).__name__}: {error})") from None
+
+
+def is_study(path: str) -> bool:
+    """Whether a file is a study. Raises InputError if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(DATABASE)) == DATABASE
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror or error})") from None
+
+
+def best_values(path: str) -> list[dict[str, Any]]:
+    """Knob -> value of the ten best designs of a study file. Raises InputError if it has none."""
+    study = load_study(path)
+    best = Top(-1.0 if study.plan.goal.objectives[0].maximize else 1.0)
+    for trial in study.trials():
+        best.add(trial)
+    if not best.trials:
+        raise InputError(path, "has no feasible trial", expected="a study with one")
+    return [study.plan.space.values(trial.point) for trial in best.trials]
 
 
 def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStudy:
