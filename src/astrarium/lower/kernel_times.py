@@ -39,9 +39,10 @@ class KernelTimer:
     def plan(self, op: CommOp, size: int, shape: Sequence[SubDim], members: int) -> CollectivePlan | None:
         """A collective of a given time, that of its kernel; None: it has none. `size` counts as an operation's in a
         trace does."""
-        if any(part.dim != 0 for part in shape):
-            return None
         chosen, library = self._times.of(op), ""
+        if any(part.dim != 0 for part in shape):
+            self._needs_one_host(op, members, chosen)
+            return None
         if chosen is None:
             library = next((each for each in self._libraries if _has(each, op, size, members)), "")
         if chosen is None and not library:
@@ -74,6 +75,20 @@ class KernelTimer:
         lasts, _ = self._fastest(op, phase.size, phase.n, (chosen,))
         quiet = self._kept.get(("kernel without messages", phase.op, phase.n), lambda: _quiet(op, phase.n))
         return replace(phase, schedule=quiet, in_switch=None, lasts=lasts)
+
+    def _needs_one_host(self, op: CommOp, members: int, kernels: Kernels | None) -> None:
+        """Raise UnsupportedError for a program that is for all GPUs of a group over several dims."""
+        if kernels is None or kernels.program is None:
+            return
+        from astrarium.gpu.kernels.programs import digest, program_gpus
+
+        name, path = kernels.program, f"{PATH}.{op.name.lower()}"
+        gpus: int = self._kept.get(("program for", name, digest(kernels, path=path)),
+                                   lambda: program_gpus(name, path=path))
+        if gpus == members:
+            raise UnsupportedError(f"{path}.program", f"{name} is for {gpus} GPUs, and this group of {members} lies "
+                                   "over several hosts: links between hosts are not part of a kernel's GPU",
+                                   expected="a program for the GPUs of one host (network.dims[0])")
 
     def _fastest(self, op: CommOp, size: int, members: int, choices: Sequence[Kernels]) -> tuple[int, Kernels]:
         """(ps, kernel) of the fastest one, the first of equal ones."""
