@@ -8,9 +8,11 @@ import pytest
 from tests.commands import Run
 
 import astrarium as ar
+from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.errors import InputError
 from astrarium.gpu import Gpu, Kernels, KernelTimes, kernel_time, library_kernels, library_time
-from astrarium.lower.kernel_times import kernel_notes
+from astrarium.result.collectives import kernel_overlap
+from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
 
 KIB = 1 << 10
@@ -105,4 +107,27 @@ def test_a_run_notes_the_kernels_and_their_sizes(tmp_path: Path, run: Run) -> No
     expected = ["collective.kernels: all_reduce of 8.192 kB: ring ll put of nccl", "collective.kernels: all_reduce of "
                 "4 B: ring ll put of nccl (unvalidated: measured ones are of 1.024 kB to 67.11 MB)"]
     assert all(f"astrarium: note: {each}\n" in done.err for each in expected), done.err
-    assert sorted(kernel_notes(ar.simulate(design).plan, design.collective.kernels)) == sorted(expected)
+    assert sorted(kernel_notes(design, ar.simulate(design))) == sorted(expected)
+
+
+@pytest.mark.parametrize("fold", ["auto", "off"])
+def test_kernels_of_different_collectives_at_once_are_named(fold: str) -> None:
+    """All gather after 3 us, while an all_reduce runs: each takes its time alone, and a note says so."""
+    traces = []
+    for _ in range(8):
+        builder = TraceBuilder()
+        builder.coll("sum", CommOp.ALL_REDUCE, 64 * KIB)
+        builder.coll("gather", CommOp.ALL_GATHER, 8 * KIB, after=[builder.comp("before", 3)])
+        traces.append(builder.encode())
+    design = ar.replace(one("nccl", 1), "workload", ar.Trace("in memory"))
+    design = ar.replace_all(design, {"compute": ar.Replay(), "collective.kernels.device": "h100_sxm",
+                                    "system.comm_streams": 2})
+    result = ar.simulate(design, traces=traces_of_bytes(traces), fold=fold)
+    sums, gathers = (library_time("nccl", "h100_sxm", op, size, 8).makespan
+                     for op, size in ((CommOp.ALL_REDUCE, 64 * KIB), (CommOp.ALL_GATHER, 64 * KIB)))
+    both = min(sums, 3_000_000 + gathers) - 3_000_000
+    assert kernel_overlap(result.plan, result.comm) == (0, both, max(sums, 3_000_000 + gathers))
+    assert result.makespan_ps == max(sums, 3_000_000 + gathers)
+    assert "at the same time on rank 0 for" in list(kernel_notes(design, result))[-1]
+    alone = ar.simulate(one("nccl", 64 * KIB))
+    assert kernel_overlap(alone.plan, alone.comm)[1] == 0

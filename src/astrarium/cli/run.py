@@ -6,13 +6,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
+from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.cli.pages import page_flags, page_for, write_page
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     for ranks, found in clocks.items():
         note(f"compute.clock: {found['clock_mhz']:,} MHz ({found['share']:.2f} of the highest) on {ranks}, whose "
              f"kernels draw {found['watts']} W")
-    for line in (*design_notes(design), *_kernel_notes(design, result)):
+    for line in (*design_notes(design), *kernel_notes(design, result)):
         note(line)
     if options.verbose:
         for attempt in result.outcome.how:
@@ -116,14 +116,6 @@ def _clocks(design: Design, result: Result) -> dict[str, dict[str, float]]:
         name = f"rank {ranks[0]}" + (f" and {len(ranks) - 1:,} equal ones" if len(ranks) > 1 else "")
         found[name] = {"clock_mhz": round(each.clock * 1000), "share": round(each.share, 4), "watts": round(each.watts)}
     return found
-
-
-def _kernel_notes(design: Design, result: Result) -> Iterator[str]:
-    """Which kernels of libraries collectives took."""
-    if design.collective.kernels is not None:
-        from astrarium.lower.kernel_times import kernel_notes
-
-        yield from kernel_notes(result.plan, design.collective.kernels)
 
 
 def _simulated(design: Design, options: argparse.Namespace) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,13 @@ from astrarium.collective.bandwidth import payload
 from astrarium.collective.groups import SubDim
 from astrarium.config import decode
 from astrarium.design import Design
-from astrarium.engine.plan import Chunk, CollectivePlan, Phase, Plan
+from astrarium.engine.plan import Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError, UnsupportedError, nearest
-from astrarium.gpu import Gpu, Kernels, KernelTimes
+from astrarium.gpu import Gpu, Kernels
 from astrarium.units import format_bytes
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["KernelTimer", "kernel_gpu", "kernel_notes", "kernels_of"]
+__all__ = ["KernelTimer", "kernel_gpu", "kernels_of"]
 
 PATH = "collective.kernels"
 
@@ -154,19 +154,6 @@ def kernel_gpu(design: Design) -> tuple[str, Gpu]:
         raise InputError(f"{PATH}.device", "is missing, and compute names no device with one", expected="one of "
                          + ", ".join(known))
     return name, decode(Gpu, {"like": name})
-
-
-def kernel_notes(plan: Plan, times: KernelTimes | None) -> Iterator[str]:
-    """Which kernels of libraries collectives took: a sentence per operation and kernel, with the sizes."""
-    if times is None or not times.libraries:
-        return
-    sizes: dict[tuple[int, str], list[int]] = {}
-    for each in plan.collectives:
-        if "kernel" in each.how:
-            sizes.setdefault((each.op, each.how), []).append(each.size)
-    for (op, how), found in sizes.items():
-        span = " to ".join(dict.fromkeys([format_bytes(min(found)), format_bytes(max(found))]))
-        yield f"{PATH}: {CommOp(op).name.lower()} of {span}: {how.removeprefix('kernel: ')}"
 
 
 def _has(library: str, op: CommOp, size: int, members: int) -> bool:
