@@ -1,13 +1,17 @@
-#!/usr/bin/env python3
 """Two collectives on eight h100_sxm at once (NCCL's kernels, both start together), against the two things that a design
 can say: each as fast as alone, and one after the other. The table of docs/background/gpu_execution.md."""
 
 from __future__ import annotations
 
-from astrarium.config import decode
-from astrarium.gpu import Gpu, kernel_launch, library_kernels
-from astrarium.gpu.engine import Launch, run_launch, together
-from astrarium.vocab import CommOp
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "src")]
+
+from astrarium.config import decode  # noqa: E402
+from astrarium.gpu import Gpu, kernel_launch, library_kernels  # noqa: E402
+from astrarium.gpu.engine import Launch, run_launch, together  # noqa: E402
+from astrarium.vocab import CommOp  # noqa: E402
 
 DEVICE, GPUS, KIB = "h100_sxm", 8, 1 << 10
 PAIRS = ((("all_reduce", 64), ("all_gather", 64)), (("all_reduce", 1024), ("all_gather", 1024)),
