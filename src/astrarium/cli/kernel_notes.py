@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from astrarium.lower.kernel_times import kernel_gpu
 from astrarium.result.collectives import kernel_overlap
 from astrarium.units import format_bytes, format_time
 from astrarium.vocab import CommOp
@@ -31,6 +32,10 @@ def kernel_notes(design: Design, result: Result) -> Iterator[str]:
     for (op, how), found in sizes.items():
         span = " to ".join(dict.fromkeys([format_bytes(min(found)), format_bytes(max(found))]))
         yield f"{PATH}: {CommOp(op).name.lower()} of {span}: {how.removeprefix('kernel: ')}"
+    if times.units:
+        total = kernel_gpu(design)[1].units
+        yield (f"{PATH}.units: compute runs on {total - times.units} of {total} units of a GPU all the time; what "
+               "kernels take of HBM's bandwidth is not taken from it")
     rank, both, busy = kernel_overlap(result.plan, result.comm)
     if both:
         yield (f"{PATH}: kernels of different collectives run at the same time on rank {rank} for "

@@ -102,10 +102,12 @@ class KernelTimer:
         path = f"{PATH}.{op.name.lower()}"
 
         def simulated() -> int:
-            return kernel_time(op, payload(op, size, members), members, self._gpu, kernels, path=path).makespan
+            return kernel_time(op, payload(op, size, members), members, self._gpu, kernels, units=units,
+                               path=path).makespan
 
-        lasts: int = self._kept.get(("kernel", op, size, members, self._gpu, kernels, digest(kernels, path=path)),
-                                    simulated)
+        units = self._times.units
+        lasts: int = self._kept.get(("kernel", op, size, members, self._gpu, kernels, units,
+                                     digest(kernels, path=path)), simulated)
         return lasts
 
     def _of(self, library: str, op: CommOp, size: int, members: int) -> tuple[Kernels, ...]:

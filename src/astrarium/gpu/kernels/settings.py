@@ -64,6 +64,9 @@ class KernelTimes(Config, frozen=True, kw_only=True):
                                        "that of compute's device.")] = None
     gpu: Annotated[Gpu | None, Knob("What the kernels run on in place of `device`, ports and links to the other GPUs "
                                     "included.")] = None
+    units: Annotated[int, Knob("Compute units of each GPU that only kernels of collectives use, for the whole run: "
+                               "these run there, compute on the others. 0: kernels have all units, and compute is not "
+                               "slower.", ge=0)] = 0
     all_reduce: Choice = None
     all_gather: Choice = None
     reduce_scatter: Choice = None
