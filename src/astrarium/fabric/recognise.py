@@ -87,9 +87,12 @@ def recognised(graph: Graph, npus: int, hint: Sequence[Dim] = ()) -> tuple[Dim, 
     """The dims whose `graph_of` is this graph up to names of devices and order of links; None where there are none.
 
     `hint` are dims to try first: several dims may be one graph (two rings of two are a hypercube of four). Without
-    them dims with few NPUs come first, then shapes in the order of `Shape`.
+    them dims with few NPUs come first, then shapes in the order of `Shape`. One NPU has no links: it is a switch of
+    one, of 1 byte/ns and 0 ns, over which nothing goes.
     """
-    if npus < 2 or not graph.source.size:
+    if npus == 1:
+        return tuple(hint) or (Dim(Shape.SWITCH, 1, 1.0, 0.0),)
+    if not graph.source.size:
         return None
     if hint and int(np.prod([dim.npus for dim in hint])) == npus and same_graph(graph_of(hint), graph, npus):
         return tuple(hint)
