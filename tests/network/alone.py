@@ -105,7 +105,7 @@ def ports(network: NetworkPlan, way: Sequence[Hop], size: int, source: int, dest
 
 RULES: dict[str, Rule] = {
     "closed_form": ports, "contention": heads, "contention, store_and_forward": whole, "fluid": at_once,
-    "packets": packets, "packets, roce": packets}
+    "packets": packets, "packets, roce": packets, "ns3": packets}
 
 
 class Alone:

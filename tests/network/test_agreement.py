@@ -22,8 +22,9 @@ from tests.network.alone import alone
 import astrarium as ar
 from astrarium import engine, registry
 from astrarium.collective.algorithms import algorithm_of
-from astrarium.engine.plan import NetworkPlan, Plan
+from astrarium.engine.plan import NetworkPlan, PacketRules, Plan
 from astrarium.lower import lower
+from astrarium.network.ns3.program import find
 from astrarium.network.packets import Packets, with_packets
 from astrarium.network.planned import network_plan
 from astrarium.units import Bandwidth, Bytes, Time
@@ -43,6 +44,8 @@ FIRST_COME = set(RUNGS) - {"fluid"}     # there messages between two NPUs share 
 EXACT = sorted(set(RUNGS) - {"packets, roce"})
 SIZES = (0, 1, 4096, 4097, 100_003)
 CASES = [(name, op.name.lower()) for name in registry.built_ins("algorithm") for op in sorted(algorithm_of(name).ops)]
+
+EVERYWHERE = [case for case in CASES if not algorithm_of(case[0]).in_switch]
 
 
 def over(rung: str, **network: Any) -> NetworkPlan:
@@ -80,6 +83,22 @@ def test_every_algorithm_of_the_registry(algorithm: str, op: str) -> None:
     assert any(uncongested(shape, algorithm, op) >= FIRST_COME for shape in fitting)
 
 
+@pytest.mark.skipif(find() is None, reason="no program astrarium-ns3 here: `make ns3` builds it, with ns-3")
+@pytest.mark.parametrize(("algorithm", "op"), EVERYWHERE)
+@pytest.mark.parametrize("shape", ["fully_connected", "switch"])
+def test_ns3(algorithm: str, op: str, shape: str) -> None:
+    """Packets with 30 bytes of headers: PPP 2, IP 20, UDP 8."""
+    network = ar.Network([SHAPES[shape]], backend="ns3")
+    plan = planned(algorithm, op, 100_003, ar.Network(network.dims))
+    headers = replace(over("packets", dims=network.dims), packets=PacketRules(header=30))
+    expected, _, crowded = alone(replace(plan, network=headers), "ns3")
+    found = ar.simulate(ar.Design(workload=ar.SingleCollective(op, "100003 B"), network=network,
+                                  collective=ar.Collective(**{op: [algorithm]}, choice="none"))).makespan_ps
+    assert found >= expected
+    assert crowded or found == expected
+    assert not crowded or shape == "switch"
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_has_rings_that_meet_nobody(shape: str) -> None:
     assert uncongested(shape, "ring", "all_reduce") == set(RUNGS)
@@ -112,7 +131,7 @@ def jobs(draw: st.DrawFn, npus: int, op: str) -> ar.Jobs:
                     for part in parts if part])
 
 
-@given(st.sampled_from([case for case in CASES if not algorithm_of(case[0]).in_switch]), dims(),
+@given(st.sampled_from(EVERYWHERE), dims(),
        st.sampled_from(EXACT), st.booleans(), st.data())
 @draws(100)
 def test_drawn_collectives(case: tuple[str, str], network: list[Any], rung: str, pure: bool, data: st.DataObject
