@@ -56,17 +56,11 @@ def test_a_ring_with_buffers_may_deadlock() -> None:
 
 
 @pytest.mark.parametrize(("fields", "words"), [
-    ({"transport": "roce", "buffer": "1 MB"}, "packets.buffer"),
     ({"buffer": "1 kB"}, "holds no packet"), ({"threads": 300}, "packets.threads"),
     ({"threads": 2, "spray": True}, "packets.threads")])
 def test_fields_that_mean_nothing_are_refused(fields: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words.rsplit(".", maxsplit=1)[-1]):
         lowered(Packets(**fields))      # type: ignore[arg-type]
-
-
-def test_packets_of_another_back_end_are_refused() -> None:
-    with pytest.raises(ConfigError, match="backend: packets"):
-        ar.Network([ar.Switch(4, **LINK)], packets=Packets(size="1 KiB"))
 
 
 def test_a_section_roce_is_read() -> None:

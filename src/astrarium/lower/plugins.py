@@ -41,8 +41,8 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
     found = given or Plugins()
     if named["network"] and found.network is None:
         settings = _ns3(design) if network == "ns3" else (design.network.options,)
-        found = replace(found, network=load(design.network.library, design.network.options)
-                        if design.network.library is not None else _maker("backend", network, *settings))
+        found = replace(found, network=load(design.network.library or "", design.network.options)
+                        if network == "library" else _maker("backend", network, *settings))
     if named["memory"] and found.memory is None:
         found = replace(found, memory=_maker("remote", remote, design.memory.remote))
     if named["scheduling"] and found.scheduling is None:

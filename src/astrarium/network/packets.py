@@ -26,8 +26,6 @@ MOST_THREADS = 256
 
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
-    if not packets.transport.link_buffers and packets.buffer:
-        yield Problem("buffer", f"has no effect with transport: {packets.transport.tag}", "a field of the transport")
     if packets.transport.link_buffers and 0 < packets.buffer < float(packets.size) + float(packets.header):
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
     if packets.threads > MOST_THREADS:
@@ -84,8 +82,9 @@ def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
 
     Raises ConfigError through `circle_of` where finite buffers may deadlock.
     """
-    rules = PacketRules(round(float(packets.size)), round(float(packets.header)), round(float(packets.buffer)),
-                        packets.spray, packets.seed, _told(packets.transport), packets.queues, packets.threads)
+    buffer = round(float(packets.buffer)) if packets.transport.link_buffers else 0
+    rules = PacketRules(round(float(packets.size)), round(float(packets.header)), buffer, packets.spray,
+                        packets.seed, _told(packets.transport), packets.queues, packets.threads)
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)

@@ -130,9 +130,6 @@ def test_a_run_tells_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_what_it_cannot_carry() -> None:
-    network = {"dims": [ar.Switch(4, bandwidth="50 GB/s", latency="500 ns")]}
-    with pytest.raises(InputError, match="ns3: has no effect with backend: fluid"):
-        ar.Network(**network, backend="fluid", ns3=Ns3(transport="tcp"))
     with pytest.raises(InputError, match=r"packet: 65001 B is impossible; expected whole bytes from 1 to 65000"):
         Ns3(packet="65001 B")
     with pytest.raises(InputError, match=r"window: .*impossible"):
