@@ -32,9 +32,11 @@ collectives have their own latencies; these are for messages and simulated colle
 BASED_ON = "based_on"
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
-RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives")
+RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives",
+           "serving_intervals")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had, how far
-intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines."""
+intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines.
+serving_intervals: of TPOT of serving stacks."""
 
 
 class Device(Struct, frozen=True):

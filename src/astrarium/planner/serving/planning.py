@@ -1,0 +1,131 @@
+"""The verb of the serving planner: a model, lengths, limits and devices in; the best engines out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from astrarium.errors import InputError
+from astrarium.network.config import Network
+from astrarium.planner.machine import Machine, machine_of
+from astrarium.planner.rules import Ruling
+from astrarium.planner.serving.engine import Engine, engines
+from astrarium.planner.serving.explore import Explored, Lost, Progress, Trial, explore
+from astrarium.planner.serving.goal import Goal, goal_of
+from astrarium.planner.serving.interval import interval_of, span_of
+from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, service_of
+from astrarium.planner.serving.shortlist import Line, ServingPlan
+from astrarium.serving.settings import policy_settings
+from astrarium.serving.slo import Slo, limit_of
+
+__all__ = ["LARGEST", "plan_serving"]
+
+TOP, STACK, TOKENS = 5, "vllm", 2048
+LARGEST = 64        # NPUs of an engine where a rate is asked for
+
+
+def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = None, *, rate: float | None = None,
+                 prompt: int | None = None, output: int | None = None, ttft: str = "", tpot: str = "",
+                 network: str | Network | None = None, compute: str | None = None, collectives: str | None = None,
+                 stack: str | None = None, top: int = TOP, fixed: Mapping[str, Sequence[Any]] | None = None,
+                 lift: Sequence[str] = (), seed: int = SEED, progress: Callable[[Progress], None] | None = None
+                 ) -> ServingPlan:
+    """Find the engines that serve the most requests of a model within limits, or a rate with the fewest GPUs.
+
+    Args:
+        model: A name of the catalog, a Hugging Face config.json, or a Model.
+        device: A device of the catalog, or several to compare.
+        gpus, rate: Number of NPUs, or requests/s to serve; one of the two.
+        prompt, output: Tokens of a prompt and of an answer.
+        ttft, tpot: Limits of the 99th percentile ("2s"), or of another statistic ("mean=2s", "p90=2s").
+        network, compute, collectives: As for `plan`.
+        stack: The serving engine (vllm, vllm-sync, sglang, trt-llm); None: vllm; "none": no stack.
+        top: Number of engines to return.
+        fixed: Part of an engine (tp, dp, pp, ep, weights, cache, max_tokens) -> its only values.
+        lift: Names of rules to lift (`ServingPlan.rules` has them).
+        seed: Seed of the streams, the same for all engines and rates.
+        progress: Called with the progress of the search.
+
+    Returns:
+        The engines, best first. `ServingPlan.assumed` lists the defaults that were used.
+
+    Raises:
+        InputError: An argument is wrong, or no engine holds the limits.
+    """
+    goal, names = goal_of(gpus, rate), [device] if isinstance(device, str) else list(device)
+    if top < 1:
+        raise InputError("top", f"{top}", expected="at least 1")
+    slo = Slo(tuple(limit_of(metric, text, metric) for metric, text in (("ttft", ttft), ("tpot", tpot)) if text))
+    chosen = None if stack == "none" else stack or STACK
+    service = service_of(model, prompt, output, slo, chosen, seed)
+    assumed = [] if stack else [f"stack: {STACK} (to change: --stack sglang, trt-llm)"]
+    every, rules = list[tuple[Engine, Machine]](), dict[Ruling, None]()
+    machines = dict[tuple[str, int], Machine]()
+
+    def machine(name: str, npus: int) -> Machine:
+        if (name, npus) not in machines:
+            machines[name, npus] = machine_of(name, npus, network, compute, collectives, chosen)
+        return machines[name, npus]
+
+    most = goal.gpus or LARGEST
+    settings = policy_settings(chosen)
+    for name in names:
+        host = machine(name, 1 << most.bit_length() - 1).host
+        space = engines(service.model, name, most, host, int(settings.get("max_tokens", TOKENS)), fixed or {}, lift)
+        every += [(engine, machine(name, engine.layout.npus)) for engine in space]
+        rules |= dict.fromkeys(space.rulings)
+    explored = explore(service, goal, every, top=top, tell=progress)
+    if not explored.found:
+        _refuse(explored, service)
+    lines = _lines(explored.found, goal, service)
+    return ServingPlan(service, goal, lines, len(every), explored.lost, explored.simulated, tuple(rules),
+                       tuple(dict.fromkeys([*assumed, *_assumed(service), *(
+                           text for name in names for text in _largest(machines, name).assumed)])),
+                       tuple(dict.fromkeys(each.models for each in machines.values())))
+
+
+def _largest(machines: Mapping[tuple[str, int], Machine], name: str) -> Machine:
+    """The machine of a device with the most NPUs."""
+    return machines[max(each for each in machines if each[0] == name)]
+
+
+def _lines(found: Sequence[Trial], goal: Goal, service: Service) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    for trial in found:
+        each = trial.candidate
+        within = interval_of(service.stack, each.machine)
+        line = Line(trial, goal.engines(each.engine.layout.npus, trial.rate), within,
+                    span_of(trial.rate, each.ceiling, within))
+        lines.append(_beside(line, lines[0], goal) if lines else line)
+    return tuple(lines)
+
+
+def _beside(line: Line, best: Line, goal: Goal) -> Line:
+    """A line with why it is not the best, and whether it may be."""
+    npus, others = (each.trial.candidate.engine.layout.npus for each in (line, best))
+    mine, theirs = (each.trial.rate / size for each, size in ((line, npus), (best, others)))
+    tie = None if line.span is None or best.span is None else (
+        line.span[0] / npus <= theirs <= line.span[1] / npus or best.span[0] / others <= mine <= best.span[1] / others)
+    lost = f"{100 * (1 - mine / theirs):.1f} % fewer requests/s and GPU" if mine < theirs else \
+        f"{line.npus - best.npus:,} GPUs more" if goal.rate is not None else "GPUs are left over"
+    beyond = line.trial.found.beyond
+    return replace(line, tie=tie, lost=lost + ("" if beyond is None else f" ({beyond.why} at {beyond.rate:,.3g}/s)"))
+
+
+def _refuse(explored: Explored, service: Service) -> None:
+    """Raise InputError: no engine holds the limits."""
+    kinds = dict[str, Lost]()
+    for each in explored.lost:
+        kinds.setdefault(each.kind, each)
+    said = "; ".join(f"{each.engine} ({each.engine.format}): {each.why}" for each in kinds.values())
+    raise InputError("gpus", f"no engine serves {service.name} within {service.slo}: {said[:600]}" if said else
+                     "no engine has so few NPUs", expected="more GPUs, other limits, or another --fix")
+
+
+def _assumed(service: Service) -> list[str]:
+    """What the caller left open."""
+    return [f"requests come at random (Poisson, seed {service.seed}), at least {LEAST:,} and for {LIVES} times what "
+            "one lasts; figures are of the steady state", "no prompt begins like another",
+            "each engine gets an equal share of the requests, dealt out at random"]
