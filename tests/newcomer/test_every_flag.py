@@ -21,6 +21,7 @@ MODES = {
     "run": "run one.yaml", "run traces": "run design.yaml", "run trace alone": "run --trace et/w.*.et",
     "run overlap": "run overlap.yaml", "run jobs": "run jobs.yaml",
     "serve": "serve serving.yaml",
+    "serve find": "serve serving.yaml --find rate --slo tpot_p99=1s",
     "search": "search space.yaml --trials 4", "search count": "search space.yaml --count",
     "search again": "search s.zip",
     "report": "report s.study", "report two": "report s.study t.study", "report csv": "report s.study --csv -",
@@ -78,6 +79,7 @@ VALUES = {
     "--system-configuration": "none.json", "--network-configuration": "none.yml", "--logging-configuration": "x",
     "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
     "--for": "serving", "--rate": "2", "--prompt": "30", "--ttft": "1s", "--tpot": "2ms",
+    "--find": "rate", "--slo": "ttft_p99=2s",
     "--cache": "1 GB", "--lift": "zero", "--reserve": "2 GB", "--ignore": "lr",
 }
 OTHERS = {("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",

@@ -15,8 +15,8 @@ def space_flags(parser: Parser) -> None:
     parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
                         help="allow only these values of a part of the layout: tp, cp, pp, dp, ep, zero, "
                              "micro_batch, recompute, virtual_stages, tp_sequence, schedule (default: 1f1b and "
-                             "interleaved); with --for serving of an engine: tp, dp, pp, ep, weights, cache, max_tokens; lifts a "
-                             "rule that forbids one of them; may be repeated")
+                             "interleaved); with --for serving of an engine: tp, dp, pp, ep, weights, cache, "
+                             "max_tokens; lifts a rule that forbids one of them; may be repeated")
     parser.add_argument("--lift", metavar="RULE[,RULE...]", action="append", default=[],
                         help="rules to lift, which leave out layouts: host, cp, micro_batch, zero, stages, "
                              "with --for serving host, stages, experts, tokens (the answer explains them)")
