@@ -128,11 +128,11 @@ def test_pipelines_are_left_out_unless_fixed() -> None:
 
 def test_goals() -> None:
     eight, rated = goal_of(8, None), goal_of(None, 10.0)
-    assert eight.order(4, 3.0)[0] == -6 / 8
-    assert eight.needed(4, -6 / 8) == 3.0
-    assert rated.order(4, 3.0)[0] == 16
-    assert rated.needed(4, 16) == 2.5
-    assert rated.needed(32, 16) == float("inf")
+    assert eight.order("", 4, 3.0)[0] == -6 / 8
+    assert eight.needed("", 4, -6 / 8) == 3.0
+    assert rated.order("", 4, 3.0)[0] == 16
+    assert rated.needed("", 4, 16) == 2.5
+    assert rated.needed("", 32, 16) == float("inf")
 
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.plan_serving import run_serving, serving_flags, training_only
-from astrarium.cli.plan_space import fixed_of, names_of, space_flags
+from astrarium.cli.plan_space import cost_from, fixed_of, names_of, space_flags
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
         "lift": [name.strip() for text in options.lift for name in text.split(",")], "reserve": options.reserve,
         "exact": options.exact,
         "progress": _Remarks().show, "objective": options.objective, "budget": options.budget, "power": options.power,
-        "cost": _cost(options.cost), **_settings(options.settings, options.precision)}
+        "cost": cost_from(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None
     if options.ignore and options.today is None:
         options.usage.error("--ignore has no effect without --from FILE")
@@ -180,19 +180,6 @@ def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:
         if last in inner:
             raise InputError(f"--set {path}", "is there twice", expected="one value")
         inner[last] = value
-    return found
-
-
-def _cost(texts: list[str]) -> dict[str, Any]:
-    """`us_h100_2024` and `pue=1.1` as {"like": "us_h100_2024", "pue": 1.1}."""
-    from astrarium.config import assignment
-
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, value = assignment(text) if "=" in text else ("like", text.strip())
-        if name in found:
-            raise InputError(f"--cost {text}", "is there twice", expected="one value")
-        found[name] = value
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, idle, note, place, whole
-from astrarium.cli.plan_space import fixed_of, names_of
+from astrarium.cli.plan_space import cost_from, fixed_of, names_of
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["run_serving", "serving_flags", "training_only"]
 
 SERVING = {"--rate": "rate", "--prompt": "prompt", "--ttft": "ttft", "--tpot": "tpot"}
-TRAINING = {"--objective": "objective", "--budget": "budget", "--power": "power", "--cost": "cost", "--from": "today",
+TRAINING = {"--budget": "budget", "--power": "power", "--from": "today",
             "--ignore": "ignore", "--launch": "launch", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
             "--exact": "exact", "-j": "jobs", "--html": "html", "--page": "page"}
@@ -62,7 +62,8 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
         options.model, devices, options.gpus, rate=options.rate, prompt=options.prompt,
         output=_tokens(options.long_output), ttft=options.ttft or "", tpot=options.tpot or "", network=options.network,
         compute=options.compute, collectives=options.collectives, stack=options.stack, top=options.top,
-        fixed=fixed_of(options.fix), lift=names_of(options.lift), progress=_Remarks().show)
+        fixed=fixed_of(options.fix), lift=names_of(options.lift),
+        objective=options.objective, cost=cost_from(options.cost), progress=_Remarks().show)
     line = options.line or 1
     if line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")

@@ -1,4 +1,4 @@
-"""Flags of `astrarium plan` that say which layouts or engines are looked at."""
+"""Flags of `astrarium plan` that say which layouts or engines are looked at, and repeated ones as values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from astrarium.cli.arguments import Parser
 from astrarium.errors import InputError
 
-__all__ = ["fixed_of", "names_of", "space_flags"]
+__all__ = ["cost_from", "fixed_of", "names_of", "space_flags"]
 
 
 def space_flags(parser: Parser) -> None:
@@ -42,4 +42,17 @@ def fixed_of(texts: list[str]) -> dict[str, list[Any]]:
         if name in found:
             raise InputError(f"--fix {name}", "is there twice", expected="one list of values")
         found[name] = every
+    return found
+
+
+def cost_from(texts: list[str]) -> dict[str, Any]:
+    """`us_h100_2024` and `pue=1.1` as {"like": "us_h100_2024", "pue": 1.1}."""
+    from astrarium.config import assignment
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = assignment(text) if "=" in text else ("like", text.strip())
+        if name in found:
+            raise InputError(f"--cost {text}", "is there twice", expected="one value")
+        found[name] = value
     return found

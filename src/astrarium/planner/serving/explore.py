@@ -110,7 +110,7 @@ class _Search(Struct):
             fleet = fleet_of(design, policy, Buckets(), known)
             ceiling = ceiling_of(self.service, fleet.front[0], fleet.offset / 1000)
         except InputError as error:
-            no("memory" if error.path == "memory.capacity" else "unknown", error.message.splitlines()[0])
+            no("memory" if error.path == "memory.capacity" else "unknown", error.message.partition(", working memory")[0])
             return None
         if ceiling is None:
             no("memory", "its cache holds no whole request")
@@ -119,8 +119,8 @@ class _Search(Struct):
             no("limits", ceiling.why)
             return None
         rate = ceiling.rate
-        return Candidate(engine, machine, design, policy, ceiling, rate, self.goal.order(engine.layout.npus, rate),
-                         known)
+        least = self.goal.order(machine.device, engine.layout.npus, rate)
+        return Candidate(engine, machine, design, policy, ceiling, rate, least, known)
 
     def serve(self, each: Candidate, rate: float) -> Tried:
         """What comes of a rate."""
@@ -131,7 +131,7 @@ class _Search(Struct):
     def trial(self, each: Candidate, worst: float) -> Trial | None:
         """The engine's rate; None, and why, where it cannot reach the value `worst`."""
         npus, tried = each.engine.layout.npus, list[Tried]()
-        needed = self.goal.needed(npus, worst) if math.isfinite(worst) else 0.0
+        needed = self.goal.needed(each.machine.device, npus, worst) if math.isfinite(worst) else 0.0
         start = each.ceiling.guess()
         if needed > 0:
             needed = rate_of(step_of(needed))
@@ -155,7 +155,7 @@ class _Search(Struct):
             return None
         load = self.goal.load(npus, found.best.rate)
         return Trial(each, found, found.best if self.goal.rate is None else at(load),
-                     self.goal.order(npus, found.best.rate))
+                     self.goal.order(each.machine.device, npus, found.best.rate))
 
     def show(self, candidates: int, done: int) -> None:
         if self.tell is not None:

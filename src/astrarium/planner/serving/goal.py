@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from astrarium.errors import InputError
 
 __all__ = ["Goal", "goal_of"]
 
+NOTHING = 1e-9
+
 
 class Goal(Struct, frozen=True):
     """`gpus`: the most requests/s and GPU that whole engines on so many NPUs serve; `rate`: the fewest GPUs that serve
-    so many requests/s. One of the two is None."""
+    so many requests/s. One of the two is None. `prices`: US dollars an hour of an NPU of each device; then money counts
+    in place of GPUs."""
 
     gpus: int | None = None
     rate: float | None = None
+    prices: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -34,20 +39,22 @@ class Goal(Struct, frozen=True):
         """Requests/s of each engine: its rate, or its share of the rate that is asked for."""
         return rate if self.rate is None else self.rate / self.engines(npus, rate)
 
-    def order(self, npus: int, rate: float) -> tuple[float, float]:
+    def order(self, device: str, npus: int, rate: float) -> tuple[float, float]:
         """Smaller is better: (the value, what decides between equal ones)."""
+        price = self.prices.get(device, 1.0)
         if rate <= 0:
             return math.inf, math.inf
         if self.gpus is not None:
-            return -self.engines(npus, rate) * rate / self.gpus, npus
-        return self.engines(npus, rate) * npus, -rate / npus
+            return -self.engines(npus, rate) * rate / self.gpus / price, npus
+        return self.engines(npus, rate) * npus * price, -rate / npus
 
-    def needed(self, npus: int, value: float) -> float:
+    def needed(self, device: str, npus: int, value: float) -> float:
         """The rate with which an engine of so many NPUs reaches a value; infinite where none does."""
+        price = self.prices.get(device, 1.0)
         if self.gpus is not None:
-            return -value * self.gpus / self.engines(npus, 1.0)
+            return -value * self.gpus * price / self.engines(npus, 1.0)
         assert self.rate is not None
-        many = math.floor(value / npus) if math.isfinite(value) else 0
+        many = math.floor(value / npus / price + NOTHING) if math.isfinite(value) else 0
         return self.rate / many if many else math.inf
 
 

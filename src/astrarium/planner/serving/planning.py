@@ -9,20 +9,24 @@ from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.network.config import Network
-from astrarium.planner.machine import Machine, machine_of
+from astrarium.planner.machine import Machine
 from astrarium.planner.rules import Ruling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.explore import Explored, Lost, Progress, Trial, explore
 from astrarium.planner.serving.goal import Goal, goal_of
 from astrarium.planner.serving.interval import interval_of, span_of
+from astrarium.planner.serving.machines import Machines, prices_of
+from astrarium.planner.serving.prices import Price
 from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, service_of
 from astrarium.planner.serving.shortlist import Line, ServingPlan
+from astrarium.planner.terms import terms_of
 from astrarium.serving.settings import policy_settings
 from astrarium.serving.slo import Slo, limit_of
 
 __all__ = ["LARGEST", "plan_serving"]
 
 TOP, STACK, TOKENS = 5, "vllm", 2048
+OBJECTIVES = ("time", "cost")
 LARGEST = 64        # NPUs of an engine where a rate is asked for
 
 
@@ -30,7 +34,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
                  prompt: int | None = None, output: int | None = None, ttft: str = "", tpot: str = "",
                  network: str | Network | None = None, compute: str | None = None, collectives: str | None = None,
                  stack: str | None = None, top: int = TOP, fixed: Mapping[str, Sequence[Any]] | None = None,
-                 lift: Sequence[str] = (), seed: int = SEED, progress: Callable[[Progress], None] | None = None
+                 lift: Sequence[str] = (), seed: int = SEED, objective: str = "time",
+                 cost: str | Mapping[str, Any] | None = None, progress: Callable[[Progress], None] | None = None
                  ) -> ServingPlan:
     """Find the engines that serve the most requests of a model within limits, or a rate with the fewest GPUs.
 
@@ -46,6 +51,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
         fixed: Part of an engine (tp, dp, pp, ep, weights, cache, max_tokens) -> its only values.
         lift: Names of rules to lift (`ServingPlan.rules` has them).
         seed: Seed of the streams, the same for all engines and rates.
+        objective: `time`: requests of a GPU, or GPUs for a rate; `cost`: the same per US dollar of an hour.
+        cost: The `cost` section, a row of it, or its fields; None: the catalog's for the device, where it has one.
         progress: Called with the progress of the search.
 
     Returns:
@@ -57,47 +64,46 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     goal, names = goal_of(gpus, rate), [device] if isinstance(device, str) else list(device)
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
+    if objective not in OBJECTIVES:
+        raise InputError("objective", f"{objective[:60]!r} does not rank engines",
+                         expected="one of " + ", ".join(OBJECTIVES))
+    terms = terms_of(objective, cost, None, None)
     slo = Slo(tuple(limit_of(metric, text, metric) for metric, text in (("ttft", ttft), ("tpot", tpot)) if text))
     chosen = None if stack == "none" else stack or STACK
     service = service_of(model, prompt, output, slo, chosen, seed)
     assumed = [] if stack else [f"stack: {STACK} (to change: --stack sglang, trt-llm)"]
-    every, rules = list[tuple[Engine, Machine]](), dict[Ruling, None]()
-    machines = dict[tuple[str, int], Machine]()
-
-    def machine(name: str, npus: int) -> Machine:
-        if (name, npus) not in machines:
-            machines[name, npus] = machine_of(name, npus, network, compute, collectives, chosen)
-        return machines[name, npus]
-
-    most = goal.gpus or LARGEST
-    settings = policy_settings(chosen)
-    for name in names:
-        host = machine(name, 1 << most.bit_length() - 1).host
-        space = engines(service.model, name, most, host, int(settings.get("max_tokens", TOKENS)), fixed or {}, lift)
-        every += [(engine, machine(name, engine.layout.npus)) for engine in space]
-        rules |= dict.fromkeys(space.rulings)
+    machines = Machines(names, goal.gpus or LARGEST, network, compute, collectives, chosen)
+    prices = prices_of(machines, service, terms, assumed)
+    if objective == "cost":
+        goal = replace(goal, prices={name: price.hour() or 0.0 for name, price in prices.items()})
+    every, rules = _engines(machines, service, fixed or {}, lift)
     explored = explore(service, goal, every, top=top, tell=progress)
     if not explored.found:
         _refuse(explored, service)
-    lines = _lines(explored.found, goal, service)
-    return ServingPlan(service, goal, lines, len(every), explored.lost, explored.simulated, tuple(rules),
-                       tuple(dict.fromkeys([*assumed, *_assumed(service), *(
-                           text for name in names for text in _largest(machines, name).assumed)])),
-                       tuple(dict.fromkeys(each.models for each in machines.values())))
+    return ServingPlan(service, goal, _lines(explored.found, goal, service, prices), len(every), explored.lost,
+                       explored.simulated, rules, tuple(dict.fromkeys([*assumed, *_assumed(service), *(
+                           text for name in names for text in machines.largest(name).assumed)])), machines.models)
 
 
-def _largest(machines: Mapping[tuple[str, int], Machine], name: str) -> Machine:
-    """The machine of a device with the most NPUs."""
-    return machines[max(each for each in machines if each[0] == name)]
+def _engines(machines: Machines, service: Service, fixed: Mapping[str, Sequence[Any]], lift: Sequence[str]
+             ) -> tuple[list[tuple[Engine, Machine]], tuple[Ruling, ...]]:
+    """Every engine with its machine, and the rules."""
+    every, rules = list[tuple[Engine, Machine]](), dict[Ruling, None]()
+    tokens = int(policy_settings(service.stack).get("max_tokens", TOKENS))
+    for name in machines.devices:
+        space = engines(service.model, name, machines.most, machines.largest(name).host, tokens, fixed, lift)
+        every += [(engine, machines.of(name, engine.layout.npus)) for engine in space]
+        rules |= dict.fromkeys(space.rulings)
+    return every, tuple(rules)
 
 
-def _lines(found: Sequence[Trial], goal: Goal, service: Service) -> tuple[Line, ...]:
+def _lines(found: Sequence[Trial], goal: Goal, service: Service, prices: Mapping[str, Price]) -> tuple[Line, ...]:
     lines: list[Line] = []
     for trial in found:
         each = trial.candidate
         within = interval_of(service.stack, each.machine)
         line = Line(trial, goal.engines(each.engine.layout.npus, trial.rate), within,
-                    span_of(trial.rate, each.ceiling, within))
+                    span_of(trial.rate, each.ceiling, within), prices.get(each.machine.device))
         lines.append(_beside(line, lines[0], goal) if lines else line)
     return tuple(lines)
 

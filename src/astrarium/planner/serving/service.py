@@ -46,6 +46,11 @@ class Service(Struct, frozen=True):
     seed: int = SEED
 
     @property
+    def base(self) -> Inference:
+        """The model on one rank."""
+        return Inference(self.name, phase="decode", context=1)
+
+    @property
     def lasts(self) -> float:
         """Seconds that a request at its limits lasts."""
         ttft, tpot = (self.slo.limit(metric) for metric in NEEDS)

@@ -14,6 +14,7 @@ from astrarium.cost.interval import Interval
 from astrarium.planner.rules import Ruling
 from astrarium.planner.serving.explore import Lost, Trial
 from astrarium.planner.serving.goal import Goal
+from astrarium.planner.serving.prices import Price
 from astrarium.planner.serving.service import Service
 from astrarium.serving.find import Tried
 from astrarium.serving.outcome import Served
@@ -32,12 +33,14 @@ class Point(Struct, frozen=True):
 class Line(Struct, frozen=True, dict=True):
     """An engine with its figures in a fleet of `engines` equal ones; `within`: the interval of its times; `span`: that
     of its rate, requests/s, where there is one; `tie`: whether one of it and the best is within the interval of the
-    other (None: it is the best one, or one of them is unvalidated); `lost`: why it is not the best."""
+    other (None: it is the best one, or one of them is unvalidated); `price` of the device, where it is
+    known; `lost`: why it is not the best."""
 
     trial: Trial
     engines: int
     within: Interval | None
     span: tuple[float, float] | None = None
+    price: Price | None = None
     tie: bool | None = None
     lost: str = ""
 
@@ -83,6 +86,11 @@ class Line(Struct, frozen=True, dict=True):
         """Output tokens/s of a user."""
         return 1e3 / float(self.figures["tpot_mean_ms"])
 
+    @cached_property
+    def money(self) -> Mapping[str, float]:
+        """US dollars of 10^6 output tokens and J of one, of the NPUs of the engines."""
+        return {} if self.price is None else self.price.figures(self.tokens, float(self.figures["busy_share"]))
+
     @property
     def plain(self) -> dict[str, Any]:
         """For --json: units in the names."""
@@ -94,7 +102,7 @@ class Line(Struct, frozen=True, dict=True):
                 "tokens_per_s_per_user": self.user, "ceiling_requests_per_s_per_engine": self.trial.candidate.rate,
                 "interval": {"low_requests_per_s_per_engine": low, "high_requests_per_s_per_engine": high,
                              "words": None if self.within is None else self.within.words},
-                "tie": self.tie, "lost": self.lost,
+                **self.money, "tie": self.tie, "lost": self.lost,
                 "figures": {name: value for name, value in self.figures.items() if name.endswith("_ms")
                             or name in ("busy_share", "cache_use_most", "queue_most", "preemptions", "requests")}}
 

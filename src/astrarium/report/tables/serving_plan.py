@@ -15,13 +15,18 @@ KINDS = {"memory": "too large for the memory", "limits": "the limits do not hold
          "ceiling": "their ceilings are below the last line",
          "probe": "do not reach the last line", "slower": "behind the last line", "unknown": "cannot be predicted"}
 HEAD = ("", "engine", "format", "engines", "NPUs", "requests/s")
+MONEY = {"cost_per_mega_tokens": "$/10^6 tok", "joules_per_token": "J/tok"}
 SHOWN = 3
 
 
 def head_of(found: ServingPlan) -> tuple[str, ...]:
     """The columns."""
     return (*HEAD, *(f"{each.metric.upper()} {each.statistic}" for each in found.service.slo.limits), "tok/s/NPU",
-            "tok/s/user", "cache used")
+            "tok/s/user", "cache used", *(title for name, title in MONEY.items() if _known(found, name)))
+
+
+def _known(found: ServingPlan, name: str) -> bool:
+    return any(name in line.money for line in found.lines)
 
 
 def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
@@ -33,7 +38,8 @@ def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
     limits = [f"{each.of(line.served) / 1e6:,.4g} ms" for each in found.service.slo.limits]
     return (place + (" =" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
             f"{line.load * line.engines:,.4g}", *limits, f"{line.tokens:,.4g}", f"{line.user:,.4g}",
-            f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %")
+            f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %",
+            *(f"{line.money[name]:,.3g}" if name in line.money else "" for name in MONEY if _known(found, name)))
 
 
 def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
