@@ -110,7 +110,8 @@ class _Search(Struct):
             fleet = fleet_of(design, policy, Buckets(), known)
             ceiling = ceiling_of(self.service, fleet.front[0], fleet.offset / 1000)
         except InputError as error:
-            no("memory" if error.path == "memory.capacity" else "unknown", error.message.partition(", working memory")[0])
+            kind = "memory" if error.path == "memory.capacity" else "unknown"
+            no(kind, error.message.partition(", working memory")[0])
             return None
         if ceiling is None:
             no("memory", "its cache holds no whole request")
