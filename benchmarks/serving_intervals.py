@@ -17,8 +17,9 @@ from _serving_errors import OWN, of_cells
 from astrarium.validate.serving.deployment import numbers_of
 from astrarium.validate.serving.silicon import AHEAD, HIDES_MTP, STACKS
 
-HEAD = """# Measured over predicted TPOT of serving stacks: 80 % of the judging rows of cells (model, system), which weigh the same,
-# lay between low and high (benchmarks/serving_intervals.py). devices: of the stack's rows. A stack with fewer than ten
+HEAD = """\
+# Measured over predicted TPOT of serving stacks: 80 % of the judging rows lay between low and high; their cells (model,
+# system) weigh the same (benchmarks/serving_intervals.py). devices: of the stack's rows. A stack with fewer than ten
 # cells has the interval of all stacks (borrowed)."""
 Cells = dict[tuple[str, str], list[float]]
 
@@ -28,11 +29,12 @@ def ratios(paths: str) -> Iterator[tuple[str, str, str, float]]:
     for path in paths.split(","):
         with open(path, newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                if row["tpot_made"] and row["mode"] == "agg" and not any(word in row["model_path"] for word in HIDES_MTP):
-                    stack, version = STACKS[row["backend"]], row["backend_version"]
-                    if stack == "vllm" and version[:1].isdigit() and numbers_of(version) < AHEAD:
-                        stack = "vllm-sync"
-                    yield stack, row["model_path"], row["system"], float(row["tpot_real"]) / float(row["tpot_made"])
+                model, stack, version = row["model_path"], STACKS[row["backend"]], row["backend_version"]
+                if not row["tpot_made"] or row["mode"] != "agg" or any(word in model for word in HIDES_MTP):
+                    continue
+                if stack == "vllm" and version[:1].isdigit() and numbers_of(version) < AHEAD:
+                    stack = "vllm-sync"
+                yield stack, model, row["system"], float(row["tpot_real"]) / float(row["tpot_made"])
 
 
 def main() -> None:
@@ -46,8 +48,8 @@ def main() -> None:
         borrowed = len(cells) <= OWN
         low, high = of_cells(every if borrowed else list(cells.values()))
         devices = ", ".join(f'"{system}"' for system in sorted({system for _, system in cells}))
-        print(f"\n[{stack}]\nrows = {sum(map(len, cells.values()))}\ncells = {len(cells)}\nlow = {low:.4f}\nhigh = {high:.4f}\n"
-              f"borrowed = {str(borrowed).lower()}\ndevices = [{devices}]")
+        print(f"\n[{stack}]\nrows = {sum(map(len, cells.values()))}\ncells = {len(cells)}\nlow = {low:.4f}\n"
+              f"high = {high:.4f}\nborrowed = {str(borrowed).lower()}\ndevices = [{devices}]")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Measured runs of vLLM under load beside the serving planner: the order of configurations, and the rate found under limits
-that are each run's own measured percentiles.
+"""Measured runs of vLLM under load beside the serving planner: the order of configurations, and the rate found under
+limits that are each run's own measured percentiles.
 
 usage: serving_plan_runs.py RUNS.csv [--limits NAMES] [--until SECONDS] [--csv FILE] [--read FILE]
 
-RUNS.csv has a row of each metric of each stage of a run (`validate` reads it as kind vllm). For each stage the engine of
-the run is served at the stage's rate (its figures give the order), and then the highest rate is searched at which the
-predicted figures NAMES are at most the measured ones (default latency_p90: what a user of a slower engine would notice).
+RUNS.csv has a row of each metric of each stage of a run (`validate` reads it as kind vllm). For each stage the engine
+of the run is served at the stage's rate (its figures give the order), and then the highest rate is searched at which
+the predicted figures NAMES are at most the measured ones (default: latency_p90).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def judged(stage: Stage, predictor: Predictor, names: list[str]) -> dict[str, ob
         return run(requests_of(stream), predictor.fleet(meant))
 
     found = find_rate(at, slo, meant.rates[0], reach=8)       # type: ignore[arg-type]
-    return {"model": meant.model, **words, "rate": meant.rates[0], "tpot_real": real["tpot_mean"], "tpot_made": made.tpot,
-            "latency_real": real["latency_mean"], "latency_made": made.latency,
+    return {"model": meant.model, **words, "rate": meant.rates[0], "tpot_real": real["tpot_mean"],
+            "tpot_made": made.tpot, "latency_real": real["latency_mean"], "latency_made": made.latency,
             "found": found.best.rate if found.best else float("nan")}
 
 
@@ -98,7 +98,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs")
     parser.add_argument("--limits", default="latency_p90", help="figures that must be kept, joined by commas")
-    parser.add_argument("--until", type=float, default=0, metavar="SECONDS", help="start no stage after so much CPU time")
+    parser.add_argument("--until", type=float, default=0, metavar="SECONDS",
+                        help="start no stage after so much CPU time")
     parser.add_argument("--csv", default="", help="write the lines to this file as they are made")
     parser.add_argument("--read", default="", help="take the lines from such a file, predict nothing")
     options = parser.parse_args()

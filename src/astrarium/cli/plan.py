@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
+LAUNCHED = ("megatron", "nemo", "vllm", "sglang", "trtllm")
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 PRECISIONS = {"bf16": {"weights": "bf16", "activations": "bf16"}, "fp16": {"weights": "fp16", "activations": "fp16"},
               "fp8": {"products": "fp8"}}      # fields of workload.precision
@@ -51,11 +52,12 @@ def arguments(parser: Parser) -> None:
                              "repeated; default: the catalog's for the device")
     parser.add_argument("--from", metavar="FILE", dest="today",
                         help="launch arguments of a job that runs today, to predict and improve it: Megatron-LM .sh, "
-                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml")
+                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml; with --for serving: .sh of vllm serve or "
+                             "sglang.launch_server, .yaml of trtllm-serve")
     parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
                         help="keys of the file of --from to ignore, by name or pattern; may be repeated")
-    parser.add_argument("--launch", metavar="megatron|nemo", choices=("megatron", "nemo"),
-                        help="also print the launch arguments of a layout")
+    parser.add_argument("--launch", metavar="|".join(LAUNCHED), choices=LAUNCHED,
+                        help="also print the launch arguments of a layout, or with --for serving of an engine")
     parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens per sample; default: the model's")
     parser.add_argument("--global-batch", metavar="SAMPLES", type=whole,
                         help="samples per step; default: 4 Mi tokens per step")
@@ -115,6 +117,8 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     if options.purpose == "serving":
         return run_serving(options, devices)
     training_only(options)
+    if options.launch not in (None, *LAUNCHED[:2]):
+        raise InputError("--launch", f"{options.launch} serves", expected="megatron, nemo, or --for serving")
     options.output = options.output or options.long_output
     place("-o", options.output)
     page = page_for("plan", options)

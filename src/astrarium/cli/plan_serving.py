@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, note, place, whole
 from astrarium.cli.plan_space import cost_from, fixed_of, names_of
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["run_serving", "serving_flags", "training_only"]
 
 SERVING = {"--rate": "rate", "--prompt": "prompt", "--ttft": "ttft", "--tpot": "tpot"}
-TRAINING = {"--budget": "budget", "--power": "power", "--from": "today",
-            "--ignore": "ignore", "--launch": "launch", "--seq": "seq", "--global-batch": "global_batch",
+TRAINING = {"--budget": "budget", "--power": "power", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
             "--exact": "exact", "-j": "jobs", "--html": "html", "--page": "page"}
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
@@ -51,29 +50,39 @@ def _refuse(options: argparse.Namespace, flags: dict[str, str], needed: str) -> 
 
 def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
     """Plan, print, write."""
-    from astrarium.planner.serving import plan_serving
+    from astrarium.planner.serving import LAUNCHES, launch_text, plan_serving, plan_serving_from
 
     _refuse(options, TRAINING, "--for training")
     place("-o", options.output)
-    idle("--line", options.line is not None and not options.output, "-o as well")
-    if options.model is None:
-        options.usage.error("expected MODEL")
-    found = plan_serving(
-        options.model, devices, options.gpus, rate=options.rate, prompt=options.prompt,
-        output=_tokens(options.long_output), ttft=options.ttft or "", tpot=options.tpot or "", network=options.network,
-        compute=options.compute, collectives=options.collectives, stack=options.stack, top=options.top,
-        fixed=fixed_of(options.fix), lift=names_of(options.lift),
-        objective=options.objective, cost=cost_from(options.cost), progress=_Remarks().show)
+    idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
+    idle("--ignore", options.ignore and options.today is None, "--from FILE as well")
+    if options.launch not in (None, *LAUNCHES):
+        raise InputError("--launch", f"{options.launch} trains", expected="one of " + ", ".join(LAUNCHES))
+    if options.model is None and options.today is None:
+        options.usage.error("expected MODEL, or --from FILE")
+    common: dict[str, Any] = {
+        "gpus": options.gpus, "rate": options.rate, "prompt": options.prompt, "output": _tokens(options.long_output),
+        "ttft": options.ttft or "", "tpot": options.tpot or "", "network": options.network, "compute": options.compute,
+        "collectives": options.collectives, "stack": options.stack, "top": options.top,
+        "fixed": fixed_of(options.fix), "lift": names_of(options.lift), "objective": options.objective,
+        "cost": cost_from(options.cost), "progress": _Remarks().show}
+    found = plan_serving(options.model, devices, **common) if options.today is None else plan_serving_from(
+        options.today, devices, model=options.model, ignore=names_of(options.ignore), **common)
     line = options.line or 1
     if line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
+    best = found.lines[line - 1].trial.candidate
+    launch = None if options.launch is None else launch_text(options.launch, str(found.service.name), best.engine,
+                                                            best.policy)
     if options.json:
-        print(json.dumps(found.plain, indent=1))
+        print(json.dumps(found.plain | ({} if launch is None else {"launch": launch}), indent=1))
     else:
         from astrarium.report.tables.serving_plan import serving_plan_tables
         from astrarium.report.tables.table import print_tables
 
         print_tables(serving_plan_tables(found), sys.stdout)
+        if launch is not None:
+            print(f"\n{options.launch}, line {line}\n{launch}")
     if options.output:
         from astrarium.planner.serving import write_serving
 

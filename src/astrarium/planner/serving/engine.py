@@ -14,24 +14,28 @@ from astrarium.planner.rules import Rule, Ruling
 from astrarium.serving.layout import Layout
 from astrarium.workload.model.base import Model
 
-__all__ = ["NAMES", "PUBLISHED", "Engine", "Engines", "engines", "formats_of"]
+__all__ = ["CHECKPOINT", "NAMES", "PUBLISHED", "Engine", "Engines", "engines", "formats_of"]
 
-PUBLISHED = "published"     # formats of the checkpoint
+PUBLISHED = "published"     # formats of the checkpoint, of a model that has some
+CHECKPOINT = "checkpoint"   # the same, or bf16
 NAMES = ("host", "stages", "experts", "tokens")
 TOKENS = (2048, 4096, 8192, 16384)
 
 
 class Engine(Struct, frozen=True, order=True):
-    """`weights`: their format by its short name; `tokens`: the most of a step."""
+    """`weights`: their format by its short name; `tokens`: the most of a step, `batch`: most sequences, `share` of
+    memory that it fills; 0: those of the stack."""
 
     layout: Layout
     weights: str
     cache: str
-    tokens: int
+    tokens: int = 0
+    batch: int = 0
+    share: float = 0.0
 
     def __str__(self) -> str:
         """`tp 4, steps of 8,192`."""
-        return f"{self.layout}, steps of {self.tokens:,}"
+        return f"{self.layout}" + (f", steps of {self.tokens:,}" if self.tokens else "")
 
     @property
     def format(self) -> str:

@@ -7,23 +7,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from astrarium import catalog
 from astrarium.errors import InputError
 from astrarium.network.config import Network
 from astrarium.planner.machine import Machine
 from astrarium.planner.rules import Ruling
-from astrarium.planner.serving.engine import Engine, engines
+from astrarium.planner.serving.engine import CHECKPOINT, PUBLISHED, Engine, engines
 from astrarium.planner.serving.explore import Explored, Lost, Progress, Trial, explore
 from astrarium.planner.serving.goal import Goal, goal_of
 from astrarium.planner.serving.interval import interval_of, span_of
+from astrarium.planner.serving.launch import Launched, read_launched
 from astrarium.planner.serving.machines import Machines, prices_of
 from astrarium.planner.serving.prices import Price
-from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, service_of
+from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, base_of, service_of
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.planner.terms import terms_of
 from astrarium.serving.settings import policy_settings
 from astrarium.serving.slo import Slo, limit_of
 
-__all__ = ["LARGEST", "plan_serving"]
+__all__ = ["LARGEST", "plan_serving", "plan_serving_from"]
 
 TOP, STACK, TOKENS = 5, "vllm", 2048
 OBJECTIVES = ("time", "cost")
@@ -35,8 +37,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
                  network: str | Network | None = None, compute: str | None = None, collectives: str | None = None,
                  stack: str | None = None, top: int = TOP, fixed: Mapping[str, Sequence[Any]] | None = None,
                  lift: Sequence[str] = (), seed: int = SEED, objective: str = "time",
-                 cost: str | Mapping[str, Any] | None = None, progress: Callable[[Progress], None] | None = None
-                 ) -> ServingPlan:
+                 cost: str | Mapping[str, Any] | None = None, today: Launched | None = None,
+                 progress: Callable[[Progress], None] | None = None) -> ServingPlan:
     """Find the engines that serve the most requests of a model within limits, or a rate with the fewest GPUs.
 
     Args:
@@ -53,6 +55,7 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
         seed: Seed of the streams, the same for all engines and rates.
         objective: `time`: requests of a GPU, or GPUs for a rate; `cost`: the same per US dollar of an hour.
         cost: The `cost` section, a row of it, or its fields; None: the catalog's for the device, where it has one.
+        today: What runs now, on the first device (see `read_launched`); `ServingPlan.today` is its line.
         progress: Called with the progress of the search.
 
     Returns:
@@ -72,6 +75,11 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     chosen = None if stack == "none" else stack or STACK
     service = service_of(model, prompt, output, slo, chosen, seed)
     assumed = [] if stack else [f"stack: {STACK} (to change: --stack sglang, trt-llm)"]
+    if today is not None:
+        if goal.gpus is not None and today.engine.layout.npus > goal.gpus:
+            raise InputError("gpus", f"{goal.gpus}", expected=f"at least {today.engine.layout.npus}, those of today's "
+                             "engine")
+        assumed += [*today.assumed, *([f"without effect here: {', '.join(today.ignored)}"] if today.ignored else [])]
     machines = Machines(names, goal.gpus or LARGEST, network, compute, collectives, chosen)
     prices = prices_of(machines, service, terms, assumed)
     if objective == "cost":
@@ -80,9 +88,54 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     explored = explore(service, goal, every, top=top, tell=progress)
     if not explored.found:
         _refuse(explored, service)
-    return ServingPlan(service, goal, _lines(explored.found, goal, service, prices), len(every), explored.lost,
+    lines = _lines(explored.found, goal, service, prices)
+    now = None if today is None else _beside(_today(today, machines, service, goal, prices), lines[0], goal)
+    return ServingPlan(service, goal, lines, len(every), explored.lost,
                        explored.simulated, rules, tuple(dict.fromkeys([*assumed, *_assumed(service), *(
-                           text for name in names for text in machines.largest(name).assumed)])), machines.models)
+                           text for name in names for text in machines.largest(name).assumed)])), machines.models, now)
+
+
+def plan_serving_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
+                      rate: float | None = None, stack: str | None = None, ignore: Sequence[str] = (),
+                      **rest: Any) -> ServingPlan:
+    """Plan what is served today, from its launch arguments. Other arguments are those of `plan_serving`.
+
+    Args:
+        path: A script with `vllm serve` or `sglang.launch_server`, or the .yaml of `trtllm-serve`.
+        model: The model, where the file does not name one of the catalog.
+        gpus, rate: As for `plan_serving`; None: as many GPUs as today.
+        stack: None: that of the file.
+        ignore: Keys of the file to ignore.
+
+    Returns:
+        The engines; `ServingPlan.today` is what runs today, on the first device.
+
+    Raises:
+        InputError: As `plan_serving`; also for unknown keys, and keys that matter and are not predicted.
+    """
+    def named(said: str | None) -> Any:
+        found = model or said
+        if found is None or (model is None and found not in catalog.load("models")):
+            raise InputError(path, f"names the model {str(found)[:60]!r}, which the catalog does not have" if found else
+                             "does not name the model", expected="MODEL: a name of the catalog, or a config.json")
+        return found
+
+    found = read_launched(path, lambda said: bool(base_of(named(said)).model.ep_units()), ignore)
+    many = gpus if gpus is not None or rate is not None else found.engine.layout.npus * found.engines
+    return plan_serving(named(found.model), device, many, rate=rate, stack=stack or found.stack, today=found, **rest)
+
+
+def _today(today: Launched, machines: Machines, service: Service, goal: Goal, prices: Mapping[str, Price]) -> Line:
+    """The line of what runs now."""
+    engine, device = today.engine, machines.devices[0]
+    if engine.weights == CHECKPOINT:
+        engine = replace(engine, weights="bf16" if service.model.checkpoint is None else PUBLISHED)
+    engine = replace(engine, tokens=engine.tokens or int(policy_settings(service.stack).get("max_tokens", TOKENS)))
+    explored = explore(service, goal, [(engine, machines.of(device, engine.layout.npus))], top=1)
+    if not explored.found:
+        raise InputError("from", f"today's engine ({engine}, {engine.format}) does not hold {service.slo}: "
+                         f"{explored.lost[0].why}", expected="other limits")
+    return _lines(explored.found, goal, service, prices)[0]
 
 
 def _engines(machines: Machines, service: Service, fixed: Mapping[str, Sequence[Any]], lift: Sequence[str]

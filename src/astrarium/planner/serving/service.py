@@ -24,7 +24,7 @@ from astrarium.serving.steps.simulated import Known
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.model.base import Model
 
-__all__ = ["LEAST", "LIVES", "SEED", "Service", "service_of"]
+__all__ = ["LEAST", "LIVES", "SEED", "Service", "base_of", "service_of"]
 
 RACK = 72
 LIVES = 6       # times what a request lasts at its limits: the time in which requests arrive
@@ -48,7 +48,7 @@ class Service(Struct, frozen=True):
     @property
     def base(self) -> Inference:
         """The model on one rank."""
-        return Inference(self.name, phase="decode", context=1)
+        return base_of(self.name)
 
     @property
     def lasts(self) -> float:
@@ -79,13 +79,22 @@ class Service(Struct, frozen=True):
         """How the engine fills steps: as its stack does, with its limit of tokens. Whole prompts need a step that holds
         what a preempted request has to compute again."""
         usual = policy_of(design)
-        tokens = max(engine.tokens, self.prompt + self.output) if usual.whole else engine.tokens
-        changes = {"max_tokens": tokens} | ({} if usual.chunk is None else {"chunk": tokens})
+        tokens = engine.tokens or usual.max_tokens
+        tokens = max(tokens, self.prompt + self.output) if usual.whole else tokens
+        changes: dict[str, object] = {"max_tokens": tokens}
+        changes |= {} if usual.chunk is None else {"chunk": tokens}
+        changes |= {"max_batch": engine.batch} if engine.batch else {}
+        changes |= {"memory_share": engine.share} if engine.share else {}
         return config.replace_all(usual, changes)
 
     def serve(self, design: Design, policy: Policy, rate: float, known: Known) -> Served:
         """The stream at a rate on the design. `known` keeps step times between runs."""
         return run(requests_of(self.stream(rate)), fleet_of(design, policy, Buckets(), known))
+
+
+def base_of(model: Any) -> Inference:
+    """A model on one rank. Raises InputError."""
+    return Inference(model, phase="decode", context=1)
 
 
 def service_of(model: Any, prompt: int | None, output: int | None, slo: Slo, stack: str | None,
@@ -102,7 +111,7 @@ def service_of(model: Any, prompt: int | None, output: int | None, slo: Slo, sta
                 "2s" if metric == "ttft" else "30ms") + " (of the 99th percentile), or mean=1s")
     assert prompt is not None
     assert output is not None
-    found = Inference(model, phase="decode", context=1).model
+    found = base_of(model).model
     if found.generation is None:
         raise InputError("model", f"a {found.tag} generates no tokens", expected="a decoder")
     return Service(model, found, prompt, output, slo, stack, seed)

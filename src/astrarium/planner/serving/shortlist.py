@@ -109,7 +109,8 @@ class Line(Struct, frozen=True, dict=True):
 
 class ServingPlan(Struct, frozen=True):
     """`lines`, best first, at most `top`. `candidates` that the rules allow; `lost`: those not in the table;
-    `simulated` streams; `assumed`: what the caller left open; `models`: which ones say how long steps take."""
+    `simulated` streams; `assumed`: what the caller left open; `models`: which ones say how long steps take.
+    `today`: the line of what the caller runs now."""
 
     service: Service
     goal: Goal
@@ -120,6 +121,7 @@ class ServingPlan(Struct, frozen=True):
     rules: tuple[Ruling, ...]
     assumed: tuple[str, ...]
     models: tuple[str, ...]
+    today: Line | None = None
 
     @property
     def best(self) -> Line:
@@ -153,6 +155,7 @@ class ServingPlan(Struct, frozen=True):
                 "gpus": self.goal.gpus, "rate": self.goal.rate, "candidates": self.candidates,
                 "simulated": self.simulated, "rules": [each.plain for each in self.rules],
                 "assumed": list(self.assumed), "models": list(self.models),
+                "today": None if self.today is None else self.today.plain,
                 "lines": [line.plain for line in self.lines],
                 "lost": [{"engine": each.engine.plain, "device": each.device, "kind": each.kind, "why": each.why}
                          for each in self.lost],

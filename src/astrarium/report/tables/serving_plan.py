@@ -48,14 +48,29 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
     devices = " or ".join(dict.fromkeys(line.device for line in found.lines))
     title = (f"{service.name} {goal.text} ({devices}): prompts of {service.prompt:,}, answers of {service.output:,} "
              f"tokens, within {service.slo}\n" + "\n".join(f"with {text}" for text in found.models))
-    rows = [row_of(str(place), line, found) for place, line in enumerate(found.lines, 1)]
+    every = [*((str(place), line) for place, line in enumerate(found.lines, 1)),
+             *([("now", found.today)] if found.today is not None else [])]
+    rows = [row_of(place, line, found) for place, line in every]
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
     yield _spans(found)
-    lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
+    lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
         yield Table("behind 1 by", "<<", lost)
+    if found.today is not None:
+        yield _changes(found.today, found.best)
     yield front_table(found)
     yield Table("\n".join(serving_plan_remarks(found)), "", ())
+
+
+def _changes(today: Line, best: Line) -> Table:
+    """What to change, and what that gives."""
+    before, after = (each.trial.candidate.engine.plain for each in (today, best))
+    gain = best.trial.rate / best.trial.candidate.engine.layout.npus / (
+        today.trial.rate / today.trial.candidate.engine.layout.npus)
+    rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
+    if not rows or gain <= 1:
+        return Table("no engine that was compared serves more requests of a GPU than today's", "", ())
+    return Table(f"to change: {gain:.2f} x as many requests of a GPU", "<>>", rows, ("", "now", "1"))
 
 
 def _spans(found: ServingPlan) -> Table:
