@@ -33,9 +33,11 @@ BASED_ON = "based_on"
 TUNED = ("instruct", "chat", "hf", "it")        # ends of names of checkpoints that have the shape of their base
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
-RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives")
+RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives",
+           "serving_intervals")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had, how far
-intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines."""
+intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines.
+serving_intervals: of TPOT of serving stacks."""
 
 
 class Device(Struct, frozen=True):
