@@ -9,8 +9,8 @@
 namespace astrarium::packets {
 
 // In the order in which they happen in one instant.
-enum class Kind : std::uint8_t { left, pause, arrive, notice, put_off, asked, timer };
-enum class Class : std::uint8_t { data, ack, cnp };
+enum class Kind : std::uint8_t { left, pause, arrive, notice, put_off, asked, opened, timer };
+enum class Class : std::uint8_t { data, cnp };
 
 // A packet, or what else an event needs.
 struct Parcel {
