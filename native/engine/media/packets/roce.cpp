@@ -143,7 +143,7 @@ void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) 
         });
         net_.together = false;
         for (Hand& hand : hands_) {
-            for (const Acked& acked : hand.acked) acknowledge(acked);
+            for (const Acked& acked : hand.acked) acknowledge(acked.flow, acked.time, acked.bytes);
             hand.acked.clear();
         }
     } else {
@@ -209,7 +209,7 @@ void Roce::fetch(const Hand& hand, const Node& node) const {
 // `event` may lie in the inbox of the node: it is not read any more once something is given.
 void Roce::happen(Hand& hand, Node& node, const Event& event) {
     switch (event.kind) {
-        case Kind::left: return release(hand, node, {{event.time, event.kind, event.number}, event.serial, event.bytes});
+        case Kind::left: return release(hand, node, {event.time, event.kind, event.number, event.serial, event.bytes});
         case Kind::arrive: return came(hand, node, event);
         case Kind::notice:
         case Kind::put_off: return notify(hand, event);
@@ -268,17 +268,16 @@ bool Roce::opens(Flow& flow, Tick& when) const {
     return true;
 }
 
-void Roce::acknowledge(const Acked& acked) {
-    Flow& flow = flows_[acked.flow];
-    flow.acks.push(acked.ack);
-    std::vector<Ack>& all = flow.acks.all;
-    for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k].time < all[k - 1].time; --k) std::swap(all[k], all[k - 1]);
-    Tick when = flow.allowed;
-    if (!flow.held || !opens(flow, when)) return void(flow.allowed = when);
+void Roce::acknowledge(std::uint32_t number, Tick time, std::int64_t bytes) {
+    Flow& flow = flows_[number];
+    flow.acks.push(time, bytes);
+    if (net_.rules.spray) {  // packets may pass each other
+        std::vector<Ack>& all = flow.acks.all;
+        for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k].time < all[k - 1].time; --k) std::swap(all[k], all[k - 1]);
+    }
+    if (!flow.held || !opens(flow, flow.allowed)) return;
     flow.held = false;
-    Event event;
-    event.time = when, event.kind = Kind::opened, event.number = acked.flow;
-    give(flow.source, event);
+    give(flow.source, Soon(flow.allowed, Kind::opened, number).event());
 }
 
 // A packet joins the queue of its next link.
@@ -292,6 +291,7 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
     net_.queue_is(link, event.time, port.waiting);
     port.queue.push(event);
     if (!counts(event.number, link)) return;
+    port.queue.back().counted = true;
     if (!port.rules->departing && mark(link, port, event)) port.queue.back().marked = true, ++port.marks;
     Ingress& end = ends_[event.number];
     end.bytes += bytes, end.peak = std::max(end.peak, end.bytes);
@@ -344,7 +344,7 @@ void Roce::notify(Hand& hand, const Event& event) {
 // A mark within the interval after a CNP: the next one goes at its end.
 void Roce::notify_after(Hand& hand, Flow& flow, const Event& event) {
     flow.put_off = true;
-    put(hand, flow.destination, {{add(flow.notified, flow.rules->cnp_interval), Kind::put_off, event.cargo}});
+    put(hand, flow.destination, add(flow.notified, flow.rules->cnp_interval), Kind::put_off, event.cargo);
 }
 
 void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) {
@@ -372,7 +372,7 @@ void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     if (!port.queue.empty()) {
         port.own_before = false;
         Parcel& packet = port.queue.front();
-        if (counts(packet.number, link) && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
+        if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
         port.waiting -= size(packet);
         net_.queue_is(link, now, port.waiting);
         transmit(hand, link, packet, now);
@@ -380,7 +380,7 @@ void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     }
     if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
     port.timer = port.own.top().allowed;
-    put(hand, port.source, {{port.timer, Kind::timer, link}});
+    put(hand, port.source, port.timer, Kind::timer, link);
 }
 
 // The next packet of the flow that is allowed first.
@@ -412,27 +412,25 @@ void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
     if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
-    put(hand, port.source, {{port.free, Kind::left, link}, is_data && counts(packet.number, link) ? packet.number : none, static_cast<std::uint32_t>(size(packet))});
+    put(hand, port.source, port.free, Kind::left, link, packet.counted ? packet.number : none, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
     const Way way = way_of(packet);
     if (port.target == way.destination) return deliver(hand, port.target, packet, tail);
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
-    packet.tail = tail, packet.number = link;
-    give(hand, port.target, {packet, Kind::arrive, net_.ways->next(link, way.destination, way.pair), head});
+    give(hand, port.target, packet, tail, link, net_.ways->next(link, way.destination, way.pair), head);
 }
 
 // A packet is at its destination.
 void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
-    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, {packet, Kind::notice, none, tail});
+    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, packet, Kind::notice, tail);
     const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
     if (const Flow& flow = flows_[number]; flow.window > 0) {
-        const Acked acked{number, {tail + flow.back, static_cast<std::uint32_t>(size(packet))}};
-        if (net_.together) hand.acked.push_back(acked);
-        else acknowledge(acked);
+        if (net_.together) hand.acked.push_back({number, tail + flow.back, size(packet)});
+        else acknowledge(number, tail + flow.back, size(packet));
     }
     packet.cargo = packet.number = number;
-    if (packet.marked) give(hand, node, {packet, Kind::notice, none, tail});
+    if (packet.marked) give(hand, node, packet, Kind::notice, tail);
 }
 
 bool Roce::keeps(std::uint32_t link) const {

@@ -32,7 +32,10 @@ private:
         bool empty() const { return head == all.size(); }
         T& front() { return all[head]; }
         T& back() { return all.back(); }
-        void push(const T& one) { all.push_back(one); }
+        template <class... Of>
+        void push(Of&&... one) {
+            all.emplace_back(std::forward<Of>(one)...);
+        }
         void pop() {
             if (++head == all.size()) all.clear(), head = 0;
             else if (head >= 64 && 2 * head >= all.size())
@@ -68,29 +71,32 @@ private:
     };
     struct Ack {
         Tick time;  // at the source
-        std::uint32_t bytes;
+        std::int64_t bytes;
+        Ack(Tick when, std::int64_t size) : time(when), bytes(size) {}
     };
     struct Node {
         std::vector<Event> inbox;  // in any order; what came by one link in that of its packets
         std::int64_t used = 0, shared = 0, peak = 0;
     };
-    struct Flow {
+    struct alignas(64) Flow {
+        // What a packet's end touches, in a line of the cache.
+        Fifo<Ack> acks;           // under way, by time
+        double window = 0;        // bytes; 0: none
+        Tick back = 0;            // how long an ACK takes
+        std::int64_t flying = 0;  // bytes that are not acknowledged
+        bool held = false;        // waits for an ACK that is not under way yet
+        bool put_off = false;     // a CNP is due an interval after the last one
         std::int32_t source = 0, destination = 0;
         std::uint32_t link = none, first = none, last = none;  // of its messages
         std::uint32_t packets = 0;                             // sent
         Tick allowed = 0, notified = -1;                       // notified: the last CNP for it
-        bool put_off = false;                                  // a CNP is due an interval after the last one
-        bool held = false;                                     // waits for an ACK that is not under way yet
+        const RoceRules* rules = nullptr;                      // of its rate
         Rate rate;
-        const RoceRules* rules = nullptr;  // of its rate
-        double window = 0;                 // bytes; 0: none
-        std::int64_t flying = 0;           // bytes that are not acknowledged
-        Tick back = 0;                     // how long an ACK takes
-        Fifo<Ack> acks;                    // under way, by time
     };
     struct Acked {
         std::uint32_t flow;
-        Ack ack;
+        Tick time;
+        std::int64_t bytes;
     };
 
     struct Sent {
@@ -113,7 +119,7 @@ private:
     void measure(Flow& flow) const;
     void line_up(std::uint32_t number, Tick when);
     bool opens(Flow& flow, Tick& when) const;
-    void acknowledge(const Acked& acked);
+    void acknowledge(std::uint32_t number, Tick time, std::int64_t bytes);
     bool counts(std::uint32_t came, std::uint32_t link) const {
         return came != none && ends_[came].rules && ports_[link].rules;
     }
@@ -139,20 +145,22 @@ private:
     }
     bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
     // To the node that runs.
-    void put(Hand& hand, std::int32_t node, const Soon& soon) {
-        if (soon.time < until_) hand.agenda.put(soon);
-        else give(hand, node, soon.event());
+    void put(Hand& hand, std::int32_t node, Tick when, Kind kind, std::uint32_t number, std::uint32_t came = none, std::uint32_t bytes = 0) {
+        if (when < until_) hand.agenda.put(when, kind, number, came, bytes);
+        else give(hand, node, Soon(when, kind, number, came, bytes).event());
     }
     void happen(Hand& hand, Node& node, const Soon& soon);
     void fetch(const std::vector<std::uint32_t>& units, std::size_t at) const;
     void fetch(const Hand& hand, const Node& node) const;
-    void give(Hand& hand, std::int32_t node, const Event& event) {
-        if (net_.together) return hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, event});
-        give(node, event);
+    template <class... Of>
+    void give(Hand& hand, std::int32_t node, Of&&... event) {
+        if (net_.together) return void(hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, Event(std::forward<Of>(event)...)}));
+        give(node, std::forward<Of>(event)...);
     }
-    void give(std::int32_t node, const Event& event) {
-        nodes_[static_cast<std::size_t>(node)].inbox.push_back(event);
-        windows_.mark(event.time, static_cast<std::uint32_t>(node));
+    template <class... Of>
+    void give(std::int32_t node, Of&&... event) {
+        const Event& made = nodes_[static_cast<std::size_t>(node)].inbox.emplace_back(std::forward<Of>(event)...);
+        windows_.mark(made.time, static_cast<std::uint32_t>(node));
     }
     // A port that is busy starts nothing: it is touched again when it is free.
     void touch(Hand& hand, std::uint32_t link, Tick now) {
