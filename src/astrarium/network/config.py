@@ -62,6 +62,10 @@ def _fabric_rules(network: Network) -> Iterator[Problem]:
 def _packets_rules(network: Network) -> Iterator[Problem]:
     if network.backend != "packets" and network.packets != Packets():
         yield Problem("packets", f"has no effect with backend: {network.backend}", "backend: packets")
+    elif network.packets.transport.tag == "roce" and network.flat:
+        from astrarium.network.roce_network import roce_faults
+
+        yield from roce_faults(network)
 
 
 def _one_dim(name: str) -> Mapping[str, Any]:
