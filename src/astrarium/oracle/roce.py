@@ -102,6 +102,7 @@ class _Flow(Struct):
     rate: Rate
     rules: RoceRules        # of its rate
     window: float           # bytes; 0: none
+    pace: float             # bytes per ns with which the window fills in a round trip
     back: int               # how long an ACK takes, ps
     own: deque[Cargo] = field(default_factory=deque)
     packets: int = 0        # sent
@@ -109,15 +110,13 @@ class _Flow(Struct):
     notified: int = -1      # the last CNP for it
     put_off: bool = False   # a CNP is due an interval after the last one
     held: bool = False      # waits for an ACK that is not under way yet
+    limit: float = 0.0      # bytes that may be under way, from the last packet on; 0: any number
     flying: int = 0         # bytes that are not acknowledged
     acks: list[tuple[int, int]] = field(default_factory=list)   # heap of those under way: when they come, bytes
 
     def opens(self, when: int) -> int | None:
         """When the ACKs under way open the window, from `when` on; None: more must come first."""
-        window = self.window
-        if self.rules.window_scales and self.rate.limited:
-            window *= self.rate.current / self.rate.line
-        while window and self.flying >= window:
+        while self.limit and self.flying >= self.limit:
             if not self.acks:
                 return None
             time, size = heapq.heappop(self.acks)
@@ -198,7 +197,8 @@ class Roce:
 
     def _measured(self, source: int, destination: int, link: int) -> _Flow:
         """A new flow. Its rate is that of its first link outside hosts; its window what its slowest link carries in a
-        round trip of a packet that waits for nothing. Within hosts it has neither."""
+        round trip of a packet that waits for nothing. Within hosts it has neither. A window is sent evenly over its
+        round trip."""
         net, ways = self._net, self._net.ways
         there, back = ways.usual(source, destination), ways.usual(destination, source)
         line = next((ways.bandwidth[link] for link in there if not ways.inside[link]), 0.0)
@@ -208,9 +208,10 @@ class Roce:
             head = min(tail, start + net.head(each) + ways.latency[each]) if net.cut_through else tail
         again = sum(ticks(CONTROL / ways.bandwidth[each]) + ways.latency[each] for each in back)
         rules = self._rules_of.get(line, self._rules)
-        window = rules.window * min(ways.bandwidth[each] for each in there) * ((tail + again) / 1000) if line else 0.0
+        pace = rules.window * min(ways.bandwidth[each] for each in there) if line else 0.0
         line = line or ways.bandwidth[link]
-        return _Flow(len(self._flows), source, destination, link, Rate(line, line, line), rules, window, again)
+        return _Flow(len(self._flows), source, destination, link, Rate(line, line, line), rules,
+                     pace * ((tail + again) / 1000), pace, again)
 
     def ask(self, cargo: Cargo, link: int, now: int) -> None:
         self.events.at(now, ASK, 0, (self._flow(cargo, link), cargo))
@@ -263,6 +264,8 @@ class Roce:
 
     def _line_up(self, flow: _Flow, when: int) -> None:
         """A flow with something to send takes its place at its first link, from a time on."""
+        scales = flow.rate.limited and flow.rules.window_scales
+        flow.limit = flow.window * (flow.rate.current / flow.rate.line) if scales else flow.window
         opened = flow.opens(when)
         if opened is None:
             flow.held, flow.allowed = True, when
@@ -393,7 +396,7 @@ class Roce:
             flow.own.popleft()
         flow.rate.catch_up(rules, now)
         size = packet.bytes + self._net.rules.header
-        flow.allowed = now + ticks(size / flow.rate.now)
+        flow.allowed = now + ticks(size / (min(flow.rate.now, flow.pace) if flow.window else flow.rate.now))
         flow.rate.sent(rules, size)
         flow.flying += size
         if flow.own:

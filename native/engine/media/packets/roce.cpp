@@ -85,7 +85,7 @@ const RoceRules* Roce::rules_at(double bandwidth) const {
 }
 
 // The rate of a flow, which is that of its first link outside hosts; its window: what its slowest link carries in a round trip of a packet
-// that waits for nothing. Within hosts it has neither.
+// that waits for nothing. Within hosts it has neither. A window is sent evenly over its round trip.
 void Roce::measure(Flow& flow) const {
     Ways& ways = *net_.ways;
     double line = 0, slowest = ways.wires[flow.link].bandwidth;
@@ -107,7 +107,7 @@ void Roce::measure(Flow& flow) const {
         flow.back += small_[link] + ways.wires[link].latency;
         if (ways.wires[link].target == flow.source) break;
     }
-    flow.window = flow.rules->window * slowest * (static_cast<double>(tail + flow.back) / 1000);
+    flow.pace = flow.rules->window * slowest, flow.window = flow.pace * (static_cast<double>(tail + flow.back) / 1000);
 }
 
 void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
@@ -252,16 +252,16 @@ void Roce::resume(std::uint32_t link, Tick now) {
 // A flow with something to send takes its place at its first link, from a time on.
 void Roce::line_up(std::uint32_t number, Tick when) {
     Flow& flow = flows_[number];
+    const bool scales = flow.rate.limited && flow.rules->window_scales;
+    flow.limit = scales ? flow.window * (flow.rate.current / flow.rate.line) : flow.window;
     if (opens(flow, when)) ports_[flow.link].own.push({when, flow.destination, number});
     else flow.held = true, flow.allowed = when;
 }
 
 // Whether the ACKs under way open the window, and when, if later.
 bool Roce::opens(Flow& flow, Tick& when) const {
-    if (flow.window == 0) return true;
-    const bool scales = flow.rules->window_scales && flow.rate.limited;
-    const double window = scales ? flow.window * (flow.rate.current / flow.rate.line) : flow.window;
-    for (; static_cast<double>(flow.flying) >= window; flow.acks.pop()) {
+    if (flow.limit == 0) return true;
+    for (; static_cast<double>(flow.flying) >= flow.limit; flow.acks.pop()) {
         if (flow.acks.empty()) return false;
         when = std::max(when, flow.acks.front().time), flow.flying -= flow.acks.front().bytes;
     }
@@ -397,7 +397,8 @@ Parcel Roce::cut(Port& port, Tick now) {
     if (c.to_send == 0) flow.first = c.next;
     flow.rate.catch_up(*flow.rules, now);
     const std::int64_t bytes = size(packet);
-    flow.allowed = add(now, ticks(static_cast<double>(bytes) / flow.rate.now(), false));
+    const double rate = flow.window > 0 ? std::min(flow.rate.now(), flow.pace) : flow.rate.now();
+    flow.allowed = add(now, ticks(static_cast<double>(bytes) / rate, false));
     flow.rate.sent(*flow.rules, bytes);
     flow.flying += bytes;
     if (flow.first != none) line_up(number, flow.allowed);
@@ -425,7 +426,7 @@ void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
     if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, packet, Kind::notice, tail);
     const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
-    if (const Flow& flow = flows_[number]; flow.window > 0) {
+    if (const Flow& flow = flows_[number]; flow.limit > 0) {
         if (net_.together) hand.acked.push_back({number, tail + flow.back, size(packet)});
         else acknowledge(number, tail + flow.back, size(packet));
     }

@@ -81,7 +81,7 @@ private:
     struct alignas(64) Flow {
         // What a packet's end touches, in a line of the cache.
         Fifo<Ack> acks;           // under way, by time
-        double window = 0;        // bytes; 0: none
+        double limit = 0;         // bytes that may be under way, from the last packet on
         Tick back = 0;            // how long an ACK takes
         std::int64_t flying = 0;  // bytes that are not acknowledged
         bool held = false;        // waits for an ACK that is not under way yet
@@ -91,6 +91,7 @@ private:
         std::uint32_t packets = 0;                             // sent
         Tick allowed = 0, notified = -1;                       // notified: the last CNP for it
         const RoceRules* rules = nullptr;                      // of its rate
+        double window = 0, pace = 0;                           // bytes, 0: none; bytes per ns with which the window fills in a round trip
         Rate rate;
     };
     struct Acked {
