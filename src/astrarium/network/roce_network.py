@@ -10,7 +10,7 @@ from astrarium.network.inside import inside_links, inside_names
 from astrarium.network.planned import Section, network_plan
 from astrarium.network.roce import Roce, steps, told
 from astrarium.network.roce_rates import Marks
-from astrarium.units import Bandwidth, Bytes
+from astrarium.units import Bytes
 
 __all__ = ["roce_faults", "roce_marks", "roce_notes"]
 
@@ -47,9 +47,9 @@ def roce_notes(network: Section) -> Iterator[str]:
     roce = _roce(network)
     for row in roce_marks(network):
         additive, hyper = steps(roce, row.rate)
-        yield (f"RoCE at {8 * row.rate:g} Gb/s: marks from {Bytes.of(row.kmin)} on, {100 * row.pmax:g} % at and all above "
-               f"{Bytes.of(row.kmax)} (kmin, pmax, kmax); increases of {_rate(additive)}, then {_rate(hyper)} (additive, "
-               "hyper)")
+        yield (f"RoCE at {8 * row.rate:g} Gb/s: no marks up to {Bytes.of(row.kmin)} (kmin), {100 * row.pmax:g} % at "
+               f"{Bytes.of(row.kmax)} (pmax, kmax), all above; increases of {_rate(additive)} (additive) and "
+               f"{_rate(hyper)} (hyper)")
     names = inside_names(network, roce.inside)
     if names:
         yield f"RoCE has no hop inside hosts: {', '.join(names)} (inside)"
@@ -62,4 +62,4 @@ def _roce(network: Section) -> Roce:
 
 
 def _rate(step: float) -> str:
-    return str(Bandwidth.of(step)) if step >= 1 else f"{8000 * step:g} Mb/s"
+    return f"{8 * step:g} Gb/s" if step >= 0.125 else f"{8000 * step:g} Mb/s"
