@@ -34,7 +34,6 @@ def test_units_reach_the_engine() -> None:
     assert (rules.size, rules.header, rules.buffer, rules.transport) == (1024, 62, 65_536, None)
     assert plan.network.cut_through
     assert (rules.threads, lowered(Packets(threads=4)).network.packets.threads) == (1, 4)
-    assert lowered(Packets(transport="roce")).network.packets.transport == RoceRules()
     given = Roce(kmin="10 kB", pmax=0.5, cnp_interval="4 us")
     roce = lowered(Packets(transport=given)).network.packets.transport
     assert isinstance(roce, RoceRules)

@@ -107,7 +107,7 @@ def surroundings(design: Design, models: Models, dims: tuple[Dim, ...], groups: 
     """Fields of a Plan and a RunContext other than ranks and their work; `groups`: process groups of a rank."""
     network = replace(network_plan(design.network, models.backend), dims=dims)
     if network.backend == "packets":
-        network = with_packets(design.network.packets, network)
+        network = with_packets(design.network.packets, network, design.network)
     return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": _lanes(design, groups),
             "reduce_bandwidth": _reduce_bandwidths(design)}

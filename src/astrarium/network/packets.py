@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec.structs import replace
 
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Named
-from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, TransportRules
+from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, RoceRules, TransportRules
 from astrarium.errors import PluginError, asked
 from astrarium.fabric.graph import graph_of
 from astrarium.network.deadlock import circle_of
 from astrarium.network.transport import Credits, Transport
 from astrarium.registry import built_ins
 from astrarium.units import Bytes
+
+if TYPE_CHECKING:
+    from astrarium.network.planned import Section
 
 __all__ = ["Packets", "with_packets"]
 
@@ -77,8 +80,8 @@ def _told(transport: Transport) -> TransportRules | None:
     return found
 
 
-def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
-    """The engine's network with the rules of `packets`; sprayed over dims, on their graph.
+def with_packets(packets: Packets, network: NetworkPlan, section: Section) -> NetworkPlan:
+    """The engine's network with the rules of `packets`; sprayed over dims, on their graph. `section` is the design's.
 
     Raises ConfigError through `circle_of` where finite buffers may deadlock.
     """
@@ -88,6 +91,20 @@ def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)
+    if isinstance(rules.transport, RoceRules):
+        made = _by_rates(packets.transport, made, section)
     if packets.transport.link_buffers and packets.deadlock == "refuse":
         circle_of(made)
     return made
+
+
+def _by_rates(transport: Transport, network: NetworkPlan, section: Section) -> NetworkPlan:
+    """With RoCE's rules of each rate of the network's links, and the links that are inside hosts."""
+    from astrarium.network.inside import inside_links
+    from astrarium.network.roce import Roce, of_rates
+
+    assert isinstance(transport, Roce)
+    rates = {dim.bandwidth for dim in network.dims if dim.npus > 1} if network.graph is None else set(
+        network.graph.bandwidth.tolist())
+    return replace(network, packets=replace(network.packets, transport=of_rates(transport, sorted(rates)),
+                                            inside=inside_links(section, network, transport.inside)))
