@@ -47,13 +47,6 @@ def test_packets_are_sprayed_over_the_graph_of_dims() -> None:
     assert lowered(Packets()).network.graph is None
 
 
-def test_a_ring_with_buffers_may_deadlock() -> None:
-    with pytest.raises(UnsupportedError, match="finite buffers may deadlock: the links of dim 0"):
-        lowered(Packets(buffer="64 KiB"), ar.Ring(4, **LINK))
-    lowered(Packets(buffer="64 KiB", deadlock="allow"), ar.Ring(4, **LINK))
-    lowered(Packets(buffer="64 KiB"), ar.Switch(4, **LINK))
-
-
 @pytest.mark.parametrize(("fields", "words"), [
     ({"buffer": "1 kB"}, "holds no packet"), ({"threads": 300}, "packets.threads"),
     ({"threads": 2, "spray": True}, "packets.threads")])
