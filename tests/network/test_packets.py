@@ -34,7 +34,6 @@ def test_units_reach_the_engine() -> None:
     assert (rules.size, rules.header, rules.buffer, rules.transport) == (1024, 62, 65_536, None)
     assert plan.network.cut_through
     assert (rules.threads, lowered(Packets(threads=4)).network.packets.threads) == (1, 4)
-    assert lowered(Packets(transport="roce")).network.packets.transport == RoceRules()
     given = Roce(kmin="10 kB", pmax=0.5, cnp_interval="4 us")
     roce = lowered(Packets(transport=given)).network.packets.transport
     assert isinstance(roce, RoceRules)
@@ -46,13 +45,6 @@ def test_packets_are_sprayed_over_the_graph_of_dims() -> None:
     assert sprayed.graph is not None
     assert sprayed.ecmp == FIRST_LINK
     assert lowered(Packets()).network.graph is None
-
-
-def test_a_ring_with_buffers_may_deadlock() -> None:
-    with pytest.raises(UnsupportedError, match="finite buffers may deadlock: the links of dim 0"):
-        lowered(Packets(buffer="64 KiB"), ar.Ring(4, **LINK))
-    lowered(Packets(buffer="64 KiB", deadlock="allow"), ar.Ring(4, **LINK))
-    lowered(Packets(buffer="64 KiB"), ar.Switch(4, **LINK))
 
 
 @pytest.mark.parametrize(("fields", "words"), [

@@ -46,6 +46,8 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from ((path, text) for text in inactive(value))
         if isinstance(value, Network) and value.fabric is not None:
             yield from ((path, text) for text in assumed(value))
+        if isinstance(value, Network) and value.backend == "packets" and value.packets.transport.tag == "roce":
+            yield from ((join(path, "packets.transport"), text) for text in _roce(value))
         if isinstance(value, Design):
             jobs = len(value.workload.jobs) if isinstance(value.workload, Jobs) else 1
             yield from (("network.backend", text) for text in unseen(value.network, jobs))
@@ -53,6 +55,12 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from ((path, text) for text in value.notes())
         for spec in specs(type(value)):
             yield from _notes(getattr(value, spec.name), join(path, spec.name))
+
+
+def _roce(network: Network) -> Iterator[str]:
+    from astrarium.network.roce_network import roce_notes
+
+    return roce_notes(network)
 
 
 def _formats(design: Any) -> Iterator[tuple[str, str]]:

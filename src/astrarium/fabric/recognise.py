@@ -89,8 +89,11 @@ def recognised(graph: Graph, npus: int, hint: Sequence[Dim] = ()) -> tuple[Dim, 
 
     With a `hint`, only dims of its shapes and sizes, with the numbers of the graph: several dims may be one graph (two
     rings of two are a hypercube of four). Without, dims with few NPUs come first, then shapes in the order of `Shape`.
+    One NPU has no links: it is a switch of one, of 1 byte/ns and 0 ns, over which nothing goes.
     """
-    if npus < 2 or not graph.source.size:
+    if npus == 1:
+        return tuple(hint) or (Dim(Shape.SWITCH, 1, 1.0, 0.0),)
+    if not graph.source.size:
         return None
     if hint and int(np.prod([dim.npus for dim in hint])) == npus and same_graph(graph_of(hint), graph, npus):
         return tuple(hint)

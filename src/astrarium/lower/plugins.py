@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from astrarium import registry
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, Dim
-from astrarium.errors import PluginError
+from astrarium.errors import PluginError, UnsupportedError
 from astrarium.lower.models import Models, own_models
+from astrarium.lower.units import reserved_units
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ def models_of(design: Design, plugins: Plugins | None) -> Models:
     if plugins is None:
         return own
     model = plugins.compute
+    if model is not None and reserved_units(design):
+        raise UnsupportedError("collective.kernels.units", "with a compute plug-in, whose times are of all units",
+                               expected="units: 0")
     types = own.types if model is None else tuple([(model, memory) for _, memory in own.types])
     return replace(own, types=types, remote=own.remote or plugins.memory is not None, choice=plugins.choice)
 

@@ -53,6 +53,13 @@ def _fabric_rules(network: Network) -> Iterator[Problem]:
     yield from faults(network)
 
 
+def _packets_rules(network: Network) -> Iterator[Problem]:
+    if network.backend == "packets" and network.packets.transport.tag == "roce" and network.flat:
+        from astrarium.network.roce_network import roce_faults
+
+        yield from roce_faults(network)
+
+
 def _one_dim(name: str) -> Mapping[str, Any]:
     """A network of the catalog as a network of one dim."""
     catalog.network(name)
@@ -75,7 +82,7 @@ class Network(Config, frozen=True):
     """Dims, innermost first, or a fabric, and the model that times messages on them."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_one_dim, DIM_NAME, merge=_placed)
-    rules = (_size_rules, _library_rules, _fabric_rules)
+    rules = (_size_rules, _library_rules, _fabric_rules, _packets_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first. Beside a fabric: what it is, or on what collectives "
                                         "are laid out.")] = ()
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"

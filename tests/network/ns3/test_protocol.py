@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import astrarium as ar
+from astrarium.cli.progress import Running
+from astrarium.engine import HAVE_CORE, Limit
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.engine.plugins.network import NEVER
 from astrarium.errors import InputError, PluginError
@@ -63,6 +65,7 @@ def test_a_program_that_does_not_start(fault: str, message: str, tmp_path: Path)
     ("unknown_message", "delivers a message 99, which is not under way"),
     ("strange_frame", r"sends a frame b'\?' of 0 bytes"),
     ("time_back", "says that -1 ps are next, at 0 ps"),
+    ("loses", "ns-3 has nothing left to do, and 1 messages have not arrived; the first: 1000 bytes from NPU 0 to 1"),
     ("early", "delivers at 1000999 ps, and was asked about 1001000 ps"),
 ])
 def test_a_program_that_fails_in_a_run(fault: str, message: str, tmp_path: Path) -> None:
@@ -109,6 +112,20 @@ def test_a_whole_design(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
                        collective=ar.Collective(all_reduce=["ring"], chunks=1))
     for pure in (False, True):
         assert ar.simulate(design, pure=pure).makespan_ps == 6 * 1_250_000
+
+
+@pytest.mark.skipif(not HAVE_CORE, reason="the compiled core keeps the progress of a thread")
+def test_a_run_tells_how_far_it_is(tmp_path: Path) -> None:
+    limit = Limit()
+    limit.begin()
+    try:
+        network = Ns3Network(EXAM_FABRIC, Ns3(program=program(tmp_path)))
+        network.sim_send(1000, 0, 1, lambda: None)
+        drain(network)
+    finally:
+        limit.end()
+    assert limit.progress == (1_001_000, 0)
+    assert Running(limit)().startswith("running: 1.001 us simulated, 0:0")
 
 
 def test_what_it_cannot_carry() -> None:
