@@ -41,11 +41,10 @@ OURS: dict[str, Mapping[str, Any]] = {
 NS3: dict[str, Mapping[str, Any]] = {"ns3, udp": {}, "ns3, tcp": {"ns3": Ns3(transport="tcp")}}
 
 
-KERNELS = "{gpu: h100_sxm, all_reduce: {algorithm: nvls}}"
 STEP: dict[str, tuple[str, list[str]]] = {
     "closed_form": ("", ["network.backend=closed_form"]), "contention": ("closed_form", ["network.backend=contention"]),
     "fluid": ("contention", ["network.backend=fluid"]), "packets": ("fluid", ["network.backend=packets"]),
-    "packets, kernels": ("packets", ["network.backend=packets", f"collective.kernels={KERNELS}"]),
+    "packets, kernels": ("packets", ["network.backend=packets", "collective.kernels=nccl"]),
     "packets, roce": ("packets", ["network.backend=packets", "network.packets.transport=roce"]),
     "ns3": ("packets", ["network.backend=ns3"]),
 }
