@@ -51,7 +51,7 @@ EVERYWHERE = [case for case in CASES if not algorithm_of(case[0]).in_switch]
 def over(rung: str, **network: Any) -> NetworkPlan:
     """The network of a rung as the engine takes it."""
     section = ar.Network(**{**network, **RUNGS[rung]})
-    return with_packets(section.packets, network_plan(section, section.backend))
+    return with_packets(section.packets, network_plan(section, section.backend), section)
 
 
 def planned(algorithm: str, op: str, size: int, network: ar.Network, **collective: Any) -> Plan:

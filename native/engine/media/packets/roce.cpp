@@ -444,7 +444,7 @@ void Roce::explain(std::vector<std::string>& waits) const {
     for (std::uint32_t link = 0; link < ports_.size(); ++link)
         if (keeps(link) && ports_[link].free != never) next[link] = itself;
     for (std::uint32_t link = 0; link < ports_.size(); ++link) {
-        const Fifo& queue = ports_[link].queue;
+        const auto& queue = ports_[link].queue;
         for (std::size_t k = queue.head; k < queue.all.size() && next[link] != none; ++k)
             if (const std::uint32_t came = queue.all[k].number; next[came] != none) next[came] = std::min(next[came], link);
     }
