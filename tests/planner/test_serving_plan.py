@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 from tests.commands import Run
+from tests.report.test_pages import checked
 
 from astrarium.errors import InputError
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.engine import engines
 from astrarium.planner.serving.goal import goal_of
 from astrarium.planner.serving.service import Service
+from astrarium.report.pages.serving_plan import serving_plan_page
+from astrarium.report.tables.serving_plan import serving_plan_tables
 from astrarium.serving import load_serving, serve
 from astrarium.serving.find import rate_of, step_of
 from astrarium.serving.policy import Buckets
@@ -133,6 +136,19 @@ def test_goals() -> None:
     assert rated.order("", 4, 3.0)[0] == 16
     assert rated.needed("", 4, 16) == 2.5
     assert rated.needed("", 32, 16) == float("inf")
+
+
+def test_the_page_and_the_tables(one: ServingPlan) -> None:
+    found = checked(serving_plan_page(one))
+    assert found.open == []
+    shown = serving_plan_page(one)
+    assert f"{one.best.load * one.best.engines:,.4g}" in shown
+    printed = [table for table in serving_plan_tables(one) if table.title.startswith("loads")]
+    users, npus = zip(*((float(row[0].replace(",", "")), float(row[1].replace(",", ""))) for row in printed[0].rows),
+                      strict=True)
+    assert list(users) == sorted(users)
+    assert list(npus) == sorted(npus, reverse=True), "of the front, faster users cost tokens"
+    assert len(users) > 3
 
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -21,6 +22,8 @@ from astrarium.serving.servers import fleet_of
 from astrarium.serving.steps.simulated import Known
 
 __all__ = ["Candidate", "Explored", "Lost", "Progress", "Trial", "explore"]
+
+SWEEP = (0.1, 0.25, 0.5, 0.75)      # of the found rate: loads of the front
 
 
 
@@ -39,12 +42,13 @@ class Candidate(Struct, frozen=True):
 
 class Trial(Struct, frozen=True):
     """An engine whose rate was searched: the highest that holds, and its order by the goal; `load`: what came of the
-    rate that it has in the fleet; `found`: all rates that were tried."""
+    rate that it has in the fleet; `found`: all rates that were tried; `lower`: shares SWEEP of the found rate."""
 
     candidate: Candidate
     found: FoundRate
     load: Tried
     order: tuple[float, float]
+    lower: tuple[Tried, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -185,4 +189,6 @@ def explore(service: Service, goal: Goal, every: Sequence[tuple[Engine, Machine]
                 search.lose(beaten.candidate, "slower", f"{beaten.rate:,.4g} requests/s an engine")
             del search.best[top:]
     search.show(len(left), len(left))
-    return Explored(tuple(search.best), tuple(search.lost), search.simulated)
+    swept = [replace(trial, lower=tuple([search.serve(trial.candidate, share * trial.rate) for share in SWEEP]))
+             for trial in search.best]
+    return Explored(tuple(swept), tuple(search.lost), search.simulated)

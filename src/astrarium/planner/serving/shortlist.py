@@ -138,7 +138,7 @@ class ServingPlan(Struct, frozen=True):
         """(line, load) of the loads that were tried and that no other exceeds in tokens/s of a user and of an NPU, the
         slowest users first."""
         every = [(place, line.point(tried)) for place, line in enumerate(self.lines, 1)
-                 for tried in line.trial.found.tried if not tried.served.saturated]
+                 for tried in (*line.trial.lower, *line.trial.found.tried) if not tried.served.saturated]
         every.sort(key=lambda pair: (-pair[1].user, -pair[1].npu))
         found, most = list[tuple[int, Point]](), 0.0
         for place, point in every:

@@ -52,7 +52,7 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
-    yield _spans(found)
+    yield _spans(every)
     lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
         yield Table("behind 1 by", "<<", lost)
@@ -73,14 +73,14 @@ def _changes(today: Line, best: Line) -> Table:
     return Table(f"to change: {gain:.2f} x as many requests of a GPU", "<>>", rows, ("", "now", "1"))
 
 
-def _spans(found: ServingPlan) -> Table:
+def _spans(every: Sequence[tuple[str, Line]]) -> Table:
     """The interval of each line's rate, and which lines tie with the first."""
-    about = interval_remarks(line.within for line in found.lines if line.within is not None)
-    if not any(line.span for line in found.lines):
+    about = interval_remarks(line.within for _, line in every if line.within is not None)
+    if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())
-    rows = [(str(place), "" if line.span is None else
+    rows = [(place, "" if line.span is None else
              f"{line.span[0]:,.3g} to {line.span[1]:,.3g} requests/s an engine", "ties with 1" if line.tie else "")
-            for place, line in enumerate(found.lines, 1)]
+            for place, line in every]
     return Table("\n".join(about), "<<<", rows)
 
 
