@@ -52,7 +52,7 @@ class Line(Struct, frozen=True, dict=True):
     @property
     def npus(self) -> int:
         """NPUs of all engines."""
-        return self.engines * self.trial.candidate.engine.layout.npus
+        return self.engines * self.trial.candidate.engine.npus
 
     @property
     def load(self) -> float:
@@ -73,13 +73,13 @@ class Line(Struct, frozen=True, dict=True):
         """A load that was tried."""
         output = float(self.served.output.mean())
         tpot = float(tried.served.summary().get("tpot_mean_ms", math.nan))
-        return Point(1e3 / tpot if tpot else math.nan, tried.rate * output / self.trial.candidate.engine.layout.npus,
+        return Point(1e3 / tpot if tpot else math.nan, tried.rate * output / self.trial.candidate.engine.npus,
                      tried.holds)
 
     @property
     def tokens(self) -> float:
         """Output tokens/s of an NPU of the engine."""
-        return self.load * float(self.served.output.mean()) / self.trial.candidate.engine.layout.npus
+        return self.load * float(self.served.output.mean()) / self.trial.candidate.engine.npus
 
     @property
     def user(self) -> float:

@@ -33,7 +33,7 @@ def _lines(found: ServingPlan) -> list[tuple[str, Line]]:
 
 def _name(place: str, line: Line) -> str:
     engine = line.trial.candidate.engine
-    return f"{place}: {line.device}, {engine.layout}, {engine.format}"
+    return f"{place}: {line.device}, {engine.words}, {engine.format}"
 
 
 def _engines(found: ServingPlan) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _rates(found: ServingPlan) -> Iterator[str]:
 
 
 def _of_gpu(line: Line) -> tuple[float, float, float]:
-    npus, rate = line.trial.candidate.engine.layout.npus, line.trial.rate
+    npus, rate = line.trial.candidate.engine.npus, line.trial.rate
     low, high = line.span or (rate, rate)
     return rate / npus, low / npus, high / npus
 
