@@ -283,6 +283,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     "page": {
         "run": ("astrarium.report.pages.run:PAGE", "A run: figures, parts of the time, pipeline, kernels, memory."),
         "plan": ("astrarium.report.pages.plan:PAGE", "A plan: layouts, their intervals, parts of the time, pipeline."),
+        "serve": ("astrarium.report.pages.serving:PAGE", "A stream: latencies, queue and cache over time."),
         "plan_serving": ("astrarium.report.pages.serving_plan:PAGE",
                          "A plan of serving: engines, their intervals, loads, latencies."),
         "report": ("astrarium.report.pages.study:PAGE", "Searches: best designs, why, Pareto front, convergence."),
