@@ -45,7 +45,7 @@ def draw(*, pure: bool = False) -> str:
     made = design()
     queues = ar.simulate(made, traces=traces_of_bytes(traces()), pure=pure).queues
     assert queues is not None
-    return queue_chart(queues, made.network.packets).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ') + "\n"
+    return queue_chart(queues, made.network).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ') + "\n"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from astrarium.oracle.clock import Rates, ticks
 from astrarium.oracle.fabric import Fabric, fabric_of, switch_of
 from astrarium.oracle.record import Port, Timeline, Traffic
 
-__all__ = ["NONE", "Cargo", "Events", "Net", "Packet", "Transport", "Ways"]
+__all__ = ["NONE", "Cargo", "Events", "Net", "Packet", "Transport", "Ways", "circle_of"]
 
 NONE = 2**32 - 1        # no link: a packet at its source
 
@@ -94,6 +94,9 @@ class Ways:
             self._turn = [mix64(seed ^ link) & 0xFFFFFFFF for link in range(len(self.ends))]
             buffers = graph.buffer.tolist()
         self.buffer = [buffer or network.packets.buffer for buffer in buffers]
+        inside = network.packets.inside or bytes(max(len(self.ports), len(network.dims)))
+        self.inside = [bool(inside[port[0] if network.graph is None else number])
+                       for number, port in enumerate(self.ports)]
         self.nodes = max((node for ends in self.ends for node in ends), default=0) + 1
 
     def first(self, source: int, destination: int) -> int:
@@ -111,6 +114,10 @@ class Ways:
         turn = self._turn[link]
         self._turn[link] = (turn + 1) & 0xFFFFFFFF
         return able[turn % len(able)]
+
+    def usual(self, source: int, destination: int) -> list[int]:
+        """The links of a way where nothing is sprayed."""
+        return list(self._along(source, destination).values())
 
     def _along(self, source: int, destination: int) -> dict[int, int]:
         known = self._way.get((source, destination))
@@ -186,6 +193,29 @@ class Net:
             found.update(self.timeline.columns())
         return PacketCounts(hops=self.hops, asked=rows[:, 0], arrived=rows[:, 1], source=ends[:, 0],
                             destination=ends[:, 1], size=rows[:, 4], **found)
+
+
+def circle_of(waiting: Collection[int], came: Mapping[int, Iterable[int]]) -> list[int]:
+    """For stalls: of the links `waiting` those that wait for each other in a circle, in order, or all where there is
+    none. `came`: by which links the packets came that wait for a link."""
+    following: dict[int, int] = {}
+    for link in sorted(waiting):
+        for each in came[link]:
+            if each in waiting:
+                following.setdefault(each, link)
+    seen: dict[int, int] = {}       # from which link
+    for start in sorted(waiting):
+        at: int | None = start
+        while at is not None and at not in seen:
+            seen[at] = start
+            at = following.get(at)
+        if at is not None and seen[at] == start:
+            circle = [at]
+            while (after := following[circle[-1]]) != at:
+                circle.append(after)
+            lowest = circle.index(min(circle))
+            return circle[lowest:] + circle[:lowest]
+    return sorted(waiting)
 
 
 class Transport(Protocol):

@@ -36,6 +36,12 @@ std::int64_t whole_setting(const PacketRules& rules, std::string_view name) {
     return static_cast<std::int64_t>(value);
 }
 
+const std::vector<double>& table(const PacketRules& rules, std::string_view name) {
+    const auto found = rules.tables.find(name);
+    require(found != rules.tables.end(), "packets without a table of their transport");
+    return found->second;
+}
+
 Net::Net(const Plan& plan, bool with_record, Carried& carried)
     : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried),
       traffic(plan.network, PortRows::each(plan), with_record), ways(open_ways(plan, traffic)) {
@@ -107,6 +113,22 @@ void Net::report(PacketCounts& out) const {
 std::string name_of(const Net& net, std::uint32_t link) {
     const Wire& wire = net.ways->wires[link];
     return "link " + std::to_string(link) + " from node " + std::to_string(wire.source) + " to node " + std::to_string(wire.target);
+}
+
+std::vector<std::uint32_t> circle_of(const std::vector<std::uint32_t>& next) {
+    std::vector<std::uint32_t> all, seen(next.size(), none);  // seen: from which link
+    for (std::uint32_t from = 0; from < next.size(); ++from) {
+        if (next[from] == none) continue;
+        all.push_back(from);
+        std::uint32_t at = from;
+        while (at < next.size() && seen[at] == none) seen[at] = from, at = next[at];
+        if (at >= next.size() || seen[at] != from) continue;
+        std::vector<std::uint32_t> circle{at};
+        while (next[circle.back()] != at) circle.push_back(next[circle.back()]);
+        std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
+        return circle;
+    }
+    return all;
 }
 
 }  // namespace astrarium::packets

@@ -103,6 +103,9 @@ public:
         const auto list = shortest_.list(found);
         return spray_ ? list[turn_[link]++ % list.size()] : by_pair(list, at, pair);
     }
+    std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) override {
+        return first(graph_.target[link], destination, pair);
+    }
     void forget() override { shortest_.forget(); }
 
 private:
@@ -131,8 +134,13 @@ std::unique_ptr<Ways> open_ways(const Plan& plan, const Traffic& traffic) {
     std::unique_ptr<Ways> ways;
     if (plan.network.graph) ways = std::make_unique<GraphWays>(plan.network, traffic);
     else ways = std::make_unique<DimsWays>(plan.network, traffic);
-    for (Wire& wire : ways->wires)
-        if (wire.buffer == 0) wire.buffer = plan.network.packets.buffer;
+    const PacketRules& rules = plan.network.packets;
+    for (std::size_t k = 0; k < ways->wires.size(); ++k) {
+        Wire& wire = ways->wires[k];
+        if (wire.buffer == 0) wire.buffer = rules.buffer;
+        const std::size_t place = plan.network.graph ? k : wire.dim;
+        wire.inside = !rules.inside.empty() && rules.inside[place] != 0;
+    }
     return ways;
 }
 

@@ -22,6 +22,7 @@ struct Wire {
     std::int64_t buffer = 0;  // bytes at its end; 0: any number
     Tick latency = 0;
     double bandwidth = 0;
+    bool inside = false;  // a host: not a hop of the transport
     Tick serial(std::int64_t bytes) const { return ticks(static_cast<double>(bytes) / bandwidth, false); }
 };
 
@@ -33,6 +34,8 @@ public:
     // The link after `link`, which does not end at the destination. Where several begin cheapest ways: by the pair, or where packets are
     // sprayed in turn of what came by this link.
     virtual std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) = 0;
+    // The link after `link` where nothing is sprayed.
+    virtual std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) { return next(link, destination, pair); }
     // Between windows: forgets what takes too much memory. Within one, several threads may ask for ways.
     virtual void forget() {}
     std::uint64_t pair(std::int32_t source, std::int32_t destination) const {
