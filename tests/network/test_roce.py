@@ -133,6 +133,6 @@ network:
     - {shape: switch, npus: 2, bandwidth: 400 Gb/s, latency: 500 ns}
 """)
     said = run("run", str(path)).err
-    assert ("network.packets.transport: RoCE at 400 Gb/s: no marks up to 800 kB (kmin), 20 % at 3.2 MB (pmax, kmax), all "
-            "above; increases of 400 Mb/s (additive) and 2 Gb/s (hyper)") in said
+    assert ("network.packets.transport: RoCE at 400 Gb/s: no marks up to 800 kB (kmin), 20 % at 3.2 MB (pmax, kmax), "
+            "all above; increases of 400 Mb/s (additive) and 2 Gb/s (hyper)") in said
     assert "network.packets.transport: RoCE has no hop inside hosts: dims[0] (inside)" in said

@@ -70,7 +70,7 @@ Roce::Roce(Net& net, Windows& windows)
         if (wire.inside) continue;
         const auto node = static_cast<std::size_t>(wire.target);
         ++links[node], nodes_[node].shared -= static_cast<std::int64_t>(2 * (static_cast<double>(wire.latency) / 1000 * wire.bandwidth)) +
-                               3 * (net.rules.size + net.rules.header);
+                                              3 * (net.rules.size + net.rules.header);
     }
     for (std::size_t node = 0; node < nodes_.size(); ++node)
         if (links[node] > 1 && nodes_[node].shared < 1)
@@ -460,7 +460,8 @@ void check_roce(const PacketRules& rules) {
         require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000,
                 "packets out of range");
         require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 &&
-                    roce.byte_counter >= 0 && roce.recovery >= 1 && roce.additive > 0 && roce.hyper >= 0 && roce.least > 0 && roce.window >= 0,
+                    roce.byte_counter >= 0 && roce.recovery >= 1 && roce.additive > 0 && roce.hyper >= 0 && roce.least > 0 &&
+                    roce.window >= 0,
                 "packets out of range");
     }
 }

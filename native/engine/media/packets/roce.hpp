@@ -121,9 +121,7 @@ private:
     void line_up(std::uint32_t number, Tick when);
     bool opens(Flow& flow, Tick& when) const;
     void acknowledge(std::uint32_t number, Tick time, std::int64_t bytes);
-    bool counts(std::uint32_t came, std::uint32_t link) const {
-        return came != none && ends_[came].rules && ports_[link].rules;
-    }
+    bool counts(std::uint32_t came, std::uint32_t link) const { return came != none && ends_[came].rules && ports_[link].rules; }
     void happen(Hand& hand, Node& node, const Event& event);
     void resume(std::uint32_t link, Tick now);
     void came(Hand& hand, Node& node, const Event& event);
@@ -146,7 +144,8 @@ private:
     }
     bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
     // To the node that runs.
-    void put(Hand& hand, std::int32_t node, Tick when, Kind kind, std::uint32_t number, std::uint32_t came = none, std::uint32_t bytes = 0) {
+    void put(Hand& hand, std::int32_t node, Tick when, Kind kind, std::uint32_t number, std::uint32_t came = none,
+             std::uint32_t bytes = 0) {
         if (when < until_) hand.agenda.put(when, kind, number, came, bytes);
         else give(hand, node, Soon(when, kind, number, came, bytes).event());
     }
@@ -155,7 +154,8 @@ private:
     void fetch(const Hand& hand, const Node& node) const;
     template <class... Of>
     void give(Hand& hand, std::int32_t node, Of&&... event) {
-        if (net_.together) return void(hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, Event(std::forward<Of>(event)...)}));
+        if (net_.together)
+            return void(hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, Event(std::forward<Of>(event)...)}));
         give(node, std::forward<Of>(event)...);
     }
     template <class... Of>
@@ -173,8 +173,8 @@ private:
     Net& net_;
     Windows& windows_;
     const std::vector<std::pair<double, RoceRules>> by_rate_;  // the first one: of links of any other rate
-    std::vector<Port> ports_;    // per link
-    std::vector<Ingress> ends_;  // per link
+    std::vector<Port> ports_;                                  // per link
+    std::vector<Ingress> ends_;                                // per link
     std::vector<Node> nodes_;
     std::vector<Tick> small_;  // per link: of a control packet
     std::vector<Flow> flows_;
