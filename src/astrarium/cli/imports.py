@@ -27,6 +27,7 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     from astrarium.design import Design
     from astrarium.fabric.config import Fabric
     from astrarium.network.config import Network
+    from astrarium.network.inactive import inactive
     from astrarium.network.planned import assumed
     from astrarium.network.unseen import unseen
     from astrarium.workload.jobs import Jobs
@@ -42,6 +43,8 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
         if isinstance(value, Network):
             yield from ((f"{path}.changes[{place}].npu", f"read as system.changes, npu: {change.npu}; write it there")
                         for place, change in enumerate(value.changes) if change.npu is not None)
+        if isinstance(value, Network):
+            yield from ((path, text) for text in inactive(value))
         if isinstance(value, Network) and value.fabric is not None:
             yield from ((path, text) for text in assumed(value))
         if isinstance(value, Network) and value.backend == "packets" and value.packets.transport.tag == "roce":

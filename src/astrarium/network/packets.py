@@ -12,7 +12,6 @@ from astrarium.config.named import Named
 from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, RoceRules, TransportRules
 from astrarium.errors import PluginError, asked
 from astrarium.fabric.graph import graph_of
-from astrarium.network.deadlock import circle_of
 from astrarium.network.transport import Credits, Transport
 from astrarium.registry import built_ins
 from astrarium.units import Bytes
@@ -29,8 +28,6 @@ MOST_THREADS = 256
 
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
-    if not packets.transport.link_buffers and packets.buffer:
-        yield Problem("buffer", f"has no effect with transport: {packets.transport.tag}", "a field of the transport")
     if packets.transport.link_buffers and 0 < packets.buffer < float(packets.size) + float(packets.header):
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
     if packets.threads > MOST_THREADS:
@@ -62,7 +59,7 @@ class Packets(Config, frozen=True):
                                                 "(`{name: roce, kmin: 10 kB}`).")] = default(Credits())
     buffer: Annotated[Bytes, Knob("Buffer at the end of each link (credits); 0 B: without limit.")] = default("0 B")
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
-                                                         "in a circle (credits with buffers).")] = "refuse"
+                                                         "in a circle (credits with buffers, PFC).")] = "refuse"
     spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False
     seed: Annotated[int, Knob("Seed of the hash that decides ECN marks.", ge=0,
                               lt=2**63)] = 0
@@ -83,19 +80,15 @@ def _told(transport: Transport) -> TransportRules | None:
 
 
 def with_packets(packets: Packets, network: NetworkPlan, section: Section) -> NetworkPlan:
-    """The engine's network with the rules of `packets`; sprayed over dims, on their graph. `section` is the design's.
-
-    Raises ConfigError through `circle_of` where finite buffers may deadlock.
-    """
-    rules = PacketRules(round(float(packets.size)), round(float(packets.header)), round(float(packets.buffer)),
-                        packets.spray, packets.seed, _told(packets.transport), packets.queues, packets.threads)
+    """The engine's network with the rules of `packets`; sprayed over dims, on their graph. `section` is the design's."""
+    buffer = round(float(packets.buffer)) if packets.transport.link_buffers else 0
+    rules = PacketRules(round(float(packets.size)), round(float(packets.header)), buffer, packets.spray,
+                        packets.seed, _told(packets.transport), packets.queues, packets.threads)
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)
     if isinstance(rules.transport, RoceRules):
         made = _by_rates(packets.transport, made, section)
-    if packets.transport.link_buffers and packets.deadlock == "refuse":
-        circle_of(made)
     return made
 
 

@@ -56,6 +56,7 @@ class Roce(Transport, frozen=True):
     """
 
     tag: ClassVar[str] = "roce"
+    pauses: ClassVar[bool] = True
     rules: ClassVar[Rules] = (_roce_rules,)
     buffer: Annotated[Bytes, Knob("Buffer of a node, shared by its links; their headroom is taken from it.", ge=1)
                       ] = default("32 MiB")     # [4], [5]: BUFFER_SIZE

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from astrarium.engine.outcome import PacketCounts
 from astrarium.oracle.clock import NEVER
-from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet
+from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet, circle_of
 
 __all__ = ["Credits"]
 
@@ -115,12 +115,14 @@ class Credits:
         return bool(self._ports[link].queue or self._ports[link].own)
 
     def explain(self) -> list[str]:
+        waiting = {link for link, port in enumerate(self._ports) if self.keeps(link) and port.free < NEVER}
+        came = {link: [packet.came for packet in self._ports[link].queue] for link in waiting}
         found = []
-        for link, port in enumerate(self._ports):
-            if self.keeps(link) and port.free < NEVER:
-                waiting = sum(packet.bytes + self._net.rules.header for packet in port.queue)
-                found.append(f"{self._net.name(link)}: {waiting} bytes wait, {port.room} of "
-                             f"{self._net.ways.buffer[link]} bytes are free at its end")
+        for link in circle_of(waiting, came):
+            port = self._ports[link]
+            size = sum(packet.bytes + self._net.rules.header for packet in port.queue)
+            found.append(f"{self._net.name(link)}: {size} bytes wait, {port.room} of "
+                         f"{self._net.ways.buffer[link]} bytes are free at its end")
         return found
 
     def counts(self) -> PacketCounts | None:

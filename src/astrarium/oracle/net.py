@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from astrarium.oracle.clock import Rates, ticks
 from astrarium.oracle.fabric import Fabric, fabric_of, switch_of
 from astrarium.oracle.record import Port, Timeline, Traffic
 
-__all__ = ["NONE", "Cargo", "Events", "Net", "Packet", "Transport", "Ways"]
+__all__ = ["NONE", "Cargo", "Events", "Net", "Packet", "Transport", "Ways", "circle_of"]
 
 NONE = 2**32 - 1        # no link: a packet at its source
 
@@ -193,6 +193,29 @@ class Net:
             found.update(self.timeline.columns())
         return PacketCounts(hops=self.hops, asked=rows[:, 0], arrived=rows[:, 1], source=ends[:, 0],
                             destination=ends[:, 1], size=rows[:, 4], **found)
+
+
+def circle_of(waiting: Collection[int], came: Mapping[int, Iterable[int]]) -> list[int]:
+    """For stalls: of the links `waiting` those that wait for each other in a circle, in order, or all where there is
+    none. `came`: by which links the packets came that wait for a link."""
+    following: dict[int, int] = {}
+    for link in sorted(waiting):
+        for each in came[link]:
+            if each in waiting:
+                following.setdefault(each, link)
+    seen: dict[int, int] = {}       # from which link
+    for start in sorted(waiting):
+        at: int | None = start
+        while at is not None and at not in seen:
+            seen[at] = start
+            at = following.get(at)
+        if at is not None and seen[at] == start:
+            circle = [at]
+            while (after := following[circle[-1]]) != at:
+                circle.append(after)
+            lowest = circle.index(min(circle))
+            return circle[lowest:] + circle[:lowest]
+    return sorted(waiting)
 
 
 class Transport(Protocol):

@@ -14,7 +14,7 @@ from astrarium.engine.routes import mix64
 from astrarium.errors import UnsupportedError
 from astrarium.oracle.clock import NEVER, ticks
 from astrarium.oracle.dcqcn import Rate
-from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet
+from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet, circle_of
 
 __all__ = ["Roce"]
 
@@ -383,8 +383,10 @@ class Roce:
         return bool(port.queue or port.own or port.control)
 
     def explain(self) -> list[str]:
-        return [f"{self._net.name(link)}: {port.waiting} bytes wait" + (", and its end has paused it" * port.paused)
-                for link, port in enumerate(self._ports) if self.keeps(link) and port.free < NEVER]
+        waiting = {link for link, port in enumerate(self._ports) if self.keeps(link) and port.free < NEVER}
+        came = {link: [packet.came for packet in self._ports[link].queue] for link in waiting}
+        return [f"{self._net.name(link)}: {self._ports[link].waiting} bytes wait"
+                + (", and its end has paused it" * self._ports[link].paused) for link in circle_of(waiting, came)]
 
     def counts(self) -> PacketCounts | None:
         ports = self._ports

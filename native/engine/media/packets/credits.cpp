@@ -75,9 +75,14 @@ public:
     bool keeps(std::uint32_t link) const override { return ports_[link].head < ports_[link].inbox.size() || ports_[link].first != none; }
 
     void explain(std::vector<std::string>& waits) const override {
-        for (std::uint32_t link = 0; link < ports_.size(); ++link) {
+        std::vector<std::uint32_t> next(ports_.size(), none);
+        for (std::uint32_t link = 0; link < ports_.size(); ++link)
+            if (keeps(link) && ports_[link].free != never) next[link] = itself;
+        for (std::uint32_t link = 0; link < ports_.size(); ++link)
+            for (std::size_t k = ports_[link].head; k < ports_[link].inbox.size() && next[link] != none; ++k)
+                if (const std::uint32_t came = ports_[link].inbox[k].came; next[came] != none) next[came] = std::min(next[came], link);
+        for (const std::uint32_t link : circle_of(next)) {
             const Port& port = ports_[link];
-            if (!keeps(link) || port.free == never) continue;
             std::int64_t bytes = 0;
             for (std::size_t k = port.head; k < port.inbox.size(); ++k) bytes += port.inbox[k].bytes + net_.rules.header;
             waits.push_back(name_of(net_, link) + ": " + std::to_string(bytes) + " bytes wait, " + std::to_string(port.room) + " of " +

@@ -115,4 +115,20 @@ std::string name_of(const Net& net, std::uint32_t link) {
     return "link " + std::to_string(link) + " from node " + std::to_string(wire.source) + " to node " + std::to_string(wire.target);
 }
 
+std::vector<std::uint32_t> circle_of(const std::vector<std::uint32_t>& next) {
+    std::vector<std::uint32_t> all, seen(next.size(), none);  // seen: from which link
+    for (std::uint32_t from = 0; from < next.size(); ++from) {
+        if (next[from] == none) continue;
+        all.push_back(from);
+        std::uint32_t at = from;
+        while (at < next.size() && seen[at] == none) seen[at] = from, at = next[at];
+        if (at >= next.size() || seen[at] != from) continue;
+        std::vector<std::uint32_t> circle{at};
+        while (next[circle.back()] != at) circle.push_back(next[circle.back()]);
+        std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
+        return circle;
+    }
+    return all;
+}
+
 }  // namespace astrarium::packets

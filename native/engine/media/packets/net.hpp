@@ -146,5 +146,9 @@ const std::vector<double>& table(const PacketRules& rules, std::string_view name
 
 // For stalls: "link 3 from node 1 to node 2".
 std::string name_of(const Net& net, std::uint32_t link);
+// For stalls: links that wait for each other in a circle, in order, or all that wait where there is none. `next`: per link that waits the
+// lowest one for which a packet at its end waits, or `itself`; `none` of links that do not wait.
+inline constexpr std::uint32_t itself = none - 1;
+std::vector<std::uint32_t> circle_of(const std::vector<std::uint32_t>& next);
 
 }  // namespace astrarium::packets

@@ -440,8 +440,15 @@ bool Roce::keeps(std::uint32_t link) const {
 }
 
 void Roce::explain(std::vector<std::string>& waits) const {
+    std::vector<std::uint32_t> next(ports_.size(), none);
     for (std::uint32_t link = 0; link < ports_.size(); ++link)
-        if (keeps(link) && ports_[link].free != never)
+        if (keeps(link) && ports_[link].free != never) next[link] = itself;
+    for (std::uint32_t link = 0; link < ports_.size(); ++link) {
+        const auto& queue = ports_[link].queue;
+        for (std::size_t k = queue.head; k < queue.all.size() && next[link] != none; ++k)
+            if (const std::uint32_t came = queue.all[k].number; next[came] != none) next[came] = std::min(next[came], link);
+    }
+    for (const std::uint32_t link : circle_of(next))
             waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
                             (ports_[link].paused ? ", and its end has paused it" : ""));
 }
