@@ -25,16 +25,18 @@ Pairs = Callable[[], I64]
 def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) -> list[int]:
     """The nodes of a cycle of links that may wait for each other, in order; empty if no deadlock is possible.
 
-    `pausing`: the end of any link may pause it; else links with buffers wait. `pairs`: gives (source, destination)
+    `pausing`: the end of any link outside hosts may pause it; else links with buffers wait. `pairs`: gives (source, destination)
     nodes of all messages [messages, 2]; None: every NPU may send to every other. Dims are numbered as their graph is
     (`fabric.graph.graph_of`).
     """
     if network.graph is None:
         if not pausing and not network.packets.buffer:
             return []
-        return _round_a_ring(network.dims, pairs)
+        hosts = network.packets.inside or bytes(len(network.dims))
+        return _round_a_ring(network.dims, hosts, pairs)
     graph = network.graph
-    limited = np.full(graph.source.size, pausing) | (graph.buffer > 0) | (network.packets.buffer > 0)
+    apart = np.frombuffer(network.packets.inside or bytes(graph.source.size), np.uint8) == 0
+    limited = (apart & pausing) | (graph.buffer > 0) | (network.packets.buffer > 0)
     if not limited.any():
         return []
     npus = int(np.prod([dim.npus for dim in network.dims]))
@@ -49,13 +51,14 @@ def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) 
 
 
 # ------------------------------------------------------------ dims
-def _round_a_ring(dims: Sequence[Dim], pairs: Pairs | None) -> list[int]:
+def _round_a_ring(dims: Sequence[Dim], hosts: bytes, pairs: Pairs | None) -> list[int]:
     """The NPUs of a ring of which each link has packets that cross the next one too. Dims are crossed in order, so
-    that links of other shapes never wait in a circle."""
+    that links of other shapes never wait in a circle; nor do those of dims inside `hosts` (1)."""
     stride, found = 1, None if pairs is None else pairs
     every: I64 | None = None
-    for dim in dims:
-        if (dim.shape == Shape.RING and dim.npus > 3) or (dim.shape == Shape.RING_ONE_WAY and dim.npus > 2):
+    for dim, inside in zip(dims, hosts, strict=True):
+        closed = dim.npus > {Shape.RING: 3, Shape.RING_ONE_WAY: 2}.get(dim.shape, dim.npus)
+        if closed and not inside:
             if found is None:
                 return list(range(0, dim.npus * stride, stride))
             every = found() if every is None else every

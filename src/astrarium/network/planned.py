@@ -29,7 +29,6 @@ from astrarium.network.shapes import Dim, LinkDim
 
 if TYPE_CHECKING:
     from astrarium.fabric.trees import Trees
-    from astrarium.network.packets import Packets
 
 __all__ = ["assumed", "built_of", "changes_of_links", "computing", "fabric_dims", "faults", "foreign_graph",
            "link_changes", "network_plan", "on_graph", "trees_of"]
@@ -63,8 +62,6 @@ class Section(Protocol):
     def changes(self) -> Sequence[Change]: ...
     @property
     def routes(self) -> Sequence[Route]: ...
-    @property
-    def packets(self) -> Packets: ...
 
 
 def built_of(network: Section) -> Built:

@@ -35,7 +35,9 @@ public:
     // sprayed in turn of what came by this link.
     virtual std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) = 0;
     // The link after `link` where nothing is sprayed.
-    virtual std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) { return next(link, destination, pair); }
+    virtual std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) {
+        return next(link, destination, pair);
+    }
     // Between windows: forgets what takes too much memory. Within one, several threads may ask for ways.
     virtual void forget() {}
     std::uint64_t pair(std::int32_t source, std::int32_t destination) const {
