@@ -88,7 +88,8 @@ def _line_all_round(dim: Dim, stride: int, pairs: I64) -> int:
 # ------------------------------------------------------------ graphs
 def _every_pair(npus: int) -> I64:
     source, target = np.divmod(np.arange(npus * npus), npus)
-    return np.stack([source, target], axis=1)[source != target]
+    pairs: I64 = np.stack([source, target], axis=1)[source != target]
+    return pairs
 
 
 def _of_all(network: NetworkPlan, npus: int, several: bool) -> Iterator[tuple[I64, I64]]:
@@ -135,12 +136,23 @@ def _key(source: npt.ArrayLike, destination: npt.ArrayLike) -> I64:
 
 def _dependencies(graph: Graph, found: Iterator[tuple[I64, I64]], limited: Bools) -> tuple[I64, I64]:
     """(came, going) of links that may wait, each once."""
-    links = graph.source.size
-    all_keys = np.zeros(0, np.int64)
+    links, many = graph.source.size, 1 << 22
+    keys, count = [np.zeros(0, np.int64)], 0
     for came, going in found:
         waits = limited[came] & limited[going]
-        all_keys = np.union1d(all_keys, came[waits] * links + going[waits])
-    return all_keys // links, all_keys % links
+        keys.append(came[waits] * links + going[waits])
+        count += keys[-1].size
+        if count > many:
+            keys = [_once(keys)]
+            count = 0
+    every = _once(keys)
+    return every // links, every % links
+
+
+def _once(keys: Sequence[I64]) -> I64:
+    """Each key once, ascending. (NumPy's unique hashes, and takes 20 times as long.)"""
+    every = np.sort(np.concatenate(keys))
+    return every[np.r_[True, every[1:] != every[:-1]]] if every.size else every
 
 
 def _up_and_down(graph: Graph, npus: int, several: bool) -> bool:
