@@ -14,6 +14,7 @@
 namespace bridge {
 namespace {
 
+constexpr std::uint32_t least_mtu = 68;  // RFC 791; ns-3 leaves interfaces of less down, and loses what they are to carry
 constexpr std::size_t largest_table = std::size_t{1} << 28;
 constexpr std::size_t longest_way = 255;  // IP's time to live
 constexpr std::int32_t far = INT32_MAX;
@@ -117,7 +118,7 @@ ns3::Ptr<ns3::PointToPointNetDevice> Fabric::make_device(std::uint32_t node, con
     queue->SetMaxSize(ns3::QueueSize(ns3::QueueSizeUnit::PACKETS, settings.queue));
     device->SetQueue(queue);
     device->SetAddress(ns3::Mac48Address::Allocate());
-    device->SetMtu(static_cast<std::uint16_t>(settings.packet + ip + (settings.tcp ? 60 : udp)));
+    device->SetMtu(static_cast<std::uint16_t>(std::max(least_mtu, settings.packet + ip + (settings.tcp ? 60 : udp))));
     nodes_[node]->AddDevice(device);
     return device;
 }

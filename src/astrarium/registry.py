@@ -208,6 +208,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
                      "Bayesian optimisation, Gaussian process (Optuna, PyTorch; extra: bayesian)."),
         "nsga2": ("astrarium.search.agents.pymoo:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
         "nsga3": ("astrarium.search.agents.pymoo:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
+        "command": ("astrarium.search.agents.command:Command", "A program of yours, asked in lines of JSON."),
         "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
     },
     "figure": {

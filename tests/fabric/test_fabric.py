@@ -158,9 +158,11 @@ def test_both_engines_agree(backend: str, tmp_path: Path) -> None:
 
 
 def test_other_back_ends_refuse_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ar.InputError, match=r"backend: closed_form has no links of a graph, and the fabric is no dims; "
-                                            r"expected backend: contention or fluid"):
+    with pytest.raises(ar.InputError, match=r"dims: are missing: closed_form takes the fabric as dims.*"
+                                            r"expected dims: \[{shape: switch, npus: 2, bandwidth: 100 GB/s"):
         ar.Network(fabric=fabric(tmp_path))
+    with pytest.raises(ar.InputError, match="backend: library has no links of a graph, and the fabric is no dims"):
+        ar.Network(fabric=fabric(tmp_path), backend="library", library="net.so")
 
 
 def test_costs_of_a_graph_are_refused(tmp_path: Path) -> None:

@@ -198,9 +198,11 @@ struct PacketRules {
     bool spray = false;
     std::int64_t seed = 0;
     std::string transport = "credits";
-    std::map<std::string, double, std::less<>> settings;  // of the transport
-    bool queues = false;                                  // record each link's queue over time
-    std::int64_t threads = 1;                             // change no integer
+    std::map<std::string, double, std::less<>> settings;             // of the transport
+    std::map<std::string, std::vector<double>, std::less<>> tables;  // of the transport: rows, one after the other
+    std::string inside;                                              // 1: inside a host; per link of the graph, else per dim; or empty
+    bool queues = false;                                             // record each link's queue over time
+    std::int64_t threads = 1;                                        // change no integer
 };
 
 struct Network {

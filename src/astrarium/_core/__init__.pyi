@@ -25,7 +25,7 @@ def execute(plan: object, record: bool = False, fold: bool = True, kept: Measure
 
 def pace(phases: Sequence[Sequence[tuple[int, float, float, int]]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int, entry: float) -> float:
     """
-    When the last of a collective's chunks ends at one NPU, in ns; see engine/strides.py.
+    When the last of a collective's chunks ends at one NPU, in ns; see engine/reference/pace.py.
     """
 
 class Callback:
@@ -53,6 +53,11 @@ class Limit:
     @property
     def progress(self) -> tuple[int, int]:
         """How far the runs are: simulated time in ps, events of all so far."""
+
+def count_progress(now: int, more: int) -> None:
+    """
+    Says to this thread's limit, where it has one, that its run is at `now` (ps) after `more` events.
+    """
 
 def limit_thread(limit: Limit | None, until: int) -> None:
     """

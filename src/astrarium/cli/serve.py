@@ -7,9 +7,10 @@ import json
 import re
 import sys
 
-from astrarium.cli.arguments import Parser, apart, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
 from astrarium.cli.imports import say_imports
 from astrarium.cli.progress import Counted, Line
+from astrarium.errors import InputError
 from astrarium.units import format_time
 
 __all__ = ["arguments", "run"]
@@ -23,6 +24,11 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the file or its design, such as requests.rate=4 or workload.tp=2; "
                              "may be repeated")
+    parser.add_argument("--find", choices=("rate",),
+                        help="search the highest rate of requests within --slo, and serve it")
+    parser.add_argument("--slo", metavar="LIMIT[,LIMIT...]",
+                        help="limits for --find, such as ttft_p99=2s,tpot_p99=30ms (ttft, tpot, itl, latency; mean, "
+                             "p50, p90, p99)")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
     json_flag(parser)
 
@@ -34,9 +40,14 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
     from astrarium.report.tables.serving import serving_notes, serving_plain, serving_tables, written_requests
-    from astrarium.serving import load_serving, serve, serve_slower
+    from astrarium.report.tables.serving_rates import RateSearch
+    from astrarium.serving import LONGER, load_serving, most_requests, serve, serve_slower, slo_of
 
     place("--csv", options.csv)
+    idle("--slo", options.slo is not None and not options.find, "--find rate as well")
+    if options.find and options.slo is None:
+        raise InputError("--slo", "is missing", expected="limits, such as ttft_p99=2s,tpot_p99=30ms")
+    slo = None if options.slo is None else slo_of(options.slo, "--slo")
     changes = assignments(options.set)
     of_design = {path: value for path, value in changes.items()
                  if re.split(r"[.\[]", path)[0] in Design.__struct_fields__}
@@ -53,20 +64,31 @@ def run(options: argparse.Namespace) -> int:
         if done % EVERY == 0:
             told.show(done, of, f"requests answered, {format_time(now / 1e3)} simulated")
 
+    search = None
     with Line(sys.stderr, told):
-        served = serve(design, serving.requests, serving.policy, serving.buckets, known=known, progress=progress)
-        if not served.closed and not served.saturated:
-            slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
-                                  progress=progress)
+        if slo is not None:
+            search = RateSearch(slo, *(most_requests(design, serving.requests, serving.policy, serving.buckets, slo,
+                                                     known=known, longer=longer, progress=progress)
+                                       for longer in (1.0, LONGER)))
+            served = search.served
+        else:
+            served = serve(design, serving.requests, serving.policy, serving.buckets, known=known, progress=progress)
+            if not served.closed and not served.saturated:
+                slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
+                                      progress=progress)
     notes = list(serving_notes(served, slower, serving.policy, design.stack))
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
     if options.json:
-        print(json.dumps(serving_plain(served, slower, serving.objective, notes), indent=1))
+        found = serving_plain(served, slower, serving.objective, notes)
+        print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
         return 0
     from astrarium.report.tables.table import print_tables
 
+    if search is not None:
+        print_tables([search.table(options.serving)], sys.stdout)
+        print()
     print_tables(serving_tables(served, serving.objective, options.serving), sys.stdout)
     for line in notes:
         note(line)

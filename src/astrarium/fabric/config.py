@@ -118,8 +118,8 @@ class FabricFile(Fabric, frozen=True, kw_only=True):
     """A fabric of a file."""
 
     tag: ClassVar[str] = "file"
-    file: Annotated[str, Knob("InfraGraph (YAML, JSON), topology of ns-3, or host of NCCL or lstopo (XML).", file=True,
-                              early=True)]
+    file: Annotated[str, Knob("InfraGraph (YAML, JSON), topology of ns-3 or htsim, or host of NCCL or lstopo (XML).",
+                              file=True, early=True)]
 
     @property
     def title(self) -> str:

@@ -25,16 +25,15 @@ Pairs = Callable[[], I64]
 def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) -> list[int]:
     """The nodes of a cycle of links that may wait for each other, in order; empty if no deadlock is possible.
 
-    `pausing`: the end of any link may pause it; else links with buffers wait. `pairs`: gives (source, destination)
-    nodes of all messages [messages, 2]; None: every NPU may send to every other. Dims are numbered as their graph is
-    (`fabric.graph.graph_of`).
+    `pausing`: the end of any link outside hosts may pause it; else links with buffers wait. `pairs`: gives (source,
+    destination) nodes of all messages [messages, 2]; None: every NPU may send to every other. Dims are numbered as
+    their graph is (`fabric.graph.graph_of`).
     """
     if network.graph is None:
-        if not pausing and not network.packets.buffer:
-            return []
-        return _round_a_ring(network.dims, pairs)
+        limited = _pausing(network, pausing, len(network.dims)) | (network.packets.buffer > 0)
+        return _round_a_ring(network.dims, limited, pairs) if limited.any() else []
     graph = network.graph
-    limited = np.full(graph.source.size, pausing) | (graph.buffer > 0) | (network.packets.buffer > 0)
+    limited = _pausing(network, pausing, graph.source.size) | (graph.buffer > 0) | (network.packets.buffer > 0)
     if not limited.any():
         return []
     npus = int(np.prod([dim.npus for dim in network.dims]))
@@ -48,22 +47,33 @@ def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) 
     return [int(graph.source[link]) for link in cycle]
 
 
+def _pausing(network: NetworkPlan, pausing: bool, count: int) -> Bools:
+    """[links of the graph, or dims] whether their ends may pause them: not those inside hosts."""
+    inside = np.frombuffer(network.packets.inside or bytes(count), np.uint8)
+    return np.full(count, pausing) & (inside == 0)
+
+
 # ------------------------------------------------------------ dims
-def _round_a_ring(dims: Sequence[Dim], pairs: Pairs | None) -> list[int]:
+def _round_a_ring(dims: Sequence[Dim], limited: Bools, pairs: Pairs | None) -> list[int]:
     """The NPUs of a ring of which each link has packets that cross the next one too. Dims are crossed in order, so
     that links of other shapes never wait in a circle."""
-    stride, found = 1, None if pairs is None else pairs
+    stride = 1
     every: I64 | None = None
-    for dim in dims:
-        if (dim.shape == Shape.RING and dim.npus > 3) or (dim.shape == Shape.RING_ONE_WAY and dim.npus > 2):
-            if found is None:
+    for dim, waits in zip(dims, limited.tolist(), strict=True):
+        if waits and _turns_round(dim):
+            if pairs is None:
                 return list(range(0, dim.npus * stride, stride))
-            every = found() if every is None else every
+            every = pairs() if every is None else every
             first = _line_all_round(dim, stride, every)
             if first >= 0:
                 return [first + place * stride for place in range(dim.npus)]
         stride *= dim.npus
     return []
+
+
+def _turns_round(dim: Dim) -> bool:
+    """Whether packets cross two links of a ring, from each place of it."""
+    return (dim.shape == Shape.RING and dim.npus > 3) or (dim.shape == Shape.RING_ONE_WAY and dim.npus > 2)
 
 
 def _line_all_round(dim: Dim, stride: int, pairs: I64) -> int:

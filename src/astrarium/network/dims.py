@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from astrarium.engine import plan
 from astrarium.network.shapes import LinkDim, Ring
 
-__all__ = ["Flat", "plan_dims", "shape_of"]
+__all__ = ["Flat", "in_plan", "plan_dims", "shape_of"]
 
 _SHAPES = {
     "ring": plan.Shape.RING, "switch": plan.Shape.SWITCH, "fully_connected": plan.Shape.FULLY_CONNECTED,
@@ -28,6 +29,10 @@ def shape_of(dim: LinkDim) -> plan.Shape:
 
 
 def plan_dims(network: Flat) -> tuple[plan.Dim, ...]:
-    """Every flat dim: shape, NPUs, byte/ns that messages get of one link, ns of one hop."""
-    return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.message_bandwidth), float(dim.latency))
-                 for dim in network.flat)
+    """Every flat dim of a network, as `in_plan` gives them."""
+    return in_plan(network.flat)
+
+
+def in_plan(dims: Sequence[LinkDim]) -> tuple[plan.Dim, ...]:
+    """The engine's dims: shape, NPUs, byte/ns that messages get of one link, ns of one hop."""
+    return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.message_bandwidth), float(dim.latency)) for dim in dims)

@@ -8,6 +8,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from msgspec.structs import replace
+
 from astrarium.config import ConfigError, Problem
 from astrarium.engine.media import find_medium
 from astrarium.engine.plan import FIRST_LINK, Backend, Graph, NetworkPlan, Shape
@@ -17,9 +19,10 @@ from astrarium.fabric.built import Built, build, laid_out, logical
 from astrarium.fabric.config import Fabric
 from astrarium.fabric.graph import graph_of
 from astrarium.fabric.in_switch import InSwitch
+from astrarium.fabric.uncongested import Uncongested, uncongested
 from astrarium.fabric.ways import several_ways
 from astrarium.network.change import Change, fails, gone, which
-from astrarium.network.dims import plan_dims
+from astrarium.network.dims import in_plan, plan_dims
 from astrarium.network.routes import Route, given_routes
 from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
 from astrarium.units import Bandwidth, Time
@@ -32,6 +35,8 @@ __all__ = ["assumed", "built_of", "computing", "fabric_dims", "faults", "foreign
 
 LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
+FORWARD = ("contention", "packets")     # back ends that a design tells what to forward (network.switching)
+PORTS = "closed_form"       # has no links of a graph, and takes a fabric as dims
 NS3 = "ns3"     # a plug-in that has links of a graph
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
     Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
@@ -45,6 +50,8 @@ class Section(Protocol):
     def dims(self) -> Sequence[Dim]: ...
     @property
     def flat(self) -> tuple[LinkDim, ...]: ...
+    @property
+    def written(self) -> tuple[LinkDim, ...]: ...
     @property
     def npus(self) -> int: ...
     @property
@@ -64,13 +71,47 @@ class Section(Protocol):
 def built_of(network: Section) -> Built:
     """The graph of a network's fabric. Raises InputError."""
     assert network.fabric is not None
-    hint = plan_dims(network) if network.dims else ()
+    hint = in_plan(network.written) if network.dims else ()
     return build(network.fabric, hint, tuple([which(change) for change in network.changes if gone(change)]))
 
 
 def fabric_dims(network: Section) -> tuple[LinkDim, ...]:
-    """The dims of a fabric, or the one on which its collectives are laid out."""
-    return tuple([_dim(dim) for dim in logical(built_of(network))])
+    """The dims of a fabric, or those on which its collectives are laid out: written ones, else one. Bandwidths and
+    latencies are the fabric's where it is these dims, with or without congestion."""
+    built = built_of(network)
+    found = built.dims
+    if found is None and (network.dims or network.backend == PORTS):
+        free = _without_congestion(built)
+        found = None if isinstance(free, str) else free.dims
+    if network.dims:
+        return network.written if found is None else _numbered(network.written, tuple(map(_dim, found)))
+    return tuple(map(_dim, logical(built) if found is None else found))
+
+
+@lru_cache(maxsize=8)
+def _numbered(dims: tuple[LinkDim, ...], found: tuple[LinkDim, ...]) -> tuple[LinkDim, ...]:
+    """`dims` with the numbers of those that were found, if they have their shapes and sizes."""
+    if _sizes(dims) != _sizes(found):
+        return dims
+    return tuple([dim if (dim.message_bandwidth, dim.latency) == (each.message_bandwidth, each.latency) else
+                  replace(dim, bandwidth=each.bandwidth, bandwidth_per_npu=None, efficiency=1.0, latency=each.latency)
+                  for dim, each in zip(dims, found, strict=True)])
+
+
+def _sizes(dims: Sequence[LinkDim]) -> list[tuple[str, int]]:
+    return [(dim.tag, dim.npus) for dim in dims]
+
+
+@lru_cache(maxsize=8)
+def _without_congestion(built: Built) -> Uncongested | str:
+    return uncongested(built.graph, built.npus, built.name)
+
+
+def _as_dims(built: Built) -> Uncongested:
+    """The dims that a fabric is without congestion, where it is any."""
+    found = _without_congestion(built)
+    assert isinstance(found, Uncongested)
+    return found
 
 
 def _dim(dim: PlanDim) -> LinkDim:
@@ -82,7 +123,11 @@ def _dim(dim: PlanDim) -> LinkDim:
 
 def on_graph(network: Section) -> bool:
     """Whether messages go over the fabric's graph: it is no dims, a seed chooses among its ways, ways are given, or
-    its switches compute."""
+    its switches compute. With `closed_form`, which has no ways: it is no dims even without congestion, or its switches
+    compute."""
+    if network.fabric is not None and network.backend == PORTS:
+        built = built_of(network)
+        return bool(network.fabric.in_switch) or (built.dims is None and isinstance(_without_congestion(built), str))
     return network.fabric is not None and (isinstance(network.ecmp, int) or bool(network.routes)
                                            or bool(network.fabric.in_switch) or built_of(network).dims is None)
 
@@ -94,12 +139,22 @@ def assumed(network: Section) -> Iterator[str]:
         yield (f"{sum(map(len, built.planes)):,} parallel devices count as {len(built.planes):,}, over which messages "
                f"are striped: {', '.join(built.planes[0])}{' ...' if len(built.planes) > 1 else ''} "
                "(network.fabric.planes: apart)")
+    if network.backend == PORTS and built.dims is None and not on_graph(network):
+        yield _taken_as(_as_dims(built))
     if not (on_graph(network) and several_ways(built.graph)):
         return
     if network.backend == NS3:
         yield "ns3 takes ways of the fewest links, of equal ones always the first"
     elif network.ecmp is None:
         yield "a hash of the two NPUs chooses among equally fast ways (network.ecmp: 0; off takes the first)"
+
+
+def _taken_as(found: Uncongested) -> str:
+    """What `closed_form` makes of a fabric, in words."""
+    dims = " x ".join(f"{_CLASSES[dim.shape].tag} of {dim.npus} ({Bandwidth.of(dim.bandwidth)}, {Time.of(dim.latency)})"
+                      for dim in found.dims)
+    near = f"; messages between NPUs behind one switch take up to {Time.of(found.nearer)} less" if found.nearer else ""
+    return f"closed_form takes the fabric as dims, {dims}: nothing waits between switches{near}"
 
 
 def computing(network: Section) -> dict[int, InSwitch]:
@@ -128,11 +183,14 @@ def faults(network: Section) -> Iterator[Problem]:
     """Problems of a fabric, and of the rest of the section with it."""
     assert network.fabric is not None
     try:
-        npus, given = laid_out(network.fabric).npus.size, math.prod([dim.npus for dim in network.flat])
+        npus, given = laid_out(network.fabric).npus.size, math.prod([dim.npus for dim in network.written])
         if network.dims and given != npus:
             yield Problem("dims", f"have {given} NPUs", f"the {npus} of the fabric")
             return
         built_of(network)
+        if network.backend == PORTS and (problems := list(_no_closed_form(network))):
+            yield from problems
+            return
         for place, change in enumerate(network.changes):
             _known(network, change, f"network.changes[{place}]")
         given_routes(network.routes, built_of(network))
@@ -159,6 +217,33 @@ def _known(network: Section, change: Change, path: str) -> None:
         raise InputError(f"{path}.dim", "has no effect on a fabric", expected="link, nic, or tier")
     if change.npu is None and not gone(change):
         built_of(network).links(which(change), path)
+
+
+def _no_closed_form(network: Section) -> Iterator[Problem]:
+    """Fabrics that `closed_form` cannot take as dims, and dims beside one that it would not be laid out on."""
+    assert network.fabric is not None
+    built = built_of(network)
+    if network.fabric.in_switch:
+        yield Problem("backend", "closed_form has no links of a graph, and the fabric has in_switch", _able())
+        return
+    if built.dims is not None:
+        return
+    found = _without_congestion(built)
+    if isinstance(found, str):
+        yield Problem("backend", f"closed_form has no links of a graph, and the fabric is no dims: {found}", _able())
+        return
+    if any(change.npu is None and not gone(change) for change in network.changes):
+        yield Problem("changes", "are of links that closed_form does not have: it takes the fabric as dims", _able())
+    if (network.dims or len(found.dims) > 1) and _sizes(network.written) != _sizes(list(map(_dim, found.dims))):
+        yield Problem("dims", "are not those that closed_form takes the fabric as" if network.dims else
+                      "are missing: closed_form takes the fabric as dims, and every back end must lay collectives out "
+                      "on them", "dims: [" + ", ".join(_text(dim) for dim in found.dims) + "]")
+
+
+def _text(dim: PlanDim) -> str:
+    """A dim as a design file has it."""
+    return (f"{{shape: {_CLASSES[dim.shape].tag}, npus: {dim.npus}, bandwidth: {Bandwidth.of(dim.bandwidth)}, "
+            f"latency: {Time.of(dim.latency)}}}")
 
 
 def _no_ns3(network: Section) -> Iterator[Problem]:
@@ -201,7 +286,7 @@ def _able() -> str:
 def network_plan(network: Section, backend: str) -> NetworkPlan:
     """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself.
     Dims whose links fail are their graph, which has other ways."""
-    dims, cut = plan_dims(network), network.switching == "cut_through"
+    dims, cut = plan_dims(network), network.switching == "cut_through" and backend in FORWARD
     cut |= network.switching is None and backend == CUT_THROUGH
     if not on_graph(network) or backend == Backend.FOREIGN:
         rerouted = graph_of(dims) if any(map(fails, network.changes)) and _takes_graph(backend) else None

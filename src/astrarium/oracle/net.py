@@ -100,6 +100,9 @@ class Ways:
             self._turn = [mix64(seed ^ link) & 0xFFFFFFFF for link in range(len(self.ends))]
             buffers = graph.buffer.tolist()
         self.buffer = [buffer or network.packets.buffer for buffer in buffers]
+        inside = network.packets.inside or bytes(max(len(self.ports), len(network.dims)))
+        self.inside = [bool(inside[port[0] if network.graph is None else number])
+                       for number, port in enumerate(self.ports)]
         self.nodes = max((node for ends in self.ends for node in ends), default=0) + 1
 
     def first(self, source: int, destination: int) -> int:
@@ -122,6 +125,10 @@ class Ways:
         turn = self._turn[link]
         self._turn[link] = (turn + 1) & 0xFFFFFFFF
         return able[turn % len(able)]
+
+    def usual(self, source: int, destination: int) -> list[int]:
+        """The links of a way where nothing is sprayed."""
+        return list(self._along(source, destination).values())
 
     def _along(self, source: int, destination: int) -> dict[int, int]:
         known = self._way.get((source, destination))

@@ -76,7 +76,7 @@ def main(fault: str) -> None:
         at_a_step(fault, until)
         write(b"B", struct.pack("<q", until))
         due = sorted(each for each in under_way if each[0] <= until)
-        under_way = [each for each in under_way if each[0] > until]
+        under_way = [] if fault == "loses" else [each for each in under_way if each[0] > until]
         late = 1 if fault == "early" else 0
         write(b"D", b"".join(struct.pack("<Qq", number, at - late) for at, number in due))
         write(b"N", struct.pack("<q", min((at for at, _ in under_way), default=NEVER)))

@@ -95,8 +95,8 @@ def stored_and_forwarded(links: Sequence[tuple[float, float]], sizes: Sequence[i
 def test_a_message_alone_takes_the_time_of_its_packets_on_our_ways(dims: tuple[Dim, ...]) -> None:
     npus, graph, size, packet = math.prod(dim.npus for dim in dims), graph_of(dims), 20_000, 1500
     routes, pairs = Routes(graph), [(0, npu) for npu in range(1, npus)] + [(npus - 1, 1), (2, 1)]
-    expected = [stored_and_forwarded([(graph.bandwidth[link], graph.latency[link]) for link in routes.between(*pair)],
-                                     [*packets(size, packet)]) for pair in pairs]
+    ways = [[(graph.bandwidth[link], 1000 * graph.latency[link]) for link in routes.between(*pair)] for pair in pairs]
+    expected = [stored_and_forwarded(way, [*packets(size, packet)]) for way in ways]
     messages = apart(pairs, size)
     found = played(Ns3Network(plan(*dims), Ns3(packet=f"{packet} B")), messages)
     rounding = 2 * (len([*packets(size, packet)]) + 10)
@@ -169,6 +169,15 @@ def test_udp_says_what_it_lost_and_tcp_sends_it_again() -> None:
     with pytest.raises(PluginError, match="more than 100 packets are under way"):
         played(Ns3Network(plan(*dims), Ns3(most_packets=100)), messages)
     assert -1 not in played(Ns3Network(plan(*dims), Ns3(transport="tcp", queue=20)), messages)
+
+
+@pytest.mark.parametrize("packet", [1, 32, 39, 40])
+def test_small_packets_arrive(packet: int) -> None:
+    """ns-3 leaves an interface down whose MTU is below IPv4's least one, 68 bytes."""
+    network = Ns3Network(plan(Dim(Shape.SWITCH, 4, 50.0, 500.0)), Ns3(packet=f"{packet} B"))
+    sizes = [*packets(1000, packet)]
+    due = stored_and_forwarded([(50.0, 500_000)] * 2, sizes)
+    assert played(network, [(0, 0, 1, 1000)]) == pytest.approx([due], abs=2 * len(sizes))
 
 
 def test_fabrics_that_it_refuses() -> None:

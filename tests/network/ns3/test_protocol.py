@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import astrarium as ar
+from astrarium.cli.progress import Running
+from astrarium.engine import HAVE_CORE, Limit
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.engine.plugins.network import NEVER
@@ -64,6 +66,7 @@ def test_a_program_that_does_not_start(fault: str, message: str, tmp_path: Path)
     ("unknown_message", "delivers a message 99, which is not under way"),
     ("strange_frame", r"sends a frame b'\?' of 0 bytes"),
     ("time_back", "says that -1 ps are next, at 0 ps"),
+    ("loses", "ns-3 has nothing left to do, and 1 messages have not arrived; the first: 1000 bytes from NPU 0 to 1"),
     ("early", "delivers at 1000999 ps, and was asked about 1001000 ps"),
 ])
 def test_a_program_that_fails_in_a_run(fault: str, message: str, tmp_path: Path) -> None:
@@ -112,10 +115,21 @@ def test_a_whole_design(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         assert ar.simulate(design, pure=pure).makespan_ps == 6 * 1_250_000
 
 
+@pytest.mark.skipif(not HAVE_CORE, reason="the compiled core keeps the progress of a thread")
+def test_a_run_tells_how_far_it_is(tmp_path: Path) -> None:
+    limit = Limit()
+    limit.begin()
+    try:
+        network = Ns3Network(EXAM_FABRIC, Ns3(program=program(tmp_path)))
+        network.sim_send(1000, 0, 1, lambda: None)
+        drain(network)
+    finally:
+        limit.end()
+    assert limit.progress == (1_001_000, 0)
+    assert Running(limit)().startswith("running: 1.001 us simulated, 0:0")
+
+
 def test_what_it_cannot_carry() -> None:
-    network = {"dims": [ar.Switch(4, bandwidth="50 GB/s", latency="500 ns")]}
-    with pytest.raises(InputError, match="ns3: has no effect with backend: fluid"):
-        ar.Network(**network, backend="fluid", ns3=Ns3(transport="tcp"))
     with pytest.raises(InputError, match=r"packet: 65001 B is impossible; expected whole bytes from 1 to 65000"):
         Ns3(packet="65001 B")
     with pytest.raises(InputError, match=r"window: .*impossible"):

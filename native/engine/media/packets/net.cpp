@@ -36,6 +36,12 @@ std::int64_t whole_setting(const PacketRules& rules, std::string_view name) {
     return static_cast<std::int64_t>(value);
 }
 
+const std::vector<double>& table(const PacketRules& rules, std::string_view name) {
+    const auto found = rules.tables.find(name);
+    require(found != rules.tables.end(), "packets without a table of their transport");
+    return found->second;
+}
+
 Net::Net(const Plan& plan, bool with_record, Carried& carried)
     : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried),
       traffic(plan.network, PortRows::each(plan), with_record), ways(open_ways(plan, traffic)),

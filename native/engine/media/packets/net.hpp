@@ -151,6 +151,7 @@ std::unique_ptr<Transport> open_transport(Net& net, Windows& windows) {
 // A setting of the transport; throws InternalError where there is none of this name.
 double setting(const PacketRules& rules, std::string_view name);
 std::int64_t whole_setting(const PacketRules& rules, std::string_view name);
+const std::vector<double>& table(const PacketRules& rules, std::string_view name);
 
 // For stalls: "link 3 from node 1 to node 2".
 std::string name_of(const Net& net, std::uint32_t link);

@@ -99,6 +99,9 @@ public:
         const auto list = routing.shortest.list(found);
         return list[turn_[link]++ % list.size()];
     }
+    std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) override {
+        return onward(graph_.target[link], destination, pair);
+    }
     std::uint32_t onward(std::int32_t at, std::int32_t destination, const std::uint64_t& pair) override {
         Routing& routing = epochs_.from(at, destination);
         if (const std::uint32_t given = routing.given.link(pair, at); given != GivenRoutes::none) return given;
@@ -138,8 +141,13 @@ std::unique_ptr<Ways> open_ways(const Plan& plan, const Traffic& traffic) {
     std::unique_ptr<Ways> ways;
     if (plan.network.graph) ways = std::make_unique<GraphWays>(plan, traffic);
     else ways = std::make_unique<DimsWays>(plan, traffic);
-    for (Wire& wire : ways->wires)
-        if (wire.buffer == 0) wire.buffer = plan.network.packets.buffer;
+    const PacketRules& rules = plan.network.packets;
+    for (std::size_t k = 0; k < ways->wires.size(); ++k) {
+        Wire& wire = ways->wires[k];
+        if (wire.buffer == 0) wire.buffer = rules.buffer;
+        const std::size_t place = plan.network.graph ? k : wire.dim;
+        wire.inside = !rules.inside.empty() && rules.inside[place] != 0;
+    }
     return ways;
 }
 

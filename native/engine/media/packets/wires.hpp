@@ -23,6 +23,7 @@ struct Wire {
     std::int64_t buffer = 0;  // bytes at its end; 0: any number
     Tick latency = 0;
     double bandwidth = 0;
+    bool inside = false;  // a host: not a hop of the transport
     Tick serial(std::int64_t bytes) const { return ticks(static_cast<double>(bytes) / bandwidth, false); }
 };
 
@@ -38,6 +39,10 @@ public:
     virtual Epochs* epochs() { return nullptr; }
     // The link by which a message leaves a node that it was not to leave by another one.
     virtual std::uint32_t onward(std::int32_t, std::int32_t, const std::uint64_t&) { return none; }
+    // The link after `link` where nothing is sprayed.
+    virtual std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) {
+        return next(link, destination, pair);
+    }
     // Between windows: forgets what takes too much memory. Within one, several threads may ask for ways.
     virtual void forget() {}
     std::uint64_t pair(std::int32_t source, std::int32_t destination) const { return hash(seed_, source, destination); }

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+from astrarium.engine.limit import show_progress
 from astrarium.engine.plan import FIRST_LINK, Graph, NetworkPlan
 from astrarium.engine.plugins.clockwork import EventQueue, Mailbox
 from astrarium.engine.plugins.network import NEVER, Callback
@@ -102,6 +103,11 @@ class Ns3Network:
         self._program.write(b"S", body)
         for found in self._answer(until):
             self._arrive(found)
+        show_progress(until)
+        if self._due == NEVER and self._open and not self._sends:
+            size, (source, target) = next((key[3], key[:2]) for _, key in self._open.values())
+            raise self._program.fault(f"at {until} ps ns-3 has nothing left to do, and {len(self._open)} messages have "
+                                      f"not arrived; the first: {size} bytes from NPU {source} to {target}")
 
     def _answer(self, until: int) -> list[Open]:
         """What was delivered; then the program has said what is due next."""
@@ -115,7 +121,9 @@ class Ns3Network:
                 if self._due <= until:
                     raise self._program.fault(f"the program says that {self._due} ps are next, at {until} ps")
                 return found
-            elif kind != b"B":
+            elif kind == b"B" and len(body) == 8:
+                show_progress(struct.unpack("<q", body)[0])
+            else:
                 raise self._program.fault(f"the program sends a frame {kind!r} of {len(body)} bytes here")
 
     def _delivered(self, number: int, at: int, until: int) -> Open:
