@@ -474,8 +474,8 @@ void Roce::explain(std::vector<std::string>& waits) const {
             if (const std::uint32_t came = queue.all[k].number; next[came] != none) next[came] = std::min(next[came], link);
     }
     for (const std::uint32_t link : circle_of(next))
-            waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
-                            (ports_[link].paused ? ", and its end has paused it" : ""));
+        waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
+                        (ports_[link].paused ? ", and its end has paused it" : ""));
 }
 
 void Roce::report(PacketCounts& out) const {
