@@ -7,32 +7,29 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
-import numpy as np
 from msgspec.structs import replace
 
 from astrarium.config import ConfigError, Problem
 from astrarium.engine.media import find_medium
-from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Graph, NetworkPlan
+from astrarium.engine.plan import FIRST_LINK, Backend, Graph, NetworkPlan
 from astrarium.engine.routes import Routes
 from astrarium.errors import InputError
 from astrarium.fabric.built import Built, build, laid_out, logical
 from astrarium.fabric.config import Fabric
 from astrarium.fabric.graph import graph_of
 from astrarium.fabric.in_switch import InSwitch
-from astrarium.fabric.recognise import matching_links
 from astrarium.fabric.ways import several_ways
 from astrarium.network.as_dims import PORTS, no_closed_form, taken_as, without_congestion
-from astrarium.network.change import Change
+from astrarium.network.change import Change, fails, gone, which
 from astrarium.network.dims import config_dim, in_plan, plan_dims, sizes_of
 from astrarium.network.routes import Route, given_routes
 from astrarium.network.shapes import Dim, LinkDim
 
 if TYPE_CHECKING:
     from astrarium.fabric.trees import Trees
-    from astrarium.network.packets import Packets
 
 __all__ = ["assumed", "built_of", "changes_of_links", "computing", "fabric_dims", "faults", "foreign_graph",
-           "link_changes", "network_plan", "on_graph", "trees_of"]
+           "network_plan", "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
@@ -63,25 +60,13 @@ class Section(Protocol):
     def changes(self) -> Sequence[Change]: ...
     @property
     def routes(self) -> Sequence[Route]: ...
-    @property
-    def packets(self) -> Packets: ...
 
 
 def built_of(network: Section) -> Built:
     """The graph of a network's fabric. Raises InputError."""
     assert network.fabric is not None
     hint = in_plan(network.written) if network.dims else ()
-    return build(network.fabric, hint, tuple(_ends(change) for change in network.changes if _gone(change)))
-
-
-def _gone(change: Change) -> bool:
-    """Whether links are not there at all."""
-    return change.link is not None and change.at == 0 and change.speed == 0
-
-
-def _ends(change: Change) -> tuple[str | int, str | int]:
-    assert change.link is not None
-    return change.link[0], change.link[1]
+    return build(network.fabric, hint, tuple([which(change) for change in network.changes if gone(change)]))
 
 
 def fabric_dims(network: Section) -> tuple[LinkDim, ...]:
@@ -167,7 +152,8 @@ def faults(network: Section) -> Iterator[Problem]:
         if network.backend == PORTS and (problems := list(no_closed_form(network, built_of(network), _able()))):
             yield from problems
             return
-        link_changes(network)
+        for place, change in enumerate(network.changes):
+            _known(network, change, f"network.changes[{place}]")
         given_routes(network.routes, built_of(network))
         computing(network)
         graph = on_graph(network)
@@ -186,14 +172,22 @@ def faults(network: Section) -> Iterator[Problem]:
                          else "has in_switch" if network.fabric.in_switch else "is no dims"), _able())
 
 
+def _known(network: Section, change: Change, path: str) -> None:
+    """Raise InputError for links of the fabric that a change names and that there are not."""
+    if change.dim is not None:
+        raise InputError(f"{path}.dim", "has no effect on a fabric", expected="link, nic, or tier")
+    if change.npu is None and not gone(change):
+        built_of(network).links(which(change), path)
+
+
 def changes_of_links(network: Section) -> Iterator[Problem]:
     """Problems of links that change while a design runs, with a back end that has no links of its own."""
     kind = find_medium(network.backend)
     if kind is not None and kind.takes_graph:
         return
     for place, change in enumerate(network.changes):
-        if change.link is not None and not (network.fabric is not None and _gone(change)):
-            yield Problem(f"changes[{place}].link", f"changes while the design runs, and {network.backend} has no "
+        if change.npu is None and not (network.fabric is not None and gone(change)):
+            yield Problem(f"changes[{place}]", f"changes links while the design runs, and {network.backend} has no "
                           "links that change", "backend: contention or fluid or packets")
 
 
@@ -226,11 +220,13 @@ def _able() -> str:
 
 
 def network_plan(network: Section, backend: str) -> NetworkPlan:
-    """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself."""
+    """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself.
+    Dims whose links fail are their graph, which has other ways."""
     dims, cut = plan_dims(network), network.switching == "cut_through" and backend in FORWARD
     cut |= network.switching is None and backend == CUT_THROUGH
     if not on_graph(network) or backend == Backend.FOREIGN:
-        return NetworkPlan(backend, dims, cut_through=cut)
+        rerouted = graph_of(dims) if any(map(fails, network.changes)) and _takes_graph(backend) else None
+        return NetworkPlan(backend, dims, cut_through=cut, graph=rerouted, ecmp=0 if rerouted is None else FIRST_LINK)
     return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=_seed(network),
                        routes=given_routes(network.routes, built_of(network)))
 
@@ -245,42 +241,3 @@ def foreign_graph(network: Section) -> tuple[Graph, Routes] | tuple[()]:
 
 def _seed(network: Section) -> int:
     return FIRST_LINK if network.ecmp == "off" else network.ecmp or 0
-
-
-def link_changes(network: Section) -> list[tuple[int, int, int]]:
-    """(ps, link of the engine, parts per million of full speed) of every change of a link that exists. Raises
-    InputError for links that the network has not."""
-    return [(round(float(change.at) * 1000), number, round(change.speed * FULL_SPEED))
-            for place, change in enumerate(network.changes)
-            if change.link is not None and not (_gone(change) and network.fabric is not None)
-            for number in _links(network, change, f"network.changes[{place}].link")]
-
-
-def _links(network: Section, change: Change, path: str) -> list[int]:
-    """The engine's numbers of the links that a change is of."""
-    if network.fabric is None:
-        return _of_dims(network, change, path)
-    built = built_of(network)
-    found = built.between(_ends(change), path)
-    if not on_graph(network):
-        assert built.dims is not None
-        found = matching_links(built.graph, graph_of(built.dims), built.npus)[found]
-    return [int(number) for number in found]
-
-
-def _of_dims(network: Section, change: Change, path: str) -> list[int]:
-    """Numbers of the links that a change names in dims: all links between its two ends. An end is an NPU's number, or
-    `switch`: the switches of the other end."""
-    graph, ends = graph_of(plan_dims(network)), _ends(change)
-    nodes = np.arange(graph.nodes)
-    sides = []
-    for side, end in enumerate(ends):
-        if end != "switch" and not (isinstance(end, int) and 0 <= end < network.npus):
-            raise InputError(f"{path}[{side}]", f"there is no {end!r}",
-                             expected=f"an NPU, 0 to {network.npus - 1}, or switch")
-        sides.append(nodes >= network.npus if end == "switch" else nodes == end)
-    one, two = sides
-    found = np.flatnonzero((one[graph.source] & two[graph.target]) | (two[graph.source] & one[graph.target]))
-    if not found.size:
-        raise InputError(path, f"there is no link between {ends[0]} and {ends[1]}", expected="neighbours in a dim")
-    return [int(number) for number in found]
