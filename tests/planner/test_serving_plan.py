@@ -193,3 +193,18 @@ def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     assert server.scheduler.cache.total > 0
     assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total
+
+
+def test_devices_without_measured_kernels_have_no_stack(one: ServingPlan) -> None:
+    found = planned("formats", device="mi300x", compute=None, collectives=None, stack=None, top=1,
+                    fixed={"tp": [1], "weights": ["bf16"], "cache": ["bf16"]})
+    assert found.service.stack is None
+    assert any(text.startswith("stack: none") for text in found.assumed)
+    assert found.best.tie is None
+    assert one.best.span is None
+    assert not one.best.within.known
+
+
+def test_a_rate_near_nothing() -> None:
+    found = planned("formats", tpot="p99=3.2ms", fixed={"tp": [1], "weights": ["fp8"], "cache": ["fp8"]}, top=1)
+    assert 0 < found.best.trial.rate < 0.1 * found.best.trial.candidate.rate
