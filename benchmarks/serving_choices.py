@@ -4,8 +4,9 @@ usage: serving_choices.py [--rival PROGRAM] [--only K[,K...]]
 
 A question is a group of the silicon table of aiconfigurator-core (model, system, engine, lengths, format) with several
 tp, and a limit of mean TPOT: the 40th percentile of those measured, so that several tp hold it. The measured worth of
-a tp is the most tokens/s and GPU of its rows within the limit. PROGRAM: `aiconfigurator` of `aiconfigurator==0.12.0`,
-best in an environment without other work; without it only the planner is asked. Times are seconds of CPU.
+a tp is tokens/s and GPU at the limit, between the loads of its rows. PROGRAM: `aiconfigurator` of
+`aiconfigurator==0.12.0`, best in an environment without other work; without it only the planner is asked. Times are
+seconds of CPU.
 """
 
 from __future__ import annotations
@@ -58,11 +59,14 @@ def rows_of(question: tuple[str, str, str, int, int]) -> list[Stated]:
 
 
 def worth(rows: list[Stated], limit: float) -> Mapping[int, float]:
-    """tp -> the most measured tokens/s and GPU within the limit (ms)."""
-    found: dict[int, float] = {}
+    """tp -> measured tokens/s and GPU at the limit (ms), linear in TPOT between the loads that were measured."""
+    pairs: dict[int, list[tuple[float, float]]] = {}
     for row, meant in rows:
-        if measured(row)["tpot"] <= limit:
-            found[meant.layout.tp] = max(found.get(meant.layout.tp, 0.0), rate_of(row, meant) or 0.0)
+        pairs.setdefault(meant.layout.tp, []).append((measured(row)["tpot"], rate_of(row, meant) or 0.0))
+    found = {}
+    for tp, some in pairs.items():
+        times, rates = np.array(sorted(some)).T
+        found[tp] = float(np.interp(limit, times, np.maximum.accumulate(rates), left=0.0))
     return found
 
 
