@@ -196,9 +196,9 @@ def _beside(line: Line, best: Line, goal: Goal) -> Line:
         line.span[0] / npus <= theirs <= line.span[1] / npus or best.span[0] / others <= mine <= best.span[1] / others)
     if line.trial.order <= best.trial.order:
         return replace(line, tie=tie, lost=f"nothing: {100 * (mine / theirs - 1):.1f} % more requests/s and GPU")
-    lost = f"{100 * (1 - mine / theirs):.1f} % fewer requests/s and GPU" if mine < theirs else \
-        f"{line.npus - best.npus:,} GPUs more" if goal.rate is not None else "GPUs that are left over"
-    beyond = line.trial.found.beyond
+    said = [f"{line.npus - best.npus:,} GPUs more"] if goal.rate is not None and line.npus > best.npus else []
+    said += [f"{100 * (1 - mine / theirs):.1f} % fewer requests/s and GPU"] if mine < theirs else []
+    lost, beyond = ", ".join(said) or "GPUs that are left over, or their price", line.trial.found.beyond
     return replace(line, tie=tie, lost=lost + ("" if beyond is None else f" ({beyond.why} at {beyond.rate:,.3g}/s)"))
 
 
