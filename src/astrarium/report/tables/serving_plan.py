@@ -79,17 +79,19 @@ def _spans(every: Sequence[tuple[str, Line]], goal: Goal) -> Table:
     about = interval_remarks(line.within for _, line in every if line.within is not None)
     if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())
-    rows = [(place, *(("", "") if line.span is None else _span(line.span, line, goal)),
-             "ties with 1" if line.tie else "") for place, line in every]
-    return Table("\n".join(about), "<<<<", rows)
+    rows = [(place, _span(line, goal), "ties with 1" if line.tie else "") for place, line in every]
+    return Table("\n".join(about), "<<<", rows)
 
 
-def _span(span: tuple[float, float], line: Line, goal: Goal) -> tuple[str, str]:
-    """Requests/s of an engine, and GPUs where a rate is asked for."""
+def _span(line: Line, goal: Goal) -> str:
+    """Requests/s of an engine, or GPUs where a rate is asked for."""
+    if line.span is None:
+        return ""
+    if goal.rate is None:
+        return f"{line.span[0]:,.3g} to {line.span[1]:,.3g} requests/s an engine"
     npus = line.trial.candidate.engine.npus
-    counts = [goal.engines(npus, rate) * npus for rate in reversed(span)]
-    return (f"{span[0]:,.3g} to {span[1]:,.3g} requests/s an engine",
-            f"{counts[0]:,} to {counts[1]:,} GPUs" if goal.rate is not None else "")
+    low, high = (goal.engines(npus, rate) * npus for rate in reversed(line.span))
+    return f"{low:,} to {high:,} GPUs"
 
 
 def front_table(found: ServingPlan) -> Table:
