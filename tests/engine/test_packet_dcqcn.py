@@ -16,7 +16,7 @@ from tests.plans.hand import plan_of, recv, send
 from astrarium import engine
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import Dim, NetworkPlan, PacketRules, RoceRules, Shape
-from astrarium.oracle.roce import Rate
+from astrarium.oracle.dcqcn import Rate
 
 RULES = RoceRules()
 PACKET = 1000

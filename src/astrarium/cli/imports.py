@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import note
 
 if TYPE_CHECKING:
+    from astrarium.network.config import Network
     from astrarium.workload.inference.formats import Formats
 
 __all__ = ["say_imports"]

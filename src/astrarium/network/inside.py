@@ -11,7 +11,7 @@ from astrarium.engine.plan import NetworkPlan
 from astrarium.errors import InputError, nearest
 from astrarium.fabric.built import Built
 from astrarium.fabric.expand import XPU
-from astrarium.fabric.graph import graph_of, links_of, plain
+from astrarium.fabric.graph import graph_of, links_of
 from astrarium.fabric.recognise import matching_links
 from astrarium.network.planned import Section, built_of
 from astrarium.network.shapes import LinkDim
@@ -24,8 +24,8 @@ HOST_TIERS = ("scale_in", "scale_up")
 
 
 def inside_links(network: Section, plan: NetworkPlan, given: Sequence[str | int] | None) -> bytes:
-    """1 per link of the plan's graph, or per dim, that is inside a host. `given` names them; None: by tiers, devices and
-    dims. Raises InputError for a name that no link has."""
+    """1 per link of the plan's graph, or per dim, that is inside a host. `given` names them; None: by tiers, devices
+    and dims. Raises InputError for a name that no link has."""
     if network.fabric is None:
         per_dim = _of_dims(network.flat, given)
         if plan.graph is None or not any(per_dim):
@@ -83,7 +83,8 @@ def _of_fabric(built: Built, given: Sequence[str | int] | None) -> Bools:
     unknown = np.array([not each for each in tier], np.bool_)[built.wired.link_of]
     host = _hosts(built)
     source, target = host[built.graph.source], host[built.graph.target]
-    return within | (unknown & (source >= 0) & (source == target))
+    one: Bools = within | (unknown & (source >= 0) & (source == target))
+    return one
 
 
 def _hosts(built: Built) -> npt.NDArray[np.int64]:
@@ -114,6 +115,6 @@ def _counts(plan: NetworkPlan) -> list[int]:
     """[dims] links that leave NPUs."""
     npus, stride, found = int(np.prod([dim.npus for dim in plan.dims])), 1, []
     for dim in plan.dims:
-        found.append(int(links_of(*plain([dim]), stride, npus, npus)[0].size) if dim.npus > 1 else 0)
+        found.append(int(links_of(dim, stride, npus, npus)[0].size))
         stride *= dim.npus
     return found

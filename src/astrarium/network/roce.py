@@ -100,8 +100,8 @@ class Roce(Transport, frozen=True):
     window_scales: Annotated[bool, Knob("The window shrinks as the flow's rate does.")
                              ] = True               # [4], [5]: VAR_WIN
     state: Annotated[Literal["connection", "message"],
-                     Knob("Whether the rate of a pair lasts from message to message, as an adapter's queue pair has it, "
-                          "or each message begins at the NIC's.")
+                     Knob("Whether a pair's rate lasts from message to message, as an adapter's queue pair has it, or "
+                          "each message begins at the NIC's.")
                      ] = "connection"               # [4], [5]: a queue pair for each message
     inside: Annotated[Sequence[str | int] | None,
                       Knob("Links inside hosts, which are no hops of RoCE: names of a fabric's links, or numbers of "
@@ -114,7 +114,7 @@ class Roce(Transport, frozen=True):
 
 
 def told(roce: Roce, rate: float) -> Marks:
-    """Thresholds of links of `rate` bytes per ns: the fields that hold at all rates, `rates`, else the built-in ones."""
+    """Thresholds of links of `rate` bytes per ns: of the fields that hold at all rates, of `rates`, or built in."""
     rows = tuple([Marks(float(row.rate), float(row.kmin), float(row.kmax), row.pmax) for row in roce.rates])
     row = marks_at(rate, rows) if rows else marks_at(rate)
     return Marks(rate, row.kmin if roce.kmin is None else float(roce.kmin),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from astrarium.config import ConfigError, Problem
 from astrarium.errors import InputError
@@ -12,12 +13,22 @@ from astrarium.network.roce import Roce, steps, told
 from astrarium.network.roce_rates import Marks
 from astrarium.units import Bytes
 
+if TYPE_CHECKING:
+    from astrarium.network.packets import Packets
+
 __all__ = ["roce_faults", "roce_marks", "roce_notes"]
 
 PATH = "packets.transport"
 
 
-def roce_faults(network: Section) -> Iterator[Problem]:
+class Packeted(Section, Protocol):
+    """A network section with packets."""
+
+    @property
+    def packets(self) -> Packets: ...
+
+
+def roce_faults(network: Packeted) -> Iterator[Problem]:
     """Links of `inside` that the network has not, and thresholds that do not fit those of a rate."""
     try:
         for row in roce_marks(network):
@@ -31,8 +42,8 @@ def roce_faults(network: Section) -> Iterator[Problem]:
             yield Problem(error.path.removeprefix("network."), error.message, error.expected, error.did_you_mean)
 
 
-def roce_marks(network: Section) -> list[Marks]:
-    """Thresholds at each rate of the links outside hosts, the lowest rate first. Raises InputError as `inside_links`."""
+def roce_marks(network: Packeted) -> list[Marks]:
+    """Thresholds at each rate of links outside hosts, the lowest rate first. Raises InputError as `inside_links`."""
     roce = _roce(network)
     plan = network_plan(network, network.backend)
     inside = inside_links(network, plan, roce.inside)
@@ -41,7 +52,7 @@ def roce_marks(network: Section) -> list[Marks]:
     return [told(roce, rate) for rate in sorted({rates[at] for at in linked if not inside or not inside[at]})]
 
 
-def roce_notes(network: Section) -> Iterator[str]:
+def roce_notes(network: Packeted) -> Iterator[str]:
     """A sentence per rate of the links outside hosts, with thresholds and increases; and one that names the links
     inside hosts."""
     roce = _roce(network)
@@ -55,7 +66,7 @@ def roce_notes(network: Section) -> Iterator[str]:
         yield f"RoCE has no hop inside hosts: {', '.join(names)} (inside)"
 
 
-def _roce(network: Section) -> Roce:
+def _roce(network: Packeted) -> Roce:
     roce = network.packets.transport
     assert isinstance(roce, Roce)
     return roce

@@ -1,5 +1,5 @@
 // The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015). Timers are caught up when the flow sends. The same doubles as
-// astrarium.oracle.roce.
+// astrarium.oracle.dcqcn.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace astrarium::packets {
 
 // See astrarium.engine.plan.RoceRules.
 struct RoceRules {
-    std::int64_t buffer = 0, kmin = 0, kmax = 0, pmax = 0;  // bytes; pmax: parts per million
+    std::int64_t buffer = 0, kmin = 0, kmax = 0, pmax = 0;           // bytes; pmax: parts per million
     double alpha = 1, gain = 0, additive = 0, hyper = 0, least = 0;  // additive, hyper, least: bytes per ns
     Tick cnp_interval = 0, alpha_timer = 0, rate_timer = 0;
     std::int64_t byte_counter = 0, recovery = 0;
-    double window = 0;        // round trips of the pair's slowest link; 0: none
+    double window = 0;  // round trips of the pair's slowest link; 0: none
     bool window_scales = false, clamp = false, departing = false, per_message = false;
 };
 

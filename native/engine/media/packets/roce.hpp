@@ -63,6 +63,11 @@ private:
         std::priority_queue<Waiting, std::vector<Waiting>, std::greater<Waiting>> own;
         std::int64_t marks = 0, pauses = 0;
         Tick paused_at = 0, paused_for = 0;
+        bool waits() const { return !queue.empty() || !control.empty() || !own.empty(); }
+        // Whether a packet that comes now would be its first.
+        bool idle(Tick now) const {
+            return free <= now && !paused && !touched && queue.empty() && control.empty() && (own.empty() || own.top().allowed > now);
+        }
     };
     struct Ingress {  // a link at its end
         std::int64_t bytes = 0, peak = 0;
@@ -89,6 +94,7 @@ private:
         std::int32_t source = 0, destination = 0;
         std::uint32_t link = none, first = none, last = none;  // of its messages
         std::uint32_t packets = 0;                             // sent
+        std::uint32_t route = none;                            // where its links begin in `routes_`
         Tick allowed = 0, notified = -1;                       // notified: the last CNP for it
         const RoceRules* rules = nullptr;                      // of its rate
         double window = 0, pace = 0;                           // bytes, 0: none; bytes per ns with which the window fills in a round trip
@@ -111,22 +117,24 @@ private:
         std::vector<std::vector<Sent>> sent;  // where several run a window: to each part of the nodes
         std::vector<Acked> acked;             // likewise
         Left left;
+        // Whether nothing else happens at the node in this instant.
+        bool ends(Tick now) const { return due.front().time > now && agenda.front().time > now; }
     };
 
     std::vector<std::size_t> shares(const std::vector<std::uint32_t>& units) const;
     void run_node(Hand& hand, std::uint32_t number, Tick begin);
     void start_touched(Hand& hand, Tick now);
     const RoceRules* rules_at(double bandwidth) const;
-    void measure(Flow& flow) const;
+    void measure(Flow& flow);
     void line_up(std::uint32_t number, Tick when);
     bool opens(Flow& flow, Tick& when) const;
     void acknowledge(std::uint32_t number, Tick time, std::int64_t bytes);
-    bool counts(std::uint32_t came, std::uint32_t link) const {
-        return came != none && ends_[came].rules && ports_[link].rules;
-    }
+    bool counts(std::uint32_t came, std::uint32_t link) const { return came != none && ends_[came].rules && ports_[link].rules; }
     void happen(Hand& hand, Node& node, const Event& event);
     void resume(std::uint32_t link, Tick now);
     void came(Hand& hand, Node& node, const Event& event);
+    void take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t bytes, Tick now);
+    void leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
     void notify(Hand& hand, const Event& event);
     void notify_after(Hand& hand, Flow& flow, const Event& event);
     void answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now);
@@ -135,18 +143,18 @@ private:
     void transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
     void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
     Parcel cut(Port& port, Tick now);
-    struct Way {
-        std::int32_t destination;
-        std::uint64_t pair;
-    };
-    Way way_of(const Parcel& packet) const {
-        if (packet.cls == Class::data) return {net_.cargos[packet.cargo].destination, net_.cargos[packet.cargo].pair};
-        const Flow& flow = flows_[packet.cargo];
-        return {flow.source, net_.ways->pair(flow.destination, flow.source)};
+    // Where a packet goes on from the end of a link, as `Parcel::hop` says it; none: there it is at its destination.
+    std::uint32_t onward(std::uint32_t link, const Parcel& packet) {
+        if (by_route(packet)) return routes_[packet.hop + 1] == none ? none : packet.hop + 1;
+        return look_up(link, packet);
     }
+    std::uint32_t look_up(std::uint32_t link, const Parcel& packet);
+    bool by_route(const Parcel& packet) const { return fixed_ && packet.cls == Class::data; }
+    std::uint32_t link_of(const Parcel& packet) const { return by_route(packet) ? routes_[packet.hop] : packet.hop; }
     bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
     // To the node that runs.
-    void put(Hand& hand, std::int32_t node, Tick when, Kind kind, std::uint32_t number, std::uint32_t came = none, std::uint32_t bytes = 0) {
+    void put(Hand& hand, std::int32_t node, Tick when, Kind kind, std::uint32_t number, std::uint32_t came = none,
+             std::uint32_t bytes = 0) {
         if (when < until_) hand.agenda.put(when, kind, number, came, bytes);
         else give(hand, node, Soon(when, kind, number, came, bytes).event());
     }
@@ -155,7 +163,8 @@ private:
     void fetch(const Hand& hand, const Node& node) const;
     template <class... Of>
     void give(Hand& hand, std::int32_t node, Of&&... event) {
-        if (net_.together) return void(hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, Event(std::forward<Of>(event)...)}));
+        if (net_.together)
+            return void(hand.sent[static_cast<std::size_t>(node) / part_].push_back({node, Event(std::forward<Of>(event)...)}));
         give(node, std::forward<Of>(event)...);
     }
     template <class... Of>
@@ -173,12 +182,14 @@ private:
     Net& net_;
     Windows& windows_;
     const std::vector<std::pair<double, RoceRules>> by_rate_;  // the first one: of links of any other rate
-    std::vector<Port> ports_;    // per link
-    std::vector<Ingress> ends_;  // per link
+    std::vector<Port> ports_;                                  // per link
+    std::vector<Ingress> ends_;                                // per link
     std::vector<Node> nodes_;
     std::vector<Tick> small_;  // per link: of a control packet
     std::vector<Flow> flows_;
     std::unordered_map<std::uint64_t, std::uint32_t> flow_of_;
+    const bool fixed_;                   // routes of data never change
+    std::vector<std::uint32_t> routes_;  // links of each flow, and `none` behind the last one
     Crew crew_;
     std::vector<Hand> hands_;
     const std::size_t part_;  // nodes
