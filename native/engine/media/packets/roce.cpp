@@ -182,7 +182,7 @@ void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
     due.collect(node.inbox, begin, until_);
     for (Tick now = begin;;) {
         const bool mine = !(due.front() < hand.agenda.front());
-        const Tick next = mine ? hand.agenda.front().time : due.front().time;
+        const Tick next = mine ? hand.agenda.front().time : due.first();
         if (next != now && !hand.touched.empty()) {
             start_touched(hand, now);
             continue;  // what started may end before what is next
@@ -291,17 +291,19 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
     const Tick now = event.time;
     Port& port = ports_[link];
     if (event.cls != Class::data) return touch(hand, link, now), port.control.push(event);
-    Parcel packet = event;  // which may move
-    const std::int64_t bytes = size(packet);
+    const std::int64_t bytes = size(event);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
     net_.queue_is(link, now, port.waiting);
-    if (counts(packet.number, link)) {
-        packet.counted = true;
-        if (!port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
-        take_in(hand, node, packet.number, bytes, now);
-    }
-    if (port.idle(now) && hand.ends(now)) return leave(hand, link, packet, now);
-    touch(hand, link, now), port.queue.push(packet);
+    const bool at_once = port.idle(now) && hand.ends(now), counted = counts(event.number, link);
+    const bool marked = counted && !port.rules->departing && mark(link, port, event);
+    port.marks += marked;
+    Parcel here;
+    if (at_once) here = event;  // which may move
+    else touch(hand, link, now), port.queue.push(event);
+    Parcel& packet = at_once ? here : port.queue.back();
+    packet.counted = counted, packet.marked |= marked;
+    if (counted) take_in(hand, node, packet.number, bytes, now);
+    if (at_once) leave(hand, link, packet, now);
 }
 
 // Bytes that came by a link count in the node's buffer.
@@ -448,15 +450,14 @@ std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
 
 // A packet is at its destination.
 void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
-    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, packet, Kind::notice, tail);
+    if (packet.cls == Class::cnp) return give(hand, node, Class::cnp, packet.cargo, tail);
     const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
     if (const Flow& flow = flows_[number]; flow.limit > 0) {
         if (net_.together) hand.acked.push_back({number, tail + flow.back, size(packet)});
         else acknowledge(number, tail + flow.back, size(packet));
     }
-    packet.cargo = packet.number = number;
-    if (packet.marked) give(hand, node, packet, Kind::notice, tail);
+    if (packet.marked) give(hand, node, Class::data, number, tail);
 }
 
 bool Roce::keeps(std::uint32_t link) const {

@@ -118,7 +118,7 @@ private:
         std::vector<Acked> acked;             // likewise
         Left left;
         // Whether nothing else happens at the node in this instant.
-        bool ends(Tick now) const { return due.front().time > now && agenda.front().time > now; }
+        bool ends(Tick now) const { return due.first() > now && agenda.front().time > now; }
     };
 
     std::vector<std::size_t> shares(const std::vector<std::uint32_t>& units) const;
