@@ -290,7 +290,7 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
     const std::uint32_t link = link_of(event);
     const Tick now = event.time;
     Port& port = ports_[link];
-    if (event.cls != Class::data) return touch(hand, link, now), port.control.push(event);
+    if (event.cls != Class::data) return port.control.push(event), touch(hand, link, now);
     const std::int64_t bytes = size(event);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
     net_.queue_is(link, now, port.waiting);
@@ -299,11 +299,12 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
     port.marks += marked;
     Parcel here;
     if (at_once) here = event;  // which may move
-    else touch(hand, link, now), port.queue.push(event);
+    else port.queue.push(event);
     Parcel& packet = at_once ? here : port.queue.back();
     packet.counted = counted, packet.marked |= marked;
-    if (counted) take_in(hand, node, packet.number, bytes, now);
+    if (counted) take_in(hand, node, event.number, bytes, now);
     if (at_once) leave(hand, link, packet, now);
+    else touch(hand, link, now);
 }
 
 // Bytes that came by a link count in the node's buffer.
@@ -342,7 +343,6 @@ bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) cons
 // A packet has left the node.
 void Roce::release(Hand& hand, Node& node, const Soon& left) {
     if (ports_[left.number()].waits()) touch(hand, left.number(), left.time);
-    if (left.came == none) return;
     Ingress& end = ends_[left.came];
     end.bytes -= left.bytes, node.used -= left.bytes;
     const std::int64_t packet = net_.rules.size + net_.rules.header;
@@ -384,20 +384,37 @@ void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) 
 void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     Port& port = ports_[link];
     if (!port.control.empty()) {
-        transmit(hand, link, port.control.front(), now);
-        return port.control.pop();
+        transmit(hand, link, port.control.front(), now), port.control.pop();
+    } else if (!port.paused) {
+        const bool own = !port.own.empty() && port.own.top().allowed <= now;
+        if (own && (port.queue.empty() || !port.own_before)) now = start_own(hand, link, now);
+        else if (!port.queue.empty()) leave(hand, link, port.queue.front(), now), port.queue.pop();
     }
-    if (port.paused) return;
-    const bool own = !port.own.empty() && port.own.top().allowed <= now;
-    if (own && (port.queue.empty() || !port.own_before)) {
+    start_later(hand, link, now);
+}
+
+// A packet of a flow that begins here, and those after it as long as nothing else happens at the node. When the last one started.
+Tick Roce::start_own(Hand& hand, std::uint32_t link, Tick now) {
+    Port& port = ports_[link];
+    for (;;) {
         port.own_before = true;
         Parcel packet = cut(port, now);
-        return transmit(hand, link, packet, now);
+        transmit(hand, link, packet, now);
+        if (!port.queue.empty() || port.own.empty()) return now;
+        const Tick next = std::max(port.free, port.own.top().allowed);
+        if (next >= until_ || !hand.ends(next)) return now;
+        now = next;
     }
-    if (!port.queue.empty()) return leave(hand, link, port.queue.front(), now), port.queue.pop();
-    if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
-    port.timer = port.own.top().allowed;
-    put(hand, port.source, port.timer, Kind::timer, link);
+}
+
+// What waits at a port touches it when it may start, unless an event does that will come anyway.
+void Roce::start_later(Hand& hand, std::uint32_t link, Tick now) {
+    Port& port = ports_[link];
+    if (port.leaves && port.free > now) return;
+    if (!port.control.empty()) return touch_at(hand, link, now, port.free);
+    if (port.paused) return;
+    if (!port.queue.empty()) return touch_at(hand, link, now, port.free);
+    if (!port.own.empty()) touch_at(hand, link, now, std::max(port.free, port.own.top().allowed));
 }
 
 // The next packet of the flow that is allowed first.
@@ -430,7 +447,8 @@ void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
     if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
-    put(hand, port.source, port.free, Kind::left, link, packet.counted ? packet.number : none, static_cast<std::uint32_t>(size(packet)));
+    port.leaves = packet.counted;
+    if (packet.counted) put(hand, port.source, port.free, Kind::left, link, packet.number, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
     const std::uint32_t next = onward(link, packet);
     if (next == none) return deliver(hand, port.target, packet, tail);

@@ -59,7 +59,8 @@ private:
         Fifo<Parcel> control;
         const RoceRules* rules = nullptr;  // of its rate; null: inside a host
         bool paused = false, own_before = false, touched = false;
-        Tick timer = never;
+        bool leaves = false;  // an event says when what it sends has left
+        Tick timer = never;   // when it is touched, unless it is never or over
         std::priority_queue<Waiting, std::vector<Waiting>, std::greater<Waiting>> own;
         std::int64_t marks = 0, pauses = 0;
         Tick paused_at = 0, paused_for = 0;
@@ -143,6 +144,8 @@ private:
     void transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
     void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
     Parcel cut(Port& port, Tick now);
+    Tick start_own(Hand& hand, std::uint32_t link, Tick now);
+    void start_later(Hand& hand, std::uint32_t link, Tick now);
     // Where a packet goes on from the end of a link, as `Parcel::hop` says it; none: there it is at its destination.
     std::uint32_t onward(std::uint32_t link, const Parcel& packet) {
         if (by_route(packet)) return routes_[packet.hop + 1] == none ? none : packet.hop + 1;
@@ -175,7 +178,17 @@ private:
     // A port that is busy starts nothing: it is touched again when it is free.
     void touch(Hand& hand, std::uint32_t link, Tick now) {
         Port& port = ports_[link];
-        if (port.free <= now && !std::exchange(port.touched, true)) hand.touched.push_back(link);
+        if (port.free > now) {
+            if (!port.leaves) touch_at(hand, link, now, port.free);
+        } else if (!std::exchange(port.touched, true)) {
+            hand.touched.push_back(link);
+        }
+    }
+    void touch_at(Hand& hand, std::uint32_t link, Tick now, Tick when) {
+        Port& port = ports_[link];
+        if (when == never || (port.timer <= when && port.timer > now)) return;
+        port.timer = when;
+        put(hand, port.source, when, Kind::timer, link);
     }
     std::int64_t size(const Parcel& packet) const { return packet.cls == Class::data ? packet.bytes + net_.rules.header : control_bytes; }
 
