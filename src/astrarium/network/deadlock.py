@@ -25,9 +25,9 @@ Pairs = Callable[[], I64]
 def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) -> list[int]:
     """The nodes of a cycle of links that may wait for each other, in order; empty if no deadlock is possible.
 
-    `pausing`: the end of any link outside hosts may pause it; else links with buffers wait. `pairs`: gives (source, destination)
-    nodes of all messages [messages, 2]; None: every NPU may send to every other. Dims are numbered as their graph is
-    (`fabric.graph.graph_of`).
+    `pausing`: the end of any link outside hosts may pause it; else links with buffers wait. `pairs`: gives (source,
+    destination) nodes of all messages [messages, 2]; None: every NPU may send to every other. Dims are numbered as
+    their graph is (`fabric.graph.graph_of`).
     """
     if network.graph is None:
         if not pausing and not network.packets.buffer:

@@ -80,7 +80,7 @@ def _told(transport: Transport) -> TransportRules | None:
 
 
 def with_packets(packets: Packets, network: NetworkPlan, section: Section) -> NetworkPlan:
-    """The engine's network with the rules of `packets`; sprayed over dims, on their graph. `section` is the design's."""
+    """The engine's network with the rules of `packets`; sprayed over dims, on their graph. `section`: the design's."""
     buffer = round(float(packets.buffer)) if packets.transport.link_buffers else 0
     rules = PacketRules(round(float(packets.size)), round(float(packets.header)), buffer, packets.spray,
                         packets.seed, _told(packets.transport), packets.queues, packets.threads)

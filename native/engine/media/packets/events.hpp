@@ -128,7 +128,7 @@ private:
         ends_.assign(static_cast<std::size_t>((until - begin) >> shift) + 2, 0);
         for (const Place& m : all_) ++ends_[span(m) + 1];
         for (std::size_t k = 1; k < ends_.size(); ++k) ends_[k] += ends_[k - 1];
-        sorted_.assign(all_.size(), all_.front());
+        sorted_.resize(all_.size());
         for (const Place& m : all_) sorted_[ends_[span(m)]++] = m;
         for (std::size_t k = 0, from = 0; k + 1 < ends_.size(); from = ends_[k++])
             if (ends_[k] - from > 1) std::sort(sorted_.begin() + from, sorted_.begin() + ends_[k]);

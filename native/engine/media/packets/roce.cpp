@@ -54,8 +54,9 @@ std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules
 
 Roce::Roce(Net& net, Windows& windows)
     : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && net.rates.empty()), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
-      hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && net.rates.empty()),
+      crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+      part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
     for (std::size_t k = 0; k < ports_.size(); ++k) {
         const Wire& wire = net.ways->wires[k];
@@ -146,7 +147,7 @@ void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) 
         });
         net_.together = false;
         for (Hand& hand : hands_) {
-            for (const Acked& acked : hand.acked) acknowledge(acked.flow, acked.time, acked.bytes);
+            for (const Acked& acked : hand.acked) acknowledge(acked.flow, acked.time);
             hand.acked.clear();
         }
     } else {
@@ -263,22 +264,28 @@ void Roce::line_up(std::uint32_t number, Tick when) {
     else flow.held = true, flow.allowed = when;
 }
 
-// Whether the ACKs under way open the window, and when, if later.
+// Whether ACKs, come or under way, open the window, and when, if later.
 bool Roce::opens(Flow& flow, Tick& when) const {
     if (flow.limit == 0) return true;
-    for (; static_cast<double>(flow.flying) >= flow.limit; flow.acks.pop()) {
-        if (flow.acks.empty()) return false;
-        when = std::max(when, flow.acks.front().time), flow.flying -= flow.acks.front().bytes;
-    }
-    return true;
+    for (; !flow.acks.empty() && (flow.acks.front() <= when || static_cast<double>(flow.flying) >= flow.limit); flow.acks.pop())
+        when = std::max(when, flow.acks.front()), flow.flying -= first_flying(flow);
+    return static_cast<double>(flow.flying) < flow.limit;
 }
 
-void Roce::acknowledge(std::uint32_t number, Tick time, std::int64_t bytes) {
+// Bytes of the packet that is acknowledged next.
+std::int64_t Roce::first_flying(Flow& flow) const {
+    const std::uint32_t packet = flow.acknowledged++;
+    if (flow.shorts.empty() || flow.shorts.front().packet != packet) return net_.rules.size + net_.rules.header;
+    const std::int64_t bytes = flow.shorts.front().bytes;
+    return flow.shorts.pop(), bytes;
+}
+
+void Roce::acknowledge(std::uint32_t number, Tick time) {
     Flow& flow = flows_[number];
-    flow.acks.push(time, bytes);
+    flow.acks.push(time);
     if (net_.rules.spray) {  // packets may pass each other
-        std::vector<Ack>& all = flow.acks.all;
-        for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k].time < all[k - 1].time; --k) std::swap(all[k], all[k - 1]);
+        std::vector<Tick>& all = flow.acks.all;
+        for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k] < all[k - 1]; --k) std::swap(all[k], all[k - 1]);
     }
     if (!flow.held || !opens(flow, flow.allowed)) return;
     flow.held = false;
@@ -435,6 +442,7 @@ Parcel Roce::cut(Port& port, Tick now) {
     flow.allowed = add(now, ticks(static_cast<double>(bytes) / rate, false));
     flow.rate.sent(*flow.rules, bytes);
     flow.flying += bytes;
+    if (flow.window > 0 && packet.bytes != net_.rules.size) flow.shorts.push(packet.serial, bytes);
     if (flow.first != none) line_up(number, flow.allowed);
     return packet;
 }
@@ -472,8 +480,8 @@ void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
     const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
     if (const Flow& flow = flows_[number]; flow.limit > 0) {
-        if (net_.together) hand.acked.push_back({number, tail + flow.back, size(packet)});
-        else acknowledge(number, tail + flow.back, size(packet));
+        if (net_.together) hand.acked.push_back({number, tail + flow.back});
+        else acknowledge(number, tail + flow.back);
     }
     if (packet.marked) give(hand, node, Class::data, number, tail);
 }
@@ -493,8 +501,8 @@ void Roce::explain(std::vector<std::string>& waits) const {
             if (const std::uint32_t came = queue.all[k].number; next[came] != none) next[came] = std::min(next[came], link);
     }
     for (const std::uint32_t link : circle_of(next))
-            waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
-                            (ports_[link].paused ? ", and its end has paused it" : ""));
+        waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
+                        (ports_[link].paused ? ", and its end has paused it" : ""));
 }
 
 void Roce::report(PacketCounts& out) const {
