@@ -240,7 +240,7 @@ def test_a_dead_link_is_gone_round(tmp_path: Path) -> None:
     ({"link": ["leaf.0", "spine.1"], "speed": 0.5}, r"there is no spine\[1\]; expected numbers from 0 to 0"),
     ({"link": [0, 9], "speed": 0.5}, "there is no NPU 9"),
     ({"npu": 1, "link": [0, 1], "speed": 0.5}, "stands beside npu"),
-    ({"speed": 0.5}, "link: is missing; expected link, or npu"),
+    ({"speed": 0.5}, "link: is missing; expected link, nic, tier, or dim"),
     ({"npu": 1, "speed": 1.5}, "1.5 is more than full speed")])
 def test_changes_of_what_is_not_there(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ar.InputError, match=message):

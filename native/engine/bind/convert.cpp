@@ -356,7 +356,7 @@ nb::dict packet_counts(const PacketCounts& p, Arrays& arrays) {
     d["queue"] = arrays.of(p.queue), d["buffer"] = arrays.of(p.buffer), d["marks"] = arrays.of(p.marks);
     d["pauses"] = arrays.of(p.pauses), d["paused"] = arrays.of(p.paused);
     d["source"] = arrays.of(p.source), d["destination"] = arrays.of(p.destination), d["size"] = arrays.of(p.size);
-    d["asked"] = arrays.of(p.asked), d["arrived"] = arrays.of(p.arrived);
+    d["asked"] = arrays.of(p.asked), d["arrived"] = arrays.of(p.arrived), d["lost"] = arrays.of(p.lost);
     d["width"] = p.width, d["watched"] = arrays.of(p.watched), d["longest"] = arrays.of(p.longest), d["paused_in"] = arrays.of(p.paused_in);
     return d;
 }

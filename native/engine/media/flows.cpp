@@ -38,7 +38,7 @@ class Flows final : public Medium {
 public:
     Flows(const Plan& plan, bool record, Carried& run)
         : network_(plan.network), npus_(plan.npus), run_(run), traffic_(plan.network, PortRows::each(plan), record),
-          fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {
+          fabric_(plan, traffic_), rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {
         if (record) count_use();
     }
 
@@ -47,6 +47,7 @@ public:
         if (std::max(flight.source, flight.destination) >= npus_ && !takes_turn(id, flight)) return;
         if (under_way_.now() != now) run_to(now);
         Activities::Resources drawn;
+        fabric_.go_to(now);
         while (flight.at != flight.destination) {
             const Hop hop = fabric_.next(flight);
             flight.at = hop.landing, flight.at_switch = hop.to_switch;

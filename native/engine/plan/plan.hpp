@@ -293,7 +293,7 @@ struct PacketCounts {
     std::vector<std::int64_t> queue, buffer, marks, pauses;
     std::vector<Tick> paused;
     std::vector<std::int32_t> source, destination;
-    std::vector<std::int64_t> size;
+    std::vector<std::int64_t> size, lost;
     std::vector<Tick> asked, arrived;
     Tick width = 0;                     // of a bin of the timelines, ps
     std::vector<std::int32_t> watched;  // links with timelines

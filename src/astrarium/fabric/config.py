@@ -17,7 +17,7 @@ from astrarium.fabric.schema import Document
 from astrarium.registry import Kind, load
 from astrarium.units import OptionalBandwidth, OptionalTime
 
-__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "blueprint", "file_stamp"]
+__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "Tier", "blueprint", "file_stamp"]
 
 TIERS = ("scale_in", "scale_up", "scale_out", "scale_across", "scale_above")
 Tier = Literal["scale_in", "scale_up", "scale_out", "scale_across", "scale_above"]

@@ -51,7 +51,8 @@ def switch_of(dims: Sequence[Dim], d: int, npus: int) -> I64:
 def _places(plan: Plan, number: int, program: Program, kind: Kind) -> I64:
     """Places of the arguments of nodes of a kind, rank after rank of those that run a program."""
     slots = np.unique(program.slot[program.kind == kind])
-    return (plan.slot_ptr[:-1][plan.program_of == number][:, None] + slots).ravel()
+    places: I64 = (plan.slot_ptr[:-1][plan.program_of == number][:, None] + slots).ravel()
+    return places
 
 
 def _of_messages(plan: Plan) -> I64:
@@ -91,7 +92,8 @@ def _of_phase(plan: Plan, phase: Phase, members: I64) -> Iterator[I64]:
 
 def _switches(plan: Plan, phase: Phase, circles: I64) -> I64:
     """[circles, switches of the schedule] nodes of the switches that serve them."""
-    assert phase.in_switch is not None and phase.schedule is not None
+    assert phase.in_switch is not None
+    assert phase.schedule is not None
     if phase.in_switch.nodes:
         return np.tile(np.array(phase.in_switch.nodes, np.int64), (len(circles), 1))
     dims = plan.network.dims

@@ -30,13 +30,10 @@ def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) 
     their graph is (`fabric.graph.graph_of`).
     """
     if network.graph is None:
-        if not pausing and not network.packets.buffer:
-            return []
-        hosts = network.packets.inside or bytes(len(network.dims))
-        return _round_a_ring(network.dims, hosts, pairs)
+        limited = _pausing(network, pausing, len(network.dims)) | (network.packets.buffer > 0)
+        return _round_a_ring(network.dims, limited, pairs) if limited.any() else []
     graph = network.graph
-    apart = np.frombuffer(network.packets.inside or bytes(graph.source.size), np.uint8) == 0
-    limited = (apart & pausing) | (graph.buffer > 0) | (network.packets.buffer > 0)
+    limited = _pausing(network, pausing, graph.source.size) | (graph.buffer > 0) | (network.packets.buffer > 0)
     if not limited.any():
         return []
     npus = int(np.prod([dim.npus for dim in network.dims]))
@@ -50,23 +47,34 @@ def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) 
     return [int(graph.source[link]) for link in cycle]
 
 
+def _pausing(network: NetworkPlan, pausing: bool, count: int) -> Bools:
+    """[links of the graph, or dims] whether their ends may pause them: not those inside hosts."""
+    inside = np.frombuffer(network.packets.inside or bytes(count), np.uint8)
+    found: Bools = np.full(count, pausing) & (inside == 0)
+    return found
+
+
 # ------------------------------------------------------------ dims
-def _round_a_ring(dims: Sequence[Dim], hosts: bytes, pairs: Pairs | None) -> list[int]:
+def _round_a_ring(dims: Sequence[Dim], limited: Bools, pairs: Pairs | None) -> list[int]:
     """The NPUs of a ring of which each link has packets that cross the next one too. Dims are crossed in order, so
-    that links of other shapes never wait in a circle; nor do those of dims inside `hosts` (1)."""
-    stride, found = 1, None if pairs is None else pairs
+    that links of other shapes never wait in a circle."""
+    stride = 1
     every: I64 | None = None
-    for dim, inside in zip(dims, hosts, strict=True):
-        closed = dim.npus > {Shape.RING: 3, Shape.RING_ONE_WAY: 2}.get(dim.shape, dim.npus)
-        if closed and not inside:
-            if found is None:
+    for dim, waits in zip(dims, limited.tolist(), strict=True):
+        if waits and _turns_round(dim):
+            if pairs is None:
                 return list(range(0, dim.npus * stride, stride))
-            every = found() if every is None else every
+            every = pairs() if every is None else every
             first = _line_all_round(dim, stride, every)
             if first >= 0:
                 return [first + place * stride for place in range(dim.npus)]
         stride *= dim.npus
     return []
+
+
+def _turns_round(dim: Dim) -> bool:
+    """Whether packets cross two links of a ring, from each place of it."""
+    return (dim.shape == Shape.RING and dim.npus > 3) or (dim.shape == Shape.RING_ONE_WAY and dim.npus > 2)
 
 
 def _line_all_round(dim: Dim, stride: int, pairs: I64) -> int:
@@ -91,7 +99,8 @@ def _line_all_round(dim: Dim, stride: int, pairs: I64) -> int:
 # ------------------------------------------------------------ graphs
 def _every_pair(npus: int) -> I64:
     source, target = np.divmod(np.arange(npus * npus), npus)
-    return np.stack([source, target], axis=1)[source != target]
+    pairs: I64 = np.stack([source, target], axis=1)[source != target]
+    return pairs
 
 
 def _of_all(network: NetworkPlan, npus: int, several: bool) -> Iterator[tuple[I64, I64]]:
@@ -138,12 +147,23 @@ def _key(source: npt.ArrayLike, destination: npt.ArrayLike) -> I64:
 
 def _dependencies(graph: Graph, found: Iterator[tuple[I64, I64]], limited: Bools) -> tuple[I64, I64]:
     """(came, going) of links that may wait, each once."""
-    links = graph.source.size
-    all_keys = np.zeros(0, np.int64)
+    links, many = graph.source.size, 1 << 22
+    keys, count = [np.zeros(0, np.int64)], 0
     for came, going in found:
         waits = limited[came] & limited[going]
-        all_keys = np.union1d(all_keys, came[waits] * links + going[waits])
-    return all_keys // links, all_keys % links
+        keys.append(came[waits] * links + going[waits])
+        count += keys[-1].size
+        if count > many:
+            keys = [_once(keys)]
+            count = 0
+    every = _once(keys)
+    return every // links, every % links
+
+
+def _once(keys: Sequence[I64]) -> I64:
+    """Each key once, ascending. (NumPy's unique hashes, and takes 20 times as long.)"""
+    every = np.sort(np.concatenate(keys))
+    return every[np.r_[True, every[1:] != every[:-1]]] if every.size else every
 
 
 def _up_and_down(graph: Graph, npus: int, several: bool) -> bool:

@@ -17,8 +17,8 @@ __all__ = ["Credits", "Transport"]
 class Transport(Config, frozen=True):
     """A transport of packets. A plug-in registers it as `transport.<name>`; its fields are its knobs.
 
-    `link_buffers`: each link has a buffer (`network.packets.buffer`), and packets wait for room in it. `pauses`: the end
-    of a link may pause it (PFC). Either way cycles of links may deadlock, and `network.packets.deadlock` holds.
+    `link_buffers`: each link has a buffer (`network.packets.buffer`), and packets wait for room in it. `pauses`: the
+    end of a link may pause it (PFC). Either way cycles of links may deadlock, and `network.packets.deadlock` holds.
     """
 
     variants: ClassVar[Variants | None] = Kind("transport")

@@ -65,7 +65,8 @@ def _mixed(words: U64) -> U64:
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ words >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ words >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return words ^ words >> np.uint64(31)
+    mixed: U64 = words ^ words >> np.uint64(31)
+    return mixed
 
 
 def _distances(costs: Costs, root: int) -> I64:

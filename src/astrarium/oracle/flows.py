@@ -33,7 +33,7 @@ class Flows:
                  changes: Changes | None = None) -> None:
         if not all(1e-6 <= bandwidth <= 1e9 for bandwidth in bandwidths(network)):      # parts have 63 bits
             raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
-        self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network)
+        self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network, changes)
         self._whole = _whole(network)
         if traffic is not None:
             traffic.set_whole(self._whole)
@@ -50,6 +50,8 @@ class Flows:
              tag: int = 0) -> None:
         """As `Medium` says."""
         del tag
+        if self._fabric.epochs is not None:
+            self._fabric.epochs.go_to(self._clock.now)
         pair = (source, destination) if max(source, destination) >= self._npus else None
         begin = partial(self._begin, key, self._fabric.between(source, destination), size, delivered, pair)
         if pair is not None:

@@ -44,7 +44,8 @@ const std::vector<double>& table(const PacketRules& rules, std::string_view name
 
 Net::Net(const Plan& plan, bool with_record, Carried& carried)
     : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried),
-      traffic(plan.network, PortRows::each(plan), with_record), ways(open_ways(plan, traffic)) {
+      traffic(plan.network, PortRows::each(plan), with_record), ways(open_ways(plan, traffic)),
+      epochs(transport_of(rules).reroutes ? ways->epochs() : nullptr) {
     for (std::uint32_t link = 0; link < ways->wires.size(); ++link) {
         const Wire& wire = ways->wires[link];
         full.push_back(wire.serial(rules.size + rules.header)), head.push_back(wire.serial(rules.header));
@@ -88,7 +89,7 @@ void Net::arrived(std::uint32_t cargo, Tick when, Left& left) {
 
 void Net::end(std::uint32_t cargo) {
     const Cargo& c = cargos[cargo];
-    if (record && sent_.size() < most_sent) sent_.push_back({c.asked, c.done, c.source, c.destination, c.size});
+    if (record && sent_.size() < most_sent) sent_.push_back({c.asked, c.done, c.source, c.destination, c.size, c.lost});
     run.deliver(c.id, c.done);
     spare.push_back(cargo);
 }
@@ -106,7 +107,7 @@ void Net::report(PacketCounts& out) const {
     std::sort(all.begin(), all.end());
     for (const Sent& s : all) {
         out.source.push_back(s.source), out.destination.push_back(s.destination), out.size.push_back(s.size);
-        out.asked.push_back(s.asked), out.arrived.push_back(s.arrived);
+        out.asked.push_back(s.asked), out.arrived.push_back(s.arrived), out.lost.push_back(s.lost);
     }
 }
 
