@@ -54,7 +54,7 @@ std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules
 
 Roce::Roce(Net& net, Windows& windows)
     : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && net.rates.empty()),
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && !net.epochs),
       crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
       part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
