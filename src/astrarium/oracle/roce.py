@@ -43,16 +43,15 @@ class _Flow(Struct):
     held: bool = False      # waits for an ACK that is not under way yet
     limit: float = 0.0      # bytes that may be under way, from the last packet on; 0: any number
     flying: int = 0         # bytes that are not acknowledged
-    acks: list[tuple[int, int]] = field(default_factory=list)   # heap of those under way: when they come, bytes
+    acks: list[int] = field(default_factory=list)   # heap: when they come; each is of the first packet that has none
+    sizes: deque[int] = field(default_factory=deque)    # of packets that are not acknowledged
 
     def opens(self, when: int) -> int | None:
-        """When the ACKs under way open the window, from `when` on; None: more must come first."""
-        while self.limit and self.flying >= self.limit:
-            if not self.acks:
-                return None
-            time, size = heapq.heappop(self.acks)
-            when, self.flying = max(when, time), self.flying - size
-        return when
+        """When ACKs, come or under way, open the window, from `when` on; None: more must come first."""
+        while self.limit and self.acks and (self.acks[0] <= when or self.flying >= self.limit):
+            when = max(when, heapq.heappop(self.acks))
+            self.flying -= self.sizes.popleft()
+        return when if not self.limit or self.flying < self.limit else None
 
 
 class _Control(Struct):
@@ -203,8 +202,8 @@ class Roce:
         else:
             heapq.heappush(self._ports[flow.link].own, (opened, flow.destination, flow.number))
 
-    def _acknowledge(self, flow: _Flow, when: int, size: int) -> None:
-        heapq.heappush(flow.acks, (when, size))
+    def _acknowledge(self, flow: _Flow, when: int) -> None:
+        heapq.heappush(flow.acks, when)
         if flow.held and (opened := flow.opens(flow.allowed)) is not None:
             flow.held = False
             self.events.at(opened, OPENED, flow.number, None)
@@ -330,6 +329,8 @@ class Roce:
         flow.allowed = now + ticks(size / (min(flow.rate.now, flow.pace) if flow.window else flow.rate.now))
         flow.rate.sent(rules, size)
         flow.flying += size
+        if flow.window:
+            flow.sizes.append(size)
         if flow.own:
             self._line_up(flow, flow.allowed)
         return packet
@@ -358,7 +359,7 @@ class Roce:
         flow = self._flow_of[cargo.source, cargo.destination]
         net.arrived(cargo, tail)
         if flow.window:
-            self._acknowledge(flow, tail + flow.back, size)
+            self._acknowledge(flow, tail + flow.back)
         if packet.marked:
             self.events.at(tail, NOTICE, flow.number, (DATA, flow))
 
