@@ -2,11 +2,11 @@
 
 usage: ladder.py [--library LIBTOY] [DESIGN.yaml]
 
-With a design: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP; the row has
-the difference from another rung, CPU seconds and peak memory. examples/ladder/step.yaml is that of docs/guides/ladder.md.
+With a design: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP. The row
+has the difference from another rung, CPU seconds and peak memory. docs/guides/ladder.md uses examples/ladder/step.yaml.
 
-Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s and
-500 ns, 16 MiB, each run from the design to the result, every message simulated.
+Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s
+and 500 ns, 16 MiB, each run from the design to the result, every message simulated.
 
 ns-3 is run where `make ns3` built its program; CPU seconds are those of both programs. LIBTOY is the plug-in in C of
 examples/plugins/network_c (`make -C examples/plugins/network_c` builds libtoy.so there).
@@ -41,11 +41,10 @@ OURS: dict[str, Mapping[str, Any]] = {
 NS3: dict[str, Mapping[str, Any]] = {"ns3, udp": {}, "ns3, tcp": {"ns3": Ns3(transport="tcp")}}
 
 
-KERNELS = "{gpu: h100_sxm, all_reduce: {algorithm: nvls}}"
 STEP: dict[str, tuple[str, list[str]]] = {
     "closed_form": ("", ["network.backend=closed_form"]), "contention": ("closed_form", ["network.backend=contention"]),
     "fluid": ("contention", ["network.backend=fluid"]), "packets": ("fluid", ["network.backend=packets"]),
-    "packets, kernels": ("packets", ["network.backend=packets", f"collective.kernels={KERNELS}"]),
+    "packets, kernels": ("packets", ["network.backend=packets", "collective.kernels=nccl"]),
     "packets, roce": ("packets", ["network.backend=packets", "network.packets.transport=roce"]),
     "ns3": ("packets", ["network.backend=ns3"]),
 }

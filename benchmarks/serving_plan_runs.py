@@ -1,7 +1,8 @@
 """Measured runs of vLLM under load beside the serving planner: the order of configurations, and the rate found under
 limits that are each run's own measured percentiles.
 
-usage: serving_plan_runs.py RUNS.csv [--limits NAMES] [--until SECONDS] [--csv FILE] [--read FILE]
+usage: serving_plan_runs.py RUNS.csv [--limits NAMES] [--skip N] [--until SECONDS] [--csv FILE]
+                            [--read FILES]
 
 RUNS.csv has a row of each metric of each stage of a run (`validate` reads it as kind vllm). For each stage the engine
 of the run is served at the stage's rate (its figures give the order), and then the highest rate is searched at which
@@ -33,6 +34,7 @@ COLUMNS = ("model", "experiment", "stage", "hardware", "tp", "rate", "tpot_real"
            "latency_made", "found")
 NAMES = {"ttft_mean": "ttft_mean", "ttft_p90": "ttft_p90", "ttft_p99": "ttft_p99", "e2e_mean": "latency_mean",
          "e2e_p90": "latency_p90", "e2e_p99": "latency_p99", "itl_mean": "tpot_mean"}
+STEEP = 0.2
 Stage = tuple[Deployment, dict[str, str], dict[str, float]]
 
 
@@ -85,10 +87,25 @@ def told(lines: list[Mapping[str, object]]) -> None:
             if len(pairs) > 2:
                 ranks[f"{model} ({len(pairs)})"] = spearman(pairs)
         print(f"rank correlation of {metric}: " + ", ".join(f"{name} {rank:.2f}" for name, rank in ranks.items()))
+    steep = {name for name, rise in rises(lines).items() if rise >= STEEP}
+    for name, some in (("all", lines), (f"of runs whose latency rises by {STEEP} % and more for 1 % of rate",
+                                        [line for line in lines if line["experiment"] in steep])):
+        _rates(name, some)
+
+
+def rises(lines: list[Mapping[str, object]]) -> dict[object, float]:
+    """Run -> how much its measured latency rises from stage to stage: percent for a percent of the rate."""
+    runs: dict[object, list[tuple[float, float]]] = {}
+    for line in lines:
+        runs.setdefault(line["experiment"], []).append((float(str(line["rate"])), float(str(line["latency_real"]))))
+    return {name: float(np.polyfit(*np.log(np.array(pairs)).T, 1)[0]) for name, pairs in runs.items() if len(pairs) > 1}
+
+
+def _rates(name: str, lines: list[Mapping[str, object]]) -> None:
     errors = np.array([float(str(line["found"])) / float(str(line["rate"])) - 1 for line in lines])
     known = errors[~np.isnan(errors)]
     size = np.where(np.isnan(errors), np.inf, np.abs(errors))
-    print(f"rate found over measured rate: {int((size <= 0.15).sum())} of {len(errors)} within 15 %, "
+    print(f"rate found over measured rate, {name}: {int((size <= 0.15).sum())} of {len(errors)} within 15 %, "
           f"{int(np.isnan(errors).sum())} without any; median {100 * np.median(size):.1f} %, bias "
           f"{100 * np.median(known):+.1f} %")
 
@@ -100,18 +117,22 @@ def main() -> None:
     parser.add_argument("--limits", default="latency_p90", help="figures that must be kept, joined by commas")
     parser.add_argument("--until", type=float, default=0, metavar="SECONDS",
                         help="start no stage after so much CPU time")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N stages")
     parser.add_argument("--csv", default="", help="write the lines to this file as they are made")
-    parser.add_argument("--read", default="", help="take the lines from such a file, predict nothing")
+    parser.add_argument("--read", default="", help="take the lines from such files, predict nothing")
     options = parser.parse_args()
     if options.read:
-        with open(options.read, newline="", encoding="utf-8") as file:
-            told(list(csv.DictReader(file)))
+        found: list[Mapping[str, object]] = []
+        for path in options.read.split(","):
+            with open(path, newline="", encoding="utf-8") as file:
+                found += csv.DictReader(file)
+        told(found)
         return
     start, predictor, lines = time.process_time(), Predictor(), list[Mapping[str, object]]()
     with open(options.csv or "/dev/null", "w", newline="", encoding="utf-8") as file:
         sink = csv.DictWriter(file, COLUMNS)
         sink.writeheader()
-        for stage in stages(options.runs):
+        for stage in list(stages(options.runs))[options.skip:]:
             if options.until and time.process_time() - start > options.until:
                 print(f"stopped after {options.until:.0f} CPU s")
                 break

@@ -52,7 +52,8 @@ def test_gpus_agree_with_the_devices_that_they_name(name: str) -> None:
     row = catalog.row_of("gpus", name)
     device, gpu = catalog.device(row["device"]).row, decode(Gpu, {"like": name})
     assert gpu.units == device["units"]
-    assert float(gpu.hbm_bandwidth) == pytest.approx(float(Bandwidth(device["bandwidth"])), rel=0.01)
+    share = float(gpu.hbm_bandwidth) / float(Bandwidth(device["bandwidth"]))
+    assert (0.9 < share < 1) if "micro" in row else share == pytest.approx(1, abs=0.01)     # what reads reach
     assert gpu.ports * float(gpu.port_bandwidth) == float(Bandwidth(device["scale_up"]))
     for field in (*row["calibrated"], *row["assumed"]):
         assert field in row["gpu"], field

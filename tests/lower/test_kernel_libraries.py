@@ -65,8 +65,8 @@ def test_others_send_messages_and_say_so() -> None:
 
 def test_it_says_what_was_not_validated() -> None:
     half = (ar.Switch(4, bandwidth="450 GB/s", latency="500 ns"),)
-    assert ran(one("nccl", 64))[1].endswith("(unvalidated: measured ones are of 1.024 kB to 67.11 MB)")
-    assert ran(one("nccl", 64 * KIB, dims=half))[1].endswith("(unvalidated: no measured ones on 4 GPUs of h100_sxm)")
+    assert ran(one("nccl", 64))[1].endswith("(unvalidated: measured from 1.024 kB to 67.11 MB)")
+    assert ran(one("nccl", 64 * KIB, dims=half))[1].endswith("(unvalidated: not measured on 4 GPUs of h100_sxm)")
     faster = {"libraries": ["nccl"], "gpu": {"like": "h100_sxm", "link_latency": "100 ns"}}
     assert ran(one(faster, 64 * KIB))[1].endswith("(unvalidated: the GPU is not the catalog's h100_sxm)")
     assert ran(one(faster, 8 * KIB))[0] < ran(one("nccl", 8 * KIB))[0]
@@ -105,7 +105,7 @@ def test_a_run_notes_the_kernels_and_their_sizes(tmp_path: Path, run: Run) -> No
     assert ar.load_design(path) == design
     done = run("run", str(path))
     expected = ["collective.kernels: all_reduce of 8.192 kB: ring ll put of nccl", "collective.kernels: all_reduce of "
-                "4 B: ring ll put of nccl (unvalidated: measured ones are of 1.024 kB to 67.11 MB)"]
+                "4 B: ring ll put of nccl (unvalidated: measured from 1.024 kB to 67.11 MB)"]
     assert all(f"astrarium: note: {each}\n" in done.err for each in expected), done.err
     assert sorted(kernel_notes(design, ar.simulate(design))) == sorted(expected)
 

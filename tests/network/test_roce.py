@@ -10,6 +10,7 @@ import astrarium as ar
 from astrarium.config import ConfigError
 from astrarium.engine.plan import NetworkPlan, RoceRules
 from astrarium.lower import lower
+from astrarium.network.deadlock import wait_cycle
 from astrarium.network.packets import Packets
 from astrarium.network.roce import Roce, RoceRate, steps, told
 from astrarium.network.roce_rates import ROWS
@@ -136,3 +137,13 @@ network:
     assert ("network.packets.transport: RoCE at 400 Gb/s: no marks up to 800 kB (kmin), 20 % at 3.2 MB (pmax, kmax), "
             "all above; increases of 400 Mb/s (additive) and 2 Gb/s (hyper)") in said
     assert "network.packets.transport: RoCE has no hop inside hosts: dims[0] (inside)" in said
+
+
+def test_a_ring_inside_hosts_cannot_deadlock() -> None:
+    """PFC may deadlock a ring; packets wait inside hosts without limit."""
+    dims = [ar.Ring(4, bandwidth="450 GB/s", latency="500 ns"), ar.Switch(2, bandwidth="50 GB/s", latency="500 ns")]
+    for graph in (False, True):
+        networks = [ar.Network(dims, backend="packets", packets=Packets(transport=Roce(inside=inside), spray=graph))
+                    for inside in (None, [])]
+        plans = [lowered(network) for network in networks]
+        assert [bool(wait_cycle(plan, pausing=True)) for plan in plans] == [False, True]

@@ -86,6 +86,9 @@ VALUES = {
 OTHERS = {("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
           ("plan from", "--set"): "mask=full", ("show workload", "--set"): "workload.global_batch=8",
+          ("serve", "--page"): "serve", ("serve find", "--page"): "serve",
+          ("serve find", "--set"): "requests.rate=1000", ("plan serving", "--page"): "plan_serving",
+          ("plan serving", "--launch"): "vllm",
           ("trace write", "--set"): "workload.global_batch=8", ("run traces", "--trace"): "et/w.0.et"}
 """(mode, flag) -> its value there, where that of VALUES would rightly change nothing."""
 SAME = {

@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.commands import Run
+from tests.report.test_pages import checked
 
 from astrarium.errors import InputError
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
+from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import engines
 from astrarium.planner.serving.goal import goal_of
+from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.service import Service
+from astrarium.report.pages.serving_plan import serving_plan_page
+from astrarium.report.tables.serving_plan import serving_plan_tables
 from astrarium.serving import load_serving, serve
 from astrarium.serving.find import rate_of, step_of
+from astrarium.serving.layout import Layout
 from astrarium.serving.policy import Buckets
 from astrarium.serving.servers import fleet_of
 
@@ -126,6 +133,38 @@ def test_pipelines_are_left_out_unless_fixed() -> None:
     assert {each.layout.pp for each in engines(model, "h100_sxm", 4, 8, 2048, {"pp": [2]}, ())} == {2}
 
 
+@pytest.mark.exam
+def test_pools_are_served_if_their_rule_is_lifted(tmp_path: Path) -> None:
+    found = planned("formats", gpus=4, fixed={"weights": ["fp8"], "cache": ["fp8"], "tp": [1, 2]}, lift=["apart"])
+    pools = [line for line in found.lines if line.trial.candidate.engine.prefill]
+    assert pools
+    assert all(line.trial.rate <= line.trial.candidate.rate for line in found.lines)
+    assert all(line.trial.candidate.engine.npus <= 4 for line in pools)
+    design = write_serving(pools[0], found.service, str(tmp_path / "pools.yaml"))
+    serving = load_serving(tmp_path / "pools.yaml")
+    served = serve(design, serving.requests, serving.policy)
+    assert all(limit.of(served) == limit.of(pools[0].served) for limit in found.service.slo.limits)
+    assert not [line for line in planned("formats").lines if line.trial.candidate.engine.prefill]
+
+
+def test_numbers_of_pools(one: ServingPlan) -> None:
+    each = one.best.trial.candidate
+    ceiling = each.ceiling
+    assert isinstance(ceiling, Ceiling)
+    wide = replace(each.engine, layout=Layout(2))
+    found = list(pools_of([(each.engine, ceiling), (wide, ceiling)], 16, 8))
+    assert 0 < len(found) <= PAIRS
+    for engine, both in found:
+        first, second = both.workers
+        ahead = first * engine.prefill[0].npus
+        assert engine.npus == ahead + second * engine.layout.npus
+        assert engine.npus <= 8 or engine.npus == 16
+        assert ahead % engine.layout.npus == 0
+        assert both.rate == min(first * ceiling.prompts, second * ceiling.decodes)
+        assert both.guess() < both.rate
+    assert not list(pools_of([(each.engine, ceiling)], 1, 8))
+
+
 def test_goals() -> None:
     eight, rated = goal_of(8, None), goal_of(None, 10.0)
     assert eight.order("", 4, 3.0)[0] == -6 / 8
@@ -135,8 +174,22 @@ def test_goals() -> None:
     assert rated.needed("", 32, 16) == float("inf")
 
 
+def test_the_page_and_the_tables(one: ServingPlan) -> None:
+    found = checked(serving_plan_page(one))
+    assert found.open == []
+    shown = serving_plan_page(one)
+    assert f"{one.best.load * one.best.engines:,.4g}" in shown
+    printed = [table for table in serving_plan_tables(one) if table.title.startswith("loads")]
+    users, npus = zip(*((float(row[0].replace(",", "")), float(row[1].replace(",", ""))) for row in printed[0].rows),
+                      strict=True)
+    assert list(users) == sorted(users)
+    assert list(npus) == sorted(npus, reverse=True), "of the front, faster users cost tokens"
+    assert len(users) > 3
+
+
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     each = one.best.trial.candidate
     server = fleet_of(each.design, each.policy, Buckets(), each.known).front[0]
     assert server.scheduler.cache.total > 0
+    assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Run
+from tests.report.test_pages import checked
 
 import astrarium as ar
 from astrarium import catalog
@@ -263,6 +264,17 @@ def test_the_command(capsys: pytest.CaptureFixture[str], root: Path) -> None:
     assert "TTFT" in capsys.readouterr().out
     assert dispatch(["serve", path, "--set", "requests.rate=-1"]) == 1
     assert "requests.rate" in capsys.readouterr().err
+
+
+def test_the_page(run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root / "examples" / "inference")
+    shown = tmp_path / "serve.html"
+    said = run("serve", "chat.yaml", "--set", "requests.count=100", "--html", shown)
+    assert said.code == 0, said.err
+    text = shown.read_text()
+    checked(text)
+    assert text.count("<svg") == 6
+    assert "99 %" in text
 
 
 def test_the_command_finds_the_rate(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def execute(plan: object, record: bool = False, fold: bool = True, kept: Measure
 
 def pace(phases: Sequence[Sequence[tuple[int, float, float, int]]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int, entry: float) -> float:
     """
-    When the last of a collective's chunks ends at one NPU, in ns; see engine/reference/pace.py.
+    When the last of a collective's chunks ends at one NPU, in ns; see engine/strides.py.
     """
 
 class Callback:

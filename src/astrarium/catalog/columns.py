@@ -167,7 +167,8 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         "power_share": Column(_number(0)), "embodied": Column(CarbonMass)},
     "gpus": {
         **_ROW, "device": NEEDED, "gpu": Column(_table, needed=True), "calibrated": Column(_names, needed=True),
-        "fitted": NEEDED, "assumed": Column(_names), "libraries": Column(_table)},
+        "fitted": NEEDED, "assumed": Column(_names), "libraries": Column(_table),
+        "micro": Column(_table)},
     "facilities": {**_DATED, "pue": Column(_number(1), needed=True)},
     "tariffs": {**_DATED, "price": Column(EnergyPrice, needed=True)},
     "regions": {**_DATED, "carbon": Column(CarbonIntensity, needed=True)},

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, note, place, whole
+from astrarium.cli.pages import page_for, write_page
 from astrarium.cli.plan_space import cost_from, fixed_of, names_of
 from astrarium.errors import InputError
 
@@ -22,7 +23,7 @@ __all__ = ["run_serving", "serving_flags", "training_only"]
 SERVING = {"--rate": "rate", "--prompt": "prompt", "--ttft": "ttft", "--tpot": "tpot"}
 TRAINING = {"--budget": "budget", "--power": "power", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
-            "--exact": "exact", "-j": "jobs", "--html": "html", "--page": "page"}
+            "--exact": "exact", "-j": "jobs"}
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 
 
@@ -54,6 +55,7 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
 
     _refuse(options, TRAINING, "--for training")
     place("-o", options.output)
+    page = page_for("plan_serving", options)
     idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
     idle("--ignore", options.ignore and options.today is None, "--from FILE as well")
     if options.launch not in (None, *LAUNCHES):
@@ -83,6 +85,7 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
         print_tables(serving_plan_tables(found), sys.stdout)
         if launch is not None:
             print(f"\n{options.launch}, line {line}\n{launch}")
+    write_page(page, options, found)
     if options.output:
         from astrarium.planner.serving import write_serving
 

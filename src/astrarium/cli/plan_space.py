@@ -19,7 +19,7 @@ def space_flags(parser: Parser) -> None:
                              "max_tokens; lifts a rule that forbids one of them; may be repeated")
     parser.add_argument("--lift", metavar="RULE[,RULE...]", action="append", default=[],
                         help="rules to lift, which leave out layouts: host, cp, micro_batch, zero, stages, "
-                             "with --for serving host, stages, experts, tokens (the answer explains them)")
+                             "with --for serving host, stages, experts, tokens, apart (the answer explains them)")
     parser.add_argument("--reserve", metavar="SHARE|BYTES",
                         help="memory that stays free on every NPU: '5 %%' of what a layout needs, '2 GB', or 0; "
                              "default: what allocators took, by the stack")

@@ -6,12 +6,17 @@ import argparse
 import json
 import re
 import sys
+from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
 from astrarium.cli.imports import say_imports
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.progress import Counted, Line
 from astrarium.errors import InputError
 from astrarium.units import format_time
+
+if TYPE_CHECKING:
+    from astrarium.serving import Slo
 
 __all__ = ["arguments", "run"]
 
@@ -30,6 +35,7 @@ def arguments(parser: Parser) -> None:
                         help="limits for --find, such as ttft_p99=2s,tpot_p99=30ms (ttft, tpot, itl, latency; mean, "
                              "p50, p90, p99)")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
+    page_flags(parser, "tables, distributions of latencies, queue and cache over time")
     json_flag(parser)
 
 
@@ -39,15 +45,14 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config import assignments
     from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
+    from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import serving_notes, serving_plain, serving_tables, written_requests
     from astrarium.report.tables.serving_rates import RateSearch
-    from astrarium.serving import LONGER, load_serving, most_requests, serve, serve_slower, slo_of
+    from astrarium.serving import LONGER, load_serving, most_requests, serve, serve_slower
 
     place("--csv", options.csv)
-    idle("--slo", options.slo is not None and not options.find, "--find rate as well")
-    if options.find and options.slo is None:
-        raise InputError("--slo", "is missing", expected="limits, such as ttft_p99=2s,tpot_p99=30ms")
-    slo = None if options.slo is None else slo_of(options.slo, "--slo")
+    page = page_for("serve", options)
+    slo = _limits(options)
     changes = assignments(options.set)
     of_design = {path: value for path, value in changes.items()
                  if re.split(r"[.\[]", path)[0] in Design.__struct_fields__}
@@ -80,16 +85,26 @@ def run(options: argparse.Namespace) -> int:
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
+    tables = [*([] if search is None else [search.table(options.serving)]),
+              *serving_tables(served, serving.objective, options.serving)]
+    write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
     if options.json:
         found = serving_plain(served, slower, serving.objective, notes)
         print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
         return 0
     from astrarium.report.tables.table import print_tables
 
-    if search is not None:
-        print_tables([search.table(options.serving)], sys.stdout)
-        print()
-    print_tables(serving_tables(served, serving.objective, options.serving), sys.stdout)
+    print_tables(tables, sys.stdout)
     for line in notes:
         note(line)
     return 0
+
+
+def _limits(options: argparse.Namespace) -> Slo | None:
+    """The limits of --slo, within which --find searches."""
+    from astrarium.serving import slo_of
+
+    idle("--slo", options.slo is not None and not options.find, "--find rate as well")
+    if options.find and options.slo is None:
+        raise InputError("--slo", "is missing", expected="limits, such as ttft_p99=2s,tpot_p99=30ms")
+    return None if options.slo is None else slo_of(options.slo, "--slo")

@@ -124,10 +124,10 @@ class KernelTimer:
             return f" (unvalidated: the GPU is not the catalog's {self._device})"
         rows = measured(library, self._device, op, members)
         if rows is None:
-            return f" (unvalidated: no measured ones on {members} GPUs of {self._device})"
+            return f" (unvalidated: not measured on {members} GPUs of {self._device})"
         if rows.least <= payload(op, size, members) <= rows.most:
             return ""
-        return f" (unvalidated: measured ones are of {format_bytes(rows.least)} to {format_bytes(rows.most)})"
+        return f" (unvalidated: measured from {format_bytes(rows.least)} to {format_bytes(rows.most)})"
 
 
 def kernels_of(design: Design, kept: Cache[Any]) -> KernelTimer | None:

@@ -55,10 +55,10 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
 
 
 def _ns3(design: Design) -> tuple[object, ...]:
-    """What ns-3 is told beside the dims: its section, and the graph of a fabric."""
+    """What ns-3 is told in addition to the dims: its section, and the graph of a fabric with its routes."""
     from astrarium.network.planned import foreign_graph
 
-    return design.network.ns3, foreign_graph(design.network)
+    return design.network.ns3, *foreign_graph(design.network)
 
 
 def has_medium(design: Design) -> bool:

@@ -1,4 +1,4 @@
-"""Compute beside kernels that have units of their own (`collective.kernels.units`)."""
+"""Compute models on the units that kernels do not reserve (`collective.kernels.units`)."""
 
 from __future__ import annotations
 

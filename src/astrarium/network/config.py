@@ -36,7 +36,13 @@ def _library_rules(network: Network) -> Iterator[Problem]:
 
 
 def _fabric_rules(network: Network) -> Iterator[Problem]:
-    """A fabric can be built, and the rest of the section fits it."""
+    """A fabric can be built, and the rest of the section fits it and the back end."""
+    if network.changes:
+        from astrarium.network.planned import changes_of_links
+
+        if problems := list(changes_of_links(network)):
+            yield from problems
+            return
     if network.fabric is None:
         for name, given in (("ecmp", network.ecmp is not None), ("routes", bool(network.routes))):
             if given:

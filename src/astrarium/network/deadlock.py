@@ -50,7 +50,8 @@ def wait_cycle(network: NetworkPlan, pausing: bool, pairs: Pairs | None = None) 
 def _pausing(network: NetworkPlan, pausing: bool, count: int) -> Bools:
     """[links of the graph, or dims] whether their ends may pause them: not those inside hosts."""
     inside = np.frombuffer(network.packets.inside or bytes(count), np.uint8)
-    return np.full(count, pausing) & (inside == 0)
+    found: Bools = np.full(count, pausing) & (inside == 0)
+    return found
 
 
 # ------------------------------------------------------------ dims

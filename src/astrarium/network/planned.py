@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec.structs import replace
 
 from astrarium.config import ConfigError, Problem
 from astrarium.engine.media import find_medium
-from astrarium.engine.plan import FIRST_LINK, Backend, Graph, NetworkPlan, Shape
-from astrarium.engine.plan import Dim as PlanDim
+from astrarium.engine.plan import FIRST_LINK, Backend, Graph, NetworkPlan
+from astrarium.engine.routes import Routes
 from astrarium.errors import InputError
 from astrarium.fabric.built import Built, build, laid_out, logical
 from astrarium.fabric.config import Fabric
 from astrarium.fabric.graph import graph_of
 from astrarium.fabric.in_switch import InSwitch
-from astrarium.fabric.uncongested import Uncongested, uncongested
 from astrarium.fabric.ways import several_ways
+from astrarium.network.as_dims import PORTS, no_closed_form, taken_as, without_congestion
 from astrarium.network.change import Change, fails, gone, which
-from astrarium.network.dims import in_plan, plan_dims
+from astrarium.network.dims import config_dim, in_plan, plan_dims, sizes_of
 from astrarium.network.routes import Route, given_routes
-from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
-from astrarium.units import Bandwidth, Time
+from astrarium.network.shapes import Dim, LinkDim
 
 if TYPE_CHECKING:
     from astrarium.fabric.trees import Trees
 
-__all__ = ["assumed", "built_of", "computing", "fabric_dims", "faults", "foreign_graph", "network_plan", "on_graph",
-           "trees_of"]
+__all__ = ["assumed", "built_of", "changes_of_links", "computing", "fabric_dims", "faults", "foreign_graph",
+           "network_plan", "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
 FORWARD = ("contention", "packets")     # back ends that a design tells what to forward (network.switching)
-PORTS = "closed_form"       # has no links of a graph, and takes a fabric as dims
 NS3 = "ns3"     # a plug-in that has links of a graph
-_CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
-    Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
-    Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
 
 
 class Section(Protocol):
@@ -81,44 +75,21 @@ def fabric_dims(network: Section) -> tuple[LinkDim, ...]:
     built = built_of(network)
     found = built.dims
     if found is None and (network.dims or network.backend == PORTS):
-        free = _without_congestion(built)
+        free = without_congestion(built)
         found = None if isinstance(free, str) else free.dims
     if network.dims:
-        return network.written if found is None else _numbered(network.written, tuple(map(_dim, found)))
-    return tuple(map(_dim, logical(built) if found is None else found))
+        return network.written if found is None else _numbered(network.written, tuple(map(config_dim, found)))
+    return tuple(map(config_dim, logical(built) if found is None else found))
 
 
 @lru_cache(maxsize=8)
 def _numbered(dims: tuple[LinkDim, ...], found: tuple[LinkDim, ...]) -> tuple[LinkDim, ...]:
     """`dims` with the numbers of those that were found, if they have their shapes and sizes."""
-    if _sizes(dims) != _sizes(found):
+    if sizes_of(dims) != sizes_of(found):
         return dims
     return tuple([dim if (dim.message_bandwidth, dim.latency) == (each.message_bandwidth, each.latency) else
                   replace(dim, bandwidth=each.bandwidth, bandwidth_per_npu=None, efficiency=1.0, latency=each.latency)
                   for dim, each in zip(dims, found, strict=True)])
-
-
-def _sizes(dims: Sequence[LinkDim]) -> list[tuple[str, int]]:
-    return [(dim.tag, dim.npus) for dim in dims]
-
-
-@lru_cache(maxsize=8)
-def _without_congestion(built: Built) -> Uncongested | str:
-    return uncongested(built.graph, built.npus, built.name)
-
-
-def _as_dims(built: Built) -> Uncongested:
-    """The dims that a fabric is without congestion, where it is any."""
-    found = _without_congestion(built)
-    assert isinstance(found, Uncongested)
-    return found
-
-
-def _dim(dim: PlanDim) -> LinkDim:
-    latency, bandwidth = Time.of(dim.latency), Bandwidth.of(dim.bandwidth)
-    if dim.shape == Shape.RING_ONE_WAY:
-        return Ring(dim.npus, one_way=True, latency=latency, bandwidth=bandwidth)
-    return _CLASSES[dim.shape](dim.npus, latency=latency, bandwidth=bandwidth)
 
 
 def on_graph(network: Section) -> bool:
@@ -127,7 +98,7 @@ def on_graph(network: Section) -> bool:
     compute."""
     if network.fabric is not None and network.backend == PORTS:
         built = built_of(network)
-        return bool(network.fabric.in_switch) or (built.dims is None and isinstance(_without_congestion(built), str))
+        return bool(network.fabric.in_switch) or (built.dims is None and isinstance(without_congestion(built), str))
     return network.fabric is not None and (isinstance(network.ecmp, int) or bool(network.routes)
                                            or bool(network.fabric.in_switch) or built_of(network).dims is None)
 
@@ -140,21 +111,11 @@ def assumed(network: Section) -> Iterator[str]:
                f"are striped: {', '.join(built.planes[0])}{' ...' if len(built.planes) > 1 else ''} "
                "(network.fabric.planes: apart)")
     if network.backend == PORTS and built.dims is None and not on_graph(network):
-        yield _taken_as(_as_dims(built))
+        yield taken_as(built)
     if not (on_graph(network) and several_ways(built.graph)):
         return
-    if network.backend == NS3:
-        yield "ns3 takes ways of the fewest links, of equal ones always the first"
-    elif network.ecmp is None:
+    if network.ecmp is None:
         yield "a hash of the two NPUs chooses among equally fast ways (network.ecmp: 0; off takes the first)"
-
-
-def _taken_as(found: Uncongested) -> str:
-    """What `closed_form` makes of a fabric, in words."""
-    dims = " x ".join(f"{_CLASSES[dim.shape].tag} of {dim.npus} ({Bandwidth.of(dim.bandwidth)}, {Time.of(dim.latency)})"
-                      for dim in found.dims)
-    near = f"; messages between NPUs behind one switch take up to {Time.of(found.nearer)} less" if found.nearer else ""
-    return f"closed_form takes the fabric as dims, {dims}: nothing waits between switches{near}"
 
 
 def computing(network: Section) -> dict[int, InSwitch]:
@@ -188,7 +149,7 @@ def faults(network: Section) -> Iterator[Problem]:
             yield Problem("dims", f"have {given} NPUs", f"the {npus} of the fabric")
             return
         built_of(network)
-        if network.backend == PORTS and (problems := list(_no_closed_form(network))):
+        if network.backend == PORTS and (problems := list(no_closed_form(network, built_of(network), _able()))):
             yield from problems
             return
         for place, change in enumerate(network.changes):
@@ -203,8 +164,8 @@ def faults(network: Section) -> Iterator[Problem]:
     except InputError as error:
         yield _here(Problem(error.path, error.message, error.expected, error.did_you_mean))
         return
-    if graph and network.backend == NS3:
-        yield from _no_ns3(network)
+    if network.fabric.in_switch and network.backend == NS3:
+        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
                       + ("has network.ecmp" if isinstance(network.ecmp, int) else "has network.routes" if network.routes
@@ -219,40 +180,15 @@ def _known(network: Section, change: Change, path: str) -> None:
         built_of(network).links(which(change), path)
 
 
-def _no_closed_form(network: Section) -> Iterator[Problem]:
-    """Fabrics that `closed_form` cannot take as dims, and dims beside one that it would not be laid out on."""
-    assert network.fabric is not None
-    built = built_of(network)
-    if network.fabric.in_switch:
-        yield Problem("backend", "closed_form has no links of a graph, and the fabric has in_switch", _able())
+def changes_of_links(network: Section) -> Iterator[Problem]:
+    """Problems of links that change while a design runs, with a back end that has no links of its own."""
+    kind = find_medium(network.backend)
+    if kind is not None and kind.takes_graph:
         return
-    if built.dims is not None:
-        return
-    found = _without_congestion(built)
-    if isinstance(found, str):
-        yield Problem("backend", f"closed_form has no links of a graph, and the fabric is no dims: {found}", _able())
-        return
-    if any(change.npu is None and not gone(change) for change in network.changes):
-        yield Problem("changes", "are of links that closed_form does not have: it takes the fabric as dims", _able())
-    if (network.dims or len(found.dims) > 1) and _sizes(network.written) != _sizes(list(map(_dim, found.dims))):
-        yield Problem("dims", "are not those that closed_form takes the fabric as" if network.dims else
-                      "are missing: closed_form takes the fabric as dims, and every back end must lay collectives out "
-                      "on them", "dims: [" + ", ".join(_text(dim) for dim in found.dims) + "]")
-
-
-def _text(dim: PlanDim) -> str:
-    """A dim as a design file has it."""
-    return (f"{{shape: {_CLASSES[dim.shape].tag}, npus: {dim.npus}, bandwidth: {Bandwidth.of(dim.bandwidth)}, "
-            f"latency: {Time.of(dim.latency)}}}")
-
-
-def _no_ns3(network: Section) -> Iterator[Problem]:
-    assert network.fabric is not None
-    if isinstance(network.ecmp, int) or network.routes:
-        name = "ecmp" if isinstance(network.ecmp, int) else "routes"
-        yield Problem(name, "has no effect with ns3, which takes the first of equally short ways", "no " + name)
-    if network.fabric.in_switch:
-        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
+    for place, change in enumerate(network.changes):
+        if change.npu is None and not (network.fabric is not None and gone(change)):
+            yield Problem(f"changes[{place}]", f"changes links while the design runs, and {network.backend} has no "
+                          "links that change", "backend: contention or fluid or packets")
 
 
 def _too_long(network: Section) -> Iterator[Problem]:
@@ -291,11 +227,17 @@ def network_plan(network: Section, backend: str) -> NetworkPlan:
     if not on_graph(network) or backend == Backend.FOREIGN:
         rerouted = graph_of(dims) if any(map(fails, network.changes)) and _takes_graph(backend) else None
         return NetworkPlan(backend, dims, cut_through=cut, graph=rerouted, ecmp=0 if rerouted is None else FIRST_LINK)
-    seed = FIRST_LINK if network.ecmp == "off" else network.ecmp or 0
-    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed,
+    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=_seed(network),
                        routes=given_routes(network.routes, built_of(network)))
 
 
-def foreign_graph(network: Section) -> Graph | None:
-    """The graph over which ns-3 sends; None where dims say it all."""
-    return built_of(network).graph if on_graph(network) else None
+def foreign_graph(network: Section) -> tuple[Graph, Routes] | tuple[()]:
+    """The graph over which ns-3 sends, and its routes; nothing where dims say it all."""
+    if not on_graph(network):
+        return ()
+    built = built_of(network)
+    return built.graph, Routes(built.graph, _seed(network), given_routes(network.routes, built))
+
+
+def _seed(network: Section) -> int:
+    return FIRST_LINK if network.ecmp == "off" else network.ecmp or 0

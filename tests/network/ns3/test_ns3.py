@@ -25,11 +25,12 @@ from astrarium.engine.plugins import Network
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.engine.plugins.network import NEVER
 from astrarium.engine.routes import Routes
-from astrarium.errors import InputError, PluginError
+from astrarium.errors import PluginError
 from astrarium.fabric.graph import graph_of
 from astrarium.network.ns3 import Ns3
 from astrarium.network.ns3.medium import Ns3Network
 from astrarium.network.ns3.program import find
+from astrarium.trace import TraceBuilder, traces_of_bytes
 
 pytestmark = pytest.mark.skipif(find() is None, reason="no program astrarium-ns3 here: `make ns3` builds it, with ns-3")
 
@@ -222,5 +223,26 @@ def test_a_fabric_on_ns3_is_near_packets_and_its_dead_links_are_not_there() -> N
         times.append(float(ar.simulate(design).makespan))
     assert times[1] == pytest.approx(times[0], rel=0.02)
     assert times[2] == pytest.approx(times[1], rel=0.02)
-    with pytest.raises(InputError, match="has no effect with ns3"):
-        ar.Network(fabric=clos, backend="ns3", ecmp=1)
+
+
+def crossing(npus: int) -> list[TraceBuilder]:
+    """Each NPU of the first half sends 1 MB to one of the other half."""
+    ranks = [TraceBuilder() for _ in range(npus)]
+    for rank in range(npus // 2):
+        ranks[rank].send("send", rank + npus // 2, 1_000_000)
+        ranks[rank + npus // 2].recv("recv", rank, 1_000_000)
+    return ranks
+
+
+@pytest.mark.parametrize("transport", ["udp", "tcp"])
+def test_ways_on_ns3_are_those_of_the_other_back_ends(transport: str) -> None:
+    """Six messages cross the spines of a Clos at once. Where the hash sends them decides how long they take."""
+    numbers = {"bandwidth": "12.5 GB/s", "latency": "500 ns"}
+    clos = ar.blueprint("clos", hosts=12, ports=12, links={"access": numbers, "spine": numbers})
+    traces = traces_of_bytes([builder.encode() for builder in crossing(12)])
+    far = [{"source": npu, "destination": npu + 6, "via": ["spine.3"]} for npu in range(3)]
+    for ways in ({"ecmp": 0}, {"ecmp": 1}, {"ecmp": 2}, {"ecmp": "off"}, {"routes": far}):
+        times = [float(ar.simulate(ar.Design(workload=ar.Trace("in memory"), network=ar.Network(
+            fabric=clos, backend=backend, ns3=Ns3(transport=transport), **ways)), traces=traces).makespan)
+            for backend in ("packets", "ns3")]
+        assert times[1] == pytest.approx(times[0], rel=0.03 if transport == "udp" else 0.15), ways

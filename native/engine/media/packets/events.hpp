@@ -20,6 +20,7 @@ struct Parcel {
     std::uint32_t cargo = none;  // of data; of control packets: the flow
     std::uint32_t bytes = 0;
     std::uint32_t serial = 0;  // of the packets of its flow; of left: by which link the packet came
+    std::uint32_t hop = none;  // of a packet: the link that it takes or waits for; or where that stands in the routes of flows
     Class cls = Class::data;
     bool marked = false;   // of pause: on
     bool counted = false;  // its bytes are in the node's buffer
@@ -27,13 +28,12 @@ struct Parcel {
 
 struct Event : Parcel {
     Kind kind = Kind::left;
-    std::uint32_t out = none;  // arrive: the link that it goes on by
     Tick time = 0;
     Event() = default;
     Event(const Parcel& parcel, Kind what, Tick when) : Parcel(parcel), kind(what), time(when) {}
     // A packet on its way: field by field, as most were just written.
-    Event(const Parcel& p, Tick last, std::uint32_t link, std::uint32_t next, Tick when) : kind(Kind::arrive), out(next), time(when) {
-        tail = last, number = link, cargo = p.cargo, bytes = p.bytes, serial = p.serial, cls = p.cls, marked = p.marked;
+    Event(const Parcel& p, Tick last, std::uint32_t link, std::uint32_t next, Tick when) : kind(Kind::arrive), time(when) {
+        tail = last, number = link, cargo = p.cargo, bytes = p.bytes, serial = p.serial, hop = next, cls = p.cls, marked = p.marked;
     }
 };
 

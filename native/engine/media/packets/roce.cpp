@@ -54,7 +54,7 @@ std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules
 
 Roce::Roce(Net& net, Windows& windows)
     : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && net.rates.empty()), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
       hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
     for (std::size_t k = 0; k < ports_.size(); ++k) {
@@ -86,13 +86,15 @@ const RoceRules* Roce::rules_at(double bandwidth) const {
 
 // The rate of a flow, which is that of its first link outside hosts; its window: what its slowest link carries in a round trip of a packet
 // that waits for nothing. Within hosts it has neither. A window is sent evenly over its round trip.
-void Roce::measure(Flow& flow) const {
+void Roce::measure(Flow& flow) {
     Ways& ways = *net_.ways;
     double line = 0, slowest = ways.wires[flow.link].bandwidth;
     Tick head = 0, tail = 0;
+    flow.route = static_cast<std::uint32_t>(routes_.size());
     const std::uint64_t there = ways.pair(flow.source, flow.destination), back = ways.pair(flow.destination, flow.source);
     for (std::uint32_t link = flow.link;; link = ways.usual(link, flow.destination, there)) {
         const Wire& wire = ways.wires[link];
+        if (fixed_) routes_.push_back(link);
         if (line == 0 && !wire.inside) line = wire.bandwidth;
         slowest = std::min(slowest, wire.bandwidth);
         const Tick start = head;
@@ -100,6 +102,7 @@ void Roce::measure(Flow& flow) const {
         head = net_.cut_through ? std::min(tail, start + net_.head[link] + wire.latency) : tail;
         if (wire.target == flow.destination) break;
     }
+    if (fixed_) routes_.push_back(none);
     flow.rules = rules_at(line);
     flow.rate = Rate::of_line(line == 0 ? ways.wires[flow.link].bandwidth : line);
     if (line == 0 || flow.rules->window <= 0) return;
@@ -202,8 +205,10 @@ void Roce::start_touched(Hand& hand, Tick now) {
 
 void Roce::fetch(const Hand& hand, const Node& node) const {
     __builtin_prefetch(&node.inbox[hand.due.later(8)]);
-    const std::uint32_t out = node.inbox[hand.due.later(4)].out;
-    if (out != none) __builtin_prefetch(&ports_[out]), __builtin_prefetch(&ports_[out].control);
+    const Event& soon = node.inbox[hand.due.later(4)];
+    if (soon.kind != Kind::arrive) return;
+    const std::uint32_t out = link_of(soon);
+    __builtin_prefetch(&ports_[out]), __builtin_prefetch(&ports_[out].peak), __builtin_prefetch(&ends_[soon.number]);
 }
 
 // `event` may lie in the inbox of the node: it is not read any more once something is given.
@@ -280,27 +285,45 @@ void Roce::acknowledge(std::uint32_t number, Tick time, std::int64_t bytes) {
     give(flow.source, Soon(flow.allowed, Kind::opened, number).event());
 }
 
-// A packet joins the queue of its next link.
+// A packet joins the queue of its next link, and starts at once where nothing else can in this instant.
 void Roce::came(Hand& hand, Node& node, const Event& event) {
-    const std::uint32_t link = event.out;
+    const std::uint32_t link = link_of(event);
+    const Tick now = event.time;
     Port& port = ports_[link];
-    touch(hand, link, event.time);
-    if (event.cls != Class::data) return port.control.push(event);
-    const std::int64_t bytes = size(event);
+    if (event.cls != Class::data) return touch(hand, link, now), port.control.push(event);
+    Parcel packet = event;  // which may move
+    const std::int64_t bytes = size(packet);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
-    net_.queue_is(link, event.time, port.waiting);
-    port.queue.push(event);
-    if (!counts(event.number, link)) return;
-    port.queue.back().counted = true;
-    if (!port.rules->departing && mark(link, port, event)) port.queue.back().marked = true, ++port.marks;
-    Ingress& end = ends_[event.number];
+    net_.queue_is(link, now, port.waiting);
+    if (counts(packet.number, link)) {
+        packet.counted = true;
+        if (!port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
+        take_in(hand, node, packet.number, bytes, now);
+    }
+    if (port.idle(now) && hand.ends(now)) return leave(hand, link, packet, now);
+    touch(hand, link, now), port.queue.push(packet);
+}
+
+// Bytes that came by a link count in the node's buffer.
+void Roce::take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t bytes, Tick now) {
+    Ingress& end = ends_[came];
     end.bytes += bytes, end.peak = std::max(end.peak, end.bytes);
     node.used += bytes, node.peak = std::max(node.peak, node.used);
     if (end.paused || static_cast<double>(end.bytes) <= end.rules->alpha * static_cast<double>(node.shared - node.used)) return;
     end.paused = true;
     Event frame;
-    frame.time = add(event.time, ports_[event.number].latency), frame.kind = Kind::pause, frame.marked = true, frame.number = event.number;
-    give(hand, ports_[event.number].source, frame);
+    frame.time = add(now, ports_[came].latency), frame.kind = Kind::pause, frame.marked = true, frame.number = came;
+    give(hand, ports_[came].source, frame);
+}
+
+// The first packet of a queue starts.
+void Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+    Port& port = ports_[link];
+    port.own_before = false;
+    if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
+    port.waiting -= size(packet);
+    net_.queue_is(link, now, port.waiting);
+    transmit(hand, link, packet, now);
 }
 
 bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
@@ -316,7 +339,7 @@ bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) cons
 
 // A packet has left the node.
 void Roce::release(Hand& hand, Node& node, const Soon& left) {
-    touch(hand, left.number(), left.time);
+    if (ports_[left.number()].waits()) touch(hand, left.number(), left.time);
     if (left.came == none) return;
     Ingress& end = ends_[left.came];
     end.bytes -= left.bytes, node.used -= left.bytes;
@@ -369,15 +392,7 @@ void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
         Parcel packet = cut(port, now);
         return transmit(hand, link, packet, now);
     }
-    if (!port.queue.empty()) {
-        port.own_before = false;
-        Parcel& packet = port.queue.front();
-        if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
-        port.waiting -= size(packet);
-        net_.queue_is(link, now, port.waiting);
-        transmit(hand, link, packet, now);
-        return port.queue.pop();
-    }
+    if (!port.queue.empty()) return leave(hand, link, port.queue.front(), now), port.queue.pop();
     if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
     port.timer = port.own.top().allowed;
     put(hand, port.source, port.timer, Kind::timer, link);
@@ -390,7 +405,7 @@ Parcel Roce::cut(Port& port, Tick now) {
     Flow& flow = flows_[number];
     Cargo& c = net_.cargos[flow.first];
     Parcel packet;
-    packet.tail = now, packet.number = none, packet.cargo = flow.first;
+    packet.tail = now, packet.number = none, packet.cargo = flow.first, packet.hop = flow.route;
     packet.bytes = static_cast<std::uint32_t>(std::min(c.to_send, net_.rules.size)), packet.serial = flow.packets++;
     if (flow.rules->per_message && c.to_send == c.size) flow.rate = Rate::of_line(flow.rate.line);
     c.to_send -= packet.bytes;
@@ -415,10 +430,20 @@ void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
     put(hand, port.source, port.free, Kind::left, link, packet.counted ? packet.number : none, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
-    const Way way = way_of(packet);
-    if (port.target == way.destination) return deliver(hand, port.target, packet, tail);
+    const std::uint32_t next = onward(link, packet);
+    if (next == none) return deliver(hand, port.target, packet, tail);
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
-    give(hand, port.target, packet, tail, link, net_.ways->next(link, way.destination, way.pair), head);
+    give(hand, port.target, packet, tail, link, next, head);
+}
+
+std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
+    Ways& ways = *net_.ways;
+    if (packet.cls == Class::data) {
+        const Cargo& c = net_.cargos[packet.cargo];
+        return ports_[link].target == c.destination ? none : ways.next(link, c.destination, c.pair);
+    }
+    const Flow& flow = flows_[packet.cargo];
+    return ports_[link].target == flow.source ? none : ways.next(link, flow.source, ways.pair(flow.destination, flow.source));
 }
 
 // A packet is at its destination.

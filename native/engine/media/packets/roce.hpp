@@ -63,6 +63,11 @@ private:
         std::priority_queue<Waiting, std::vector<Waiting>, std::greater<Waiting>> own;
         std::int64_t marks = 0, pauses = 0;
         Tick paused_at = 0, paused_for = 0;
+        bool waits() const { return !queue.empty() || !control.empty() || !own.empty(); }
+        // Whether a packet that comes now would be its first.
+        bool idle(Tick now) const {
+            return free <= now && !paused && !touched && queue.empty() && control.empty() && (own.empty() || own.top().allowed > now);
+        }
     };
     struct Ingress {  // a link at its end
         std::int64_t bytes = 0, peak = 0;
@@ -89,6 +94,7 @@ private:
         std::int32_t source = 0, destination = 0;
         std::uint32_t link = none, first = none, last = none;  // of its messages
         std::uint32_t packets = 0;                             // sent
+        std::uint32_t route = none;                            // where its links begin in `routes_`
         Tick allowed = 0, notified = -1;                       // notified: the last CNP for it
         const RoceRules* rules = nullptr;                      // of its rate
         double window = 0, pace = 0;                           // bytes, 0: none; bytes per ns with which the window fills in a round trip
@@ -111,13 +117,15 @@ private:
         std::vector<std::vector<Sent>> sent;  // where several run a window: to each part of the nodes
         std::vector<Acked> acked;             // likewise
         Left left;
+        // Whether nothing else happens at the node in this instant.
+        bool ends(Tick now) const { return due.front().time > now && agenda.front().time > now; }
     };
 
     std::vector<std::size_t> shares(const std::vector<std::uint32_t>& units) const;
     void run_node(Hand& hand, std::uint32_t number, Tick begin);
     void start_touched(Hand& hand, Tick now);
     const RoceRules* rules_at(double bandwidth) const;
-    void measure(Flow& flow) const;
+    void measure(Flow& flow);
     void line_up(std::uint32_t number, Tick when);
     bool opens(Flow& flow, Tick& when) const;
     void acknowledge(std::uint32_t number, Tick time, std::int64_t bytes);
@@ -125,6 +133,8 @@ private:
     void happen(Hand& hand, Node& node, const Event& event);
     void resume(std::uint32_t link, Tick now);
     void came(Hand& hand, Node& node, const Event& event);
+    void take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t bytes, Tick now);
+    void leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
     void notify(Hand& hand, const Event& event);
     void notify_after(Hand& hand, Flow& flow, const Event& event);
     void answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now);
@@ -133,15 +143,14 @@ private:
     void transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
     void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
     Parcel cut(Port& port, Tick now);
-    struct Way {
-        std::int32_t destination;
-        std::uint64_t pair;
-    };
-    Way way_of(const Parcel& packet) const {
-        if (packet.cls == Class::data) return {net_.cargos[packet.cargo].destination, net_.cargos[packet.cargo].pair};
-        const Flow& flow = flows_[packet.cargo];
-        return {flow.source, net_.ways->pair(flow.destination, flow.source)};
+    // Where a packet goes on from the end of a link, as `Parcel::hop` says it; none: there it is at its destination.
+    std::uint32_t onward(std::uint32_t link, const Parcel& packet) {
+        if (by_route(packet)) return routes_[packet.hop + 1] == none ? none : packet.hop + 1;
+        return look_up(link, packet);
     }
+    std::uint32_t look_up(std::uint32_t link, const Parcel& packet);
+    bool by_route(const Parcel& packet) const { return fixed_ && packet.cls == Class::data; }
+    std::uint32_t link_of(const Parcel& packet) const { return by_route(packet) ? routes_[packet.hop] : packet.hop; }
     bool mark(std::uint32_t link, const Port& port, const Parcel& packet) const;
     // To the node that runs.
     void put(Hand& hand, std::int32_t node, Tick when, Kind kind, std::uint32_t number, std::uint32_t came = none,
@@ -179,6 +188,8 @@ private:
     std::vector<Tick> small_;  // per link: of a control packet
     std::vector<Flow> flows_;
     std::unordered_map<std::uint64_t, std::uint32_t> flow_of_;
+    const bool fixed_;                   // routes of data never change
+    std::vector<std::uint32_t> routes_;  // links of each flow, and `none` behind the last one
     Crew crew_;
     std::vector<Hand> hands_;
     const std::size_t part_;  // nodes

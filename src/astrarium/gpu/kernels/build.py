@@ -48,6 +48,8 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
 
         launch = program_launch(op, payload, gpus, gpu, kernels, path=path)
     _check_device(launch, gpu, kernels, path)
+    if not 0 <= units <= gpu.units:
+        raise InputError(f"{path}.units", f"{units} of {gpu.units}", expected=f"0 to {gpu.units}")
     if units and not on_engines(kernels):
         launch = replace(launch, streams=tuple([replace(each, units=tuple(range(units))) for each in launch.streams]))
     return replace(launch, starts=(round(kernels.launch * 1000),))

@@ -75,9 +75,9 @@ def library_kernels(library: str, device: str, op: CommOp, payload: float, gpus:
     if not found:
         raise UnsupportedError(path, f"{library} has no {op.name.lower()} of {int(payload)} B on {gpus} GPUs",
                                expected="the payloads of the library's kernels")
-    measured = row["libraries"][library]
-    common = {key: value for key, value in measured.items() if not isinstance(value, Mapping)}
-    ways = [(each, measured.get(each["algorithm"] if each["algorithm"] == "nvls" else each.get("protocol", "")))
+    costs = row["libraries"][library]
+    common = {key: value for key, value in costs.items() if not isinstance(value, Mapping)}
+    ways = [(each, costs.get(each["algorithm"] if each["algorithm"] == "nvls" else each.get("protocol", "")))
             for each in found]
     return tuple(decode(Kernels, {**each, **common, **(own or {})}) for each, own in ways if own or library != "nccl")
 

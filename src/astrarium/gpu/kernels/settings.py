@@ -53,7 +53,7 @@ Library = Literal["engine", "engine_rocm", "trtllm", "mscclpp", "multimem", "ncc
 
 class KernelTimes(Config, frozen=True, kw_only=True):
     """Which operations inside the innermost dim take the time of a GPU kernel, simulated alone: collectives of groups
-    that lie there, and phases there of collectives over several dims (those with a kernel of their own)."""
+    that lie there, and phases there of collectives over several dims (only of operations with a given kernel)."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: {"libraries": [name]}, "a library of kernels: "
                                                       + ", ".join(get_args(Library)))

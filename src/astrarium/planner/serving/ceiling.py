@@ -61,6 +61,27 @@ class Ceiling(Struct, frozen=True):
         tokens = np.maximum(0.0, self.answer - 1 - self.free * count)
         return float((1e9 / (MARGIN * self.prompt + self.tpot.share * tokens * step / count)).max())
 
+    @property
+    def prompts(self) -> float:
+        """Prompts/s that it does at most, if it does nothing else; 0 if the first token comes too late."""
+        return 0.0 if MARGIN * self.first > self.ttft.most else 1e9 / (MARGIN * self.prompt)
+
+    @property
+    def decodes(self) -> float:
+        """Requests/s that it decodes at most within the limit of TPOT, if it does nothing else."""
+        return self._decoding(MARGIN, self.tpot.most)
+
+    def decoding_guess(self, longer: float = 1.0) -> float:
+        """Requests/s that it may decode, with steps `longer` times as long."""
+        return self._decoding(longer, self.tpot.most * SHARES[self.tpot.statistic])
+
+    def _decoding(self, longer: float, limit: float) -> float:
+        count = np.arange(1, self.most + 1, dtype=np.float64)
+        step = longer * self._minorant(count)
+        fits = step <= limit
+        share = self.tpot.share if longer < 1 else 1.0
+        return float((1e9 * count[fits] / step[fits]).max(initial=0.0)) / (self.answer - 1) / share
+
     def guess(self, longer: float = 1.0) -> float:
         """Requests/s at which TPOT about reaches its limit, with steps `longer` times as long: with r requests/s a
         share r P of the time goes to prompts, and r (n - 1) TPOT sequences decode in the rest."""

@@ -18,13 +18,14 @@ __all__ = ["CHECKPOINT", "NAMES", "PUBLISHED", "Engine", "Engines", "engines", "
 
 PUBLISHED = "published"     # formats of the checkpoint, of a model that has some
 CHECKPOINT = "checkpoint"   # the same, or bf16
-NAMES = ("host", "stages", "experts", "tokens")
+NAMES = ("host", "stages", "experts", "tokens", "apart")
 TOKENS = (2048, 4096, 8192, 16384)
 
 
 class Engine(Struct, frozen=True, order=True):
     """`weights`: their format by its short name; `tokens`: the most of a step, `batch`: most sequences, `share` of
-    memory that it fills; 0: those of the stack."""
+    memory that it fills; 0: those of the stack. With `prefill` it is two pools: `workers` engines of that layout
+    prefill, and as many of `layout` decode."""
 
     layout: Layout
     weights: str
@@ -32,10 +33,25 @@ class Engine(Struct, frozen=True, order=True):
     tokens: int = 0
     batch: int = 0
     share: float = 0.0
+    prefill: tuple[Layout, ...] = ()
+    workers: tuple[int, int] = (1, 1)
+
+    @property
+    def npus(self) -> int:
+        """NPUs of it."""
+        first = self.workers[0] * self.prefill[0].npus if self.prefill else 0
+        return first + self.workers[1] * self.layout.npus
+
+    @property
+    def words(self) -> str:
+        """`tp 4`, or both pools."""
+        if not self.prefill:
+            return str(self.layout)
+        return f"prefill {self.workers[0]} x ({self.prefill[0]}), decode {self.workers[1]} x ({self.layout})"
 
     def __str__(self) -> str:
         """`tp 4, steps of 8,192`."""
-        return f"{self.layout}" + (f", steps of {self.tokens:,}" if self.tokens else "")
+        return self.words + (f", steps of {self.tokens:,}" if self.tokens else "")
 
     @property
     def format(self) -> str:
@@ -45,9 +61,14 @@ class Engine(Struct, frozen=True, order=True):
     @property
     def plain(self) -> dict[str, Any]:
         """Name of a part -> value."""
-        layout = self.layout
-        return {"tp": layout.tp, "dp": layout.dp, "pp": layout.pp, "ep": layout.ep, "weights": self.weights,
-                "cache": self.cache, "max_tokens": self.tokens}
+        plain = {**_degrees(self.layout), "weights": self.weights, "cache": self.cache, "max_tokens": self.tokens}
+        if self.prefill:
+            plain |= {"prefill": _degrees(self.prefill[0]), "workers": list(self.workers)}
+        return plain
+
+
+def _degrees(layout: Layout) -> dict[str, int]:
+    return {"tp": layout.tp, "dp": layout.dp, "pp": layout.pp, "ep": layout.ep}
 
 
 def formats_of(engine: Engine, experts: int) -> dict[str, str]:
@@ -70,11 +91,17 @@ class Engines(Struct, frozen=True):
     choices: Mapping[str, Sequence[Any]]
     rulings: tuple[Ruling, ...]
 
+    @property
+    def apart(self) -> bool:
+        """Whether pools are compared, too."""
+        return any(each.rule.name == "apart" and each.lifted for each in self.rulings)
+
     def __iter__(self) -> Iterator[Engine]:
-        """Every engine, the smallest layout first."""
-        rules = [each.rule for each in self.rulings if not each.lifted]
-        for values in product(*self.choices.values()):
-            part = dict(zip(self.choices, values, strict=True))
+        """Every engine that prefills and decodes, the smallest layout first."""
+        rules = [each.rule for each in self.rulings if not each.lifted and each.rule.name != "apart"]
+        names = [name for name in self.choices if name != "apart"]
+        for values in product(*(self.choices[name] for name in names)):
+            part = dict(zip(names, values, strict=True))
             layout = Layout(part["tp"], part["dp"], part["pp"], part["ep"])
             if layout.npus <= self.npus and layout.tp * layout.dp % layout.ep == 0 and all(
                     rule.allows(part) for rule in rules):
@@ -122,7 +149,7 @@ def _choices(model: Model, device: str, npus: int, experts: int, tokens: int) ->
         name for name, peak in (("fp8", "fp8"), ("nvfp4", "fp4")) if peak in peaks]
     return {"tp": sizes, "dp": sizes if experts else [1], "pp": sizes, "ep": sizes if experts else [1],
             "weights": weights, "cache": ["bf16", "fp8"] if "fp8" in peaks else ["bf16"],
-            "max_tokens": sorted({*TOKENS, tokens})}
+            "max_tokens": sorted({*TOKENS, tokens}), "apart": [False, True]}
 
 
 def _rules(host: int, tokens: int) -> tuple[Rule, ...]:
@@ -132,4 +159,5 @@ def _rules(host: int, tokens: int) -> tuple[Rule, ...]:
              "workload.pp == 1"),
         Rule("experts", "whole experts are spread over all NPUs of an engine, or, with dp 1, all are cut over tp",
              "workload.ep == workload.tp * workload.dp or workload.ep == 1 and workload.dp == 1"),
+        Rule("apart", "prefill and decode are together (pools apart are served for longer)", "workload.apart == false"),
         Rule("tokens", f"steps have at most {tokens:,} tokens, as in the stack", f"workload.max_tokens == {tokens}"))

@@ -26,7 +26,9 @@ class Goal(Struct, frozen=True):
     @property
     def text(self) -> str:
         """What is asked, in words."""
-        return f"on {self.gpus:,} GPUs" if self.gpus is not None else f"for {self.rate:,.4g} requests/s"
+        asked = f"on {self.gpus:,} GPUs" if self.gpus is not None else f"for {self.rate:,.4g} requests/s"
+        prices = ", ".join(f"{device} {price:,.3g} $/h" for device, price in self.prices.items())
+        return asked + (f", by price of a GPU ({prices})" if prices else "")
 
     def engines(self, npus: int, rate: float) -> int:
         """Engines of so many NPUs and that rate each."""

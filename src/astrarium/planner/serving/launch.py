@@ -57,6 +57,9 @@ class Launch(Struct, frozen=True):
 
 def launch_text(name: str, model: str, engine: Engine, policy: Policy) -> str:
     """The launch arguments of an engine with a policy. Raises InputError for a layout that the engine does not have."""
+    if engine.prefill:
+        raise InputError("launch", f"pools are not launched ({engine.words})", expected="--line of an engine that does "
+                         "both")
     return LAUNCHES[name].write(model, engine, policy)
 
 

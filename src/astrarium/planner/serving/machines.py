@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from astrarium.catalog.market import part
 from astrarium.errors import InputError
 from astrarium.network.config import Network
 from astrarium.planner.machine import Machine, machine_of
@@ -61,7 +62,8 @@ def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[
                 raise
             assumed.append(f"no prices of {device} are in the catalog (--cost)")
             continue
-        largest = machines.largest(device).npus
+        hosted = 0 if cost.host is None else part(cost.host).npus
+        largest = max(machines.largest(device).npus, hosted)        # a share of a host costs its share
         machine = machines.new(device, largest, cost=cost, powers=powers_of(terms, device, said))
         found[device] = price_of(machine, service, needed=terms.objective == "cost")
         assumed += [f"prices as of {largest:,} NPUs", *said]

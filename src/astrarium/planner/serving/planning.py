@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,12 +13,14 @@ from astrarium.errors import InputError
 from astrarium.network.config import Network
 from astrarium.planner.machine import Machine
 from astrarium.planner.rules import Ruling
+from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import CHECKPOINT, PUBLISHED, Engine, engines
 from astrarium.planner.serving.explore import Explored, Lost, Progress, Trial, explore
 from astrarium.planner.serving.goal import Goal, goal_of
 from astrarium.planner.serving.interval import interval_of, span_of
 from astrarium.planner.serving.launch import Launched, read_launched
 from astrarium.planner.serving.machines import Machines, prices_of
+from astrarium.planner.serving.pools import PoolsCeiling, pools_of
 from astrarium.planner.serving.prices import Price
 from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, base_of, service_of
 from astrarium.planner.serving.shortlist import Line, ServingPlan
@@ -76,21 +79,21 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     service = service_of(model, prompt, output, slo, chosen, seed)
     assumed = [] if stack else [f"stack: {STACK} (to change: --stack sglang, trt-llm)"]
     if today is not None:
-        if goal.gpus is not None and today.engine.layout.npus > goal.gpus:
-            raise InputError("gpus", f"{goal.gpus}", expected=f"at least {today.engine.layout.npus}, those of today's "
+        if goal.gpus is not None and today.engine.npus > goal.gpus:
+            raise InputError("gpus", f"{goal.gpus}", expected=f"at least {today.engine.npus}, those of today's "
                              "engine")
         assumed += [*today.assumed, *([f"without effect here: {', '.join(today.ignored)}"] if today.ignored else [])]
     machines = Machines(names, goal.gpus or LARGEST, network, compute, collectives, chosen)
     prices = prices_of(machines, service, terms, assumed)
     if objective == "cost":
         goal = replace(goal, prices={name: price.hour() or 0.0 for name, price in prices.items()})
-    every, rules = _engines(machines, service, fixed or {}, lift)
-    explored = explore(service, goal, every, top=top, tell=progress)
+    every, rules, apart = _engines(machines, service, fixed or {}, lift)
+    explored = explore(service, goal, every, top=top, tell=progress, pools=partial(_pools, machines) if apart else None)
     if not explored.found:
         _refuse(explored, service)
     lines = _lines(explored.found, goal, service, prices)
     now = None if today is None else _beside(_today(today, machines, service, goal, prices), lines[0], goal)
-    return ServingPlan(service, goal, lines, len(every), explored.lost,
+    return ServingPlan(service, goal, lines, explored.candidates, explored.lost,
                        explored.simulated, rules, tuple(dict.fromkeys([*assumed, *_assumed(service), *(
                            text for name in names for text in machines.largest(name).assumed)])), machines.models, now)
 
@@ -121,7 +124,7 @@ def plan_serving_from(path: str, device: str | Sequence[str], *, model: str | No
         return found
 
     found = read_launched(path, lambda said: bool(base_of(named(said)).model.ep_units()), ignore)
-    many = gpus if gpus is not None or rate is not None else found.engine.layout.npus * found.engines
+    many = gpus if gpus is not None or rate is not None else found.engine.npus * found.engines
     return plan_serving(named(found.model), device, many, rate=rate, stack=stack or found.stack, today=found, **rest)
 
 
@@ -131,7 +134,7 @@ def _today(today: Launched, machines: Machines, service: Service, goal: Goal, pr
     if engine.weights == CHECKPOINT:
         engine = replace(engine, weights="bf16" if service.model.checkpoint is None else PUBLISHED)
     engine = replace(engine, tokens=engine.tokens or int(policy_settings(service.stack).get("max_tokens", TOKENS)))
-    explored = explore(service, goal, [(engine, machines.of(device, engine.layout.npus))], top=1)
+    explored = explore(service, goal, [(engine, machines.of(device, engine.npus))], top=1)
     if not explored.found:
         raise InputError("from", f"today's engine ({engine}, {engine.format}) does not hold {service.slo}: "
                          f"{explored.lost[0].why}", expected="other limits")
@@ -139,23 +142,34 @@ def _today(today: Launched, machines: Machines, service: Service, goal: Goal, pr
 
 
 def _engines(machines: Machines, service: Service, fixed: Mapping[str, Sequence[Any]], lift: Sequence[str]
-             ) -> tuple[list[tuple[Engine, Machine]], tuple[Ruling, ...]]:
-    """Every engine with its machine, and the rules."""
+             ) -> tuple[list[tuple[Engine, Machine]], tuple[Ruling, ...], bool]:
+    """Every engine with its machine, the rules, and whether pools are compared, too."""
+    apart = False
     every, rules = list[tuple[Engine, Machine]](), dict[Ruling, None]()
     tokens = int(policy_settings(service.stack).get("max_tokens", TOKENS))
     for name in machines.devices:
         space = engines(service.model, name, machines.most, machines.largest(name).host, tokens, fixed, lift)
-        every += [(engine, machines.of(name, engine.layout.npus)) for engine in space]
+        every += [(engine, machines.of(name, engine.npus)) for engine in space]
         rules |= dict.fromkeys(space.rulings)
-    return every, tuple(rules)
+        apart |= space.apart
+    return every, tuple(rules), apart
+
+
+def _pools(machines: Machines, parts: Sequence[tuple[Engine, str, Ceiling]]
+           ) -> Iterator[tuple[Engine, Machine, PoolsCeiling]]:
+    """Pools of the engines of each device, with their machines."""
+    for name in machines.devices:
+        own = [(engine, ceiling) for engine, device, ceiling in parts if device == name]
+        for engine, ceiling in pools_of(own, machines.most, machines.largest(name).host):
+            yield engine, machines.of(name, engine.npus), ceiling
 
 
 def _lines(found: Sequence[Trial], goal: Goal, service: Service, prices: Mapping[str, Price]) -> tuple[Line, ...]:
     lines: list[Line] = []
     for trial in found:
         each = trial.candidate
-        within = interval_of(service.stack, each.machine)
-        line = Line(trial, goal.engines(each.engine.layout.npus, trial.rate), within,
+        within = interval_of(service.stack, each.machine, each.engine)
+        line = Line(trial, goal.engines(each.engine.npus, trial.rate), within,
                     span_of(trial.rate, each.ceiling, within), prices.get(each.machine.device))
         lines.append(_beside(line, lines[0], goal) if lines else line)
     return tuple(lines)
@@ -163,12 +177,14 @@ def _lines(found: Sequence[Trial], goal: Goal, service: Service, prices: Mapping
 
 def _beside(line: Line, best: Line, goal: Goal) -> Line:
     """A line with why it is not the best, and whether it may be."""
-    npus, others = (each.trial.candidate.engine.layout.npus for each in (line, best))
+    npus, others = (each.trial.candidate.engine.npus for each in (line, best))
     mine, theirs = (each.trial.rate / size for each, size in ((line, npus), (best, others)))
     tie = None if line.span is None or best.span is None else (
         line.span[0] / npus <= theirs <= line.span[1] / npus or best.span[0] / others <= mine <= best.span[1] / others)
+    if line.trial.order <= best.trial.order:
+        return replace(line, tie=tie, lost=f"nothing: {100 * (mine / theirs - 1):.1f} % more requests/s and GPU")
     lost = f"{100 * (1 - mine / theirs):.1f} % fewer requests/s and GPU" if mine < theirs else \
-        f"{line.npus - best.npus:,} GPUs more" if goal.rate is not None else "GPUs are left over"
+        f"{line.npus - best.npus:,} GPUs more" if goal.rate is not None else "GPUs that are left over"
     beyond = line.trial.found.beyond
     return replace(line, tie=tie, lost=lost + ("" if beyond is None else f" ({beyond.why} at {beyond.rate:,.3g}/s)"))
 

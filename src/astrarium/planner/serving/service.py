@@ -67,9 +67,17 @@ class Service(Struct, frozen=True):
         """The design of one engine. Raises InputError for a layout or formats that the model does not have."""
         experts, layout = self.model.ep_units() or 0, engine.layout
         exchange = exchange_of(self.stack or "", machine.network.flat[0].npus >= RACK)
-        work: dict[str, Any] = {"source": "inference", "model": self.name, "batch": layout.dp, "phase": "decode",
-                                "context": 1, "formats": formats_of(engine, experts),
-                                **pool_of(experts, layout, exchange)}
+        work: dict[str, Any] = {"source": "inference", "model": self.name, "batch": layout.dp,
+                                "formats": formats_of(engine, experts)}
+        back = pool_of(experts, layout, exchange)
+        if engine.prefill:
+            first, second = engine.workers
+            front = pool_of(experts, engine.prefill[0], exchange)
+            work |= {"source": "disaggregated", "prompt": 1, "generated": 1,
+                     "batch": layout.dp * second * engine.prefill[0].dp * first,
+                     "prefill": {**front, "workers": first}, "decode": {**back, "workers": second}}
+        else:
+            work |= {"phase": "decode", "context": 1, **back}
         if experts and layout.dp == 1:
             work["routing"] = {"skew": SKEW}
         sections = {name: getattr(machine, name) for name in ("network", "compute", "memory", "collective", "system")}

@@ -52,7 +52,7 @@ class Line(Struct, frozen=True, dict=True):
     @property
     def npus(self) -> int:
         """NPUs of all engines."""
-        return self.engines * self.trial.candidate.engine.layout.npus
+        return self.engines * self.trial.candidate.engine.npus
 
     @property
     def load(self) -> float:
@@ -73,13 +73,13 @@ class Line(Struct, frozen=True, dict=True):
         """A load that was tried."""
         output = float(self.served.output.mean())
         tpot = float(tried.served.summary().get("tpot_mean_ms", math.nan))
-        return Point(1e3 / tpot if tpot else math.nan, tried.rate * output / self.trial.candidate.engine.layout.npus,
+        return Point(1e3 / tpot if tpot else math.nan, tried.rate * output / self.trial.candidate.engine.npus,
                      tried.holds)
 
     @property
     def tokens(self) -> float:
         """Output tokens/s of an NPU of the engine."""
-        return self.load * float(self.served.output.mean()) / self.trial.candidate.engine.layout.npus
+        return self.load * float(self.served.output.mean()) / self.trial.candidate.engine.npus
 
     @property
     def user(self) -> float:
@@ -138,7 +138,7 @@ class ServingPlan(Struct, frozen=True):
         """(line, load) of the loads that were tried and that no other exceeds in tokens/s of a user and of an NPU, the
         slowest users first."""
         every = [(place, line.point(tried)) for place, line in enumerate(self.lines, 1)
-                 for tried in line.trial.found.tried if not tried.served.saturated]
+                 for tried in (*line.trial.lower, *line.trial.found.tried) if not tried.served.saturated]
         every.sort(key=lambda pair: (-pair[1].user, -pair[1].npu))
         found, most = list[tuple[int, Point]](), 0.0
         for place, point in every:

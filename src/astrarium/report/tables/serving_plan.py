@@ -32,7 +32,7 @@ def _known(found: ServingPlan, name: str) -> bool:
 def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
     """Cells of a line under the head."""
     engine, several = line.trial.candidate.engine, len({each.device for each in found.lines}) > 1
-    name = f"{line.device}: {engine.layout}" if several else str(engine.layout)
+    name = f"{line.device}: {engine.words}" if several else engine.words
     if len({each.trial.candidate.engine.tokens for each in found.lines}) > 1:
         name += f", steps of {engine.tokens:,}"
     limits = [f"{each.of(line.served) / 1e6:,.4g} ms" for each in found.service.slo.limits]
@@ -52,7 +52,7 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
-    yield _spans(found)
+    yield _spans(every)
     lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
         yield Table("behind 1 by", "<<", lost)
@@ -65,22 +65,22 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
 def _changes(today: Line, best: Line) -> Table:
     """What to change, and what that gives."""
     before, after = (each.trial.candidate.engine.plain for each in (today, best))
-    gain = best.trial.rate / best.trial.candidate.engine.layout.npus / (
-        today.trial.rate / today.trial.candidate.engine.layout.npus)
+    gain = best.trial.rate / best.trial.candidate.engine.npus / (
+        today.trial.rate / today.trial.candidate.engine.npus)
     rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
     if not rows or gain <= 1:
         return Table("no engine that was compared serves more requests of a GPU than today's", "", ())
     return Table(f"to change: {gain:.2f} x as many requests of a GPU", "<>>", rows, ("", "now", "1"))
 
 
-def _spans(found: ServingPlan) -> Table:
+def _spans(every: Sequence[tuple[str, Line]]) -> Table:
     """The interval of each line's rate, and which lines tie with the first."""
-    about = interval_remarks(line.within for line in found.lines if line.within is not None)
-    if not any(line.span for line in found.lines):
+    about = interval_remarks(line.within for _, line in every if line.within is not None)
+    if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())
-    rows = [(str(place), "" if line.span is None else
+    rows = [(place, "" if line.span is None else
              f"{line.span[0]:,.3g} to {line.span[1]:,.3g} requests/s an engine", "ties with 1" if line.tie else "")
-            for place, line in enumerate(found.lines, 1)]
+            for place, line in every]
     return Table("\n".join(about), "<<<", rows)
 
 
@@ -94,8 +94,8 @@ def front_table(found: ServingPlan) -> Table:
 
 def found_so_far(done: int, candidates: int, trials: Sequence[Trial]) -> Table:
     """The best engines before all are looked at."""
-    rows = [(trial.candidate.machine.device, str(trial.candidate.engine.layout), trial.candidate.engine.format,
-             f"{trial.rate:,.4g}", f"{trial.rate / trial.candidate.engine.layout.npus:,.4g}") for trial in trials]
+    rows = [(trial.candidate.machine.device, trial.candidate.engine.words, trial.candidate.engine.format,
+             f"{trial.rate:,.4g}", f"{trial.rate / trial.candidate.engine.npus:,.4g}") for trial in trials]
     return Table(f"so far ({done:,} of {candidates:,} engines looked at)", "<<<>>", rows,
                  ("", "engine", "format", "requests/s an engine", "requests/s and NPU"))
 
@@ -119,4 +119,4 @@ def serving_plan_remarks(found: ServingPlan) -> Iterator[str]:
 
 
 def _lost(each: Lost) -> str:
-    return f"{each.engine.layout}, {each.engine.format}: {each.why}"
+    return f"{each.engine.words}, {each.engine.format}: {each.why}"
