@@ -54,8 +54,9 @@ std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules
 
 Roce::Roce(Net& net, Windows& windows)
     : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && net.rates.empty()), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
-      hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && net.rates.empty()),
+      crew_(net.rules.spray || net.epochs ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+      part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
     for (std::size_t k = 0; k < ports_.size(); ++k) {
         const Wire& wire = net.ways->wires[k];
@@ -300,7 +301,10 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
         if (!port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
         take_in(hand, node, packet.number, bytes, now);
     }
-    if (port.idle(now) && hand.ends(now)) return leave(hand, link, packet, now);
+    if (port.idle(now) && hand.ends(now)) {
+        if (!leave(hand, link, packet, now)) port.queue.push(packet);
+        return;
+    }
     touch(hand, link, now), port.queue.push(packet);
 }
 
@@ -317,13 +321,13 @@ void Roce::take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t byte
 }
 
 // The first packet of a queue starts.
-void Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+bool Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     port.own_before = false;
     if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
     port.waiting -= size(packet);
     net_.queue_is(link, now, port.waiting);
-    transmit(hand, link, packet, now);
+    return transmit(hand, link, packet, now);
 }
 
 bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
@@ -382,17 +386,21 @@ void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) 
 void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     Port& port = ports_[link];
     if (!port.control.empty()) {
-        transmit(hand, link, port.control.front(), now);
-        return port.control.pop();
+        if (transmit(hand, link, port.control.front(), now)) port.control.pop();
+        return;
     }
     if (port.paused) return;
     const bool own = !port.own.empty() && port.own.top().allowed <= now;
     if (own && (port.queue.empty() || !port.own_before)) {
         port.own_before = true;
         Parcel packet = cut(port, now);
-        return transmit(hand, link, packet, now);
+        if (!transmit(hand, link, packet, now)) port.queue.put_back(packet);
+        return;
     }
-    if (!port.queue.empty()) return leave(hand, link, port.queue.front(), now), port.queue.pop();
+    if (!port.queue.empty()) {
+        if (leave(hand, link, port.queue.front(), now)) port.queue.pop();
+        return;
+    }
     if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
     port.timer = port.own.top().allowed;
     put(hand, port.source, port.timer, Kind::timer, link);
@@ -420,20 +428,22 @@ Parcel Roce::cut(Port& port, Tick now) {
     return packet;
 }
 
-void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+bool Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     const bool is_data = packet.cls == Class::data;
     const Tick serial = is_data ? net_.serial(link, packet.bytes) : small_[link], end = net_.finish(link, now, serial);
-    if (end == never) return void(port.free = never);
+    if (net_.epochs && loses(hand, link, packet, now, end)) return false;
+    if (end == never) return port.free = never, true;
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
     if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
     put(hand, port.source, port.free, Kind::left, link, packet.counted ? packet.number : none, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
     const std::uint32_t next = onward(link, packet);
-    if (next == none) return deliver(hand, port.target, packet, tail);
+    if (next == none) return deliver(hand, port.target, packet, tail), true;
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
     give(hand, port.target, packet, tail, link, next, head);
+    return true;
 }
 
 std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
@@ -471,7 +481,7 @@ void Roce::explain(std::vector<std::string>& waits) const {
     for (std::uint32_t link = 0; link < ports_.size(); ++link) {
         const auto& queue = ports_[link].queue;
         for (std::size_t k = queue.head; k < queue.all.size() && next[link] != none; ++k)
-            if (const std::uint32_t came = queue.all[k].number; next[came] != none) next[came] = std::min(next[came], link);
+            if (const std::uint32_t came = queue.all[k].number; came != none && next[came] != none) next[came] = std::min(next[came], link);
     }
     for (const std::uint32_t link : circle_of(next))
         waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
@@ -498,7 +508,7 @@ void check_roce(const PacketRules& rules) {
     }
 }
 
-const TransportKind roce{.name = "roce", .by_node = true, .check = check_roce, .open = open_transport<Roce>};
+const TransportKind roce{.name = "roce", .by_node = true, .reroutes = true, .check = check_roce, .open = open_transport<Roce>};
 const RegisteredTransport registered_roce(roce);
 
 }  // namespace
