@@ -11,14 +11,15 @@ from msgspec.structs import replace
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import RoceRules
 from astrarium.engine.routes import mix64
-from astrarium.errors import UnsupportedError
 from astrarium.oracle.clock import NEVER, ticks
 from astrarium.oracle.dcqcn import Rate
 from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet, circle_of
+from astrarium.oracle.roce_buffers import shared_bytes
+from astrarium.oracle.roce_reroute import LEFT, REROUTE, Reroute
 
 __all__ = ["Roce"]
 
-LEFT, PAUSE, ARRIVE, NOTICE, PUT_OFF, ASK, OPENED, TIMER = range(8)
+PAUSE, ARRIVE, NOTICE, PUT_OFF, ASK, OPENED, TIMER = range(LEFT + 1, LEFT + 8)
 DATA, CNP = range(2)
 CONTROL = 64        # bytes of a CNP; an ACK takes their time, and no bandwidth
 MILLION = 1_000_000
@@ -86,22 +87,6 @@ class _End(Struct):
     paused: bool = False
 
 
-def _shared_bytes(net: Net, rules: RoceRules) -> list[int]:
-    """Per node its buffer without the headroom of its links. UnsupportedError where nothing is left."""
-    ways, packet = net.ways, net.rules.size + net.rules.header
-    shared, links = [rules.buffer] * ways.nodes, [0] * ways.nodes
-    for (_, node), latency, bandwidth, inside in zip(ways.ends, ways.latency, ways.bandwidth, ways.inside, strict=True):
-        if inside:
-            continue
-        shared[node] -= int(2 * (latency / 1000 * bandwidth)) + 3 * packet
-        links[node] += 1
-    for node, left in enumerate(shared):
-        if links[node] > 1 and left < 1:
-            raise UnsupportedError("workload", f"a RoCE buffer of {rules.buffer} bytes at node {node}: the headroom of "
-                                   f"its links takes {rules.buffer - left}")
-    return shared
-
-
 class Roce:
     """Every node does at once what it can, in the order of design/0017."""
 
@@ -113,10 +98,11 @@ class Roce:
         self._ports = [_Port(rules=None if inside else self._rules_of.get(bandwidth, rules))
                        for inside, bandwidth in zip(net.ways.inside, net.ways.bandwidth, strict=True)]
         self._ends = [_End() for _ in range(links)]
-        self._shared, self._used = _shared_bytes(net, rules), [0] * net.ways.nodes
+        self._shared, self._used = shared_bytes(net, rules), [0] * net.ways.nodes
         self._flows: list[_Flow] = []
         self._flow_of: dict[tuple[int, int], _Flow] = {}
         self._seed = mix64(net.rules.seed)
+        self._reroute = Reroute(net, self._ports, self._flows, self.events)
 
     def _flow(self, cargo: Cargo, link: int) -> _Flow:
         pair = cargo.source, cargo.destination
@@ -149,6 +135,7 @@ class Roce:
     def run(self, until: int) -> None:
         while (now := self.events.first()) is not None and now < until:
             touched: set[int] = set()
+            self._reroute.go_to(now)
             for kind, number, what in self.events.instant():
                 self._happen(now, kind, number, what, touched)
             for link in sorted(touched):
@@ -169,6 +156,8 @@ class Roce:
         elif kind == ASK:
             assert isinstance(what, tuple)
             touched.add(self._ask(now, *what))
+        elif kind == REROUTE:
+            touched |= self._reroute.at(now)
         elif kind == OPENED:
             flow = self._flows[number]
             heapq.heappush(self._ports[flow.link].own, (now, flow.destination, number))
@@ -343,6 +332,8 @@ class Roce:
 
     def _transmit(self, link: int, port: _Port, packet: Packet, now: int) -> None:
         net, cargo = self._net, packet.cargo
+        if self._reroute.loses(link, packet, now, net.serial(link, packet.bytes)):
+            return
         end = self._over(link, port, now, net.serial(link, packet.bytes), packet.tail)
         if end == NEVER:
             return
@@ -366,6 +357,8 @@ class Roce:
     def _send_control(self, link: int, port: _Port, packet: _Control, now: int) -> None:
         net, flow = self._net, packet.flow
         serial, latency = ticks(CONTROL / net.ways.bandwidth[link]), net.ways.latency[link]
+        if self._reroute.loses(link, packet, now, serial):
+            return
         end = self._over(link, port, now, serial, packet.tail)
         if end == NEVER:
             return

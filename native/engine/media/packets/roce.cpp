@@ -55,7 +55,7 @@ std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules
 Roce::Roce(Net& net, Windows& windows)
     : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
       nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && !net.epochs),
-      crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+      crew_(net.rules.spray || net.epochs ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
       part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
     for (std::size_t k = 0; k < ports_.size(); ++k) {
@@ -310,8 +310,8 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
     Parcel& packet = at_once ? here : port.queue.back();
     packet.counted = counted, packet.marked |= marked;
     if (counted) take_in(hand, node, event.number, bytes, now);
-    if (at_once) leave(hand, link, packet, now);
-    else touch(hand, link, now);
+    if (!at_once) touch(hand, link, now);
+    else if (!leave(hand, link, packet, now)) port.queue.push(packet);
 }
 
 // Bytes that came by a link count in the node's buffer.
@@ -327,13 +327,13 @@ void Roce::take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t byte
 }
 
 // The first packet of a queue starts.
-void Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+bool Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     port.own_before = false;
     if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
     port.waiting -= size(packet);
     net_.queue_is(link, now, port.waiting);
-    transmit(hand, link, packet, now);
+    return transmit(hand, link, packet, now);
 }
 
 bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
@@ -391,11 +391,11 @@ void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) 
 void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     Port& port = ports_[link];
     if (!port.control.empty()) {
-        transmit(hand, link, port.control.front(), now), port.control.pop();
+        if (transmit(hand, link, port.control.front(), now)) port.control.pop();
     } else if (!port.paused) {
         const bool own = !port.own.empty() && port.own.top().allowed <= now;
         if (own && (port.queue.empty() || !port.own_before)) now = start_own(hand, link, now);
-        else if (!port.queue.empty()) leave(hand, link, port.queue.front(), now), port.queue.pop();
+        else if (!port.queue.empty() && leave(hand, link, port.queue.front(), now)) port.queue.pop();
     }
     start_later(hand, link, now);
 }
@@ -406,7 +406,7 @@ Tick Roce::start_own(Hand& hand, std::uint32_t link, Tick now) {
     for (;;) {
         port.own_before = true;
         Parcel packet = cut(port, now);
-        transmit(hand, link, packet, now);
+        if (!transmit(hand, link, packet, now)) port.queue.put_back(packet);
         if (!port.queue.empty() || port.own.empty()) return now;
         const Tick next = std::max(port.free, port.own.top().allowed);
         if (next >= until_ || !hand.ends(next)) return now;
@@ -447,11 +447,12 @@ Parcel Roce::cut(Port& port, Tick now) {
     return packet;
 }
 
-void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+bool Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     const bool is_data = packet.cls == Class::data;
     const Tick serial = is_data ? net_.serial(link, packet.bytes) : small_[link], end = net_.finish(link, now, serial);
-    if (end == never) return void(port.free = never);
+    if (net_.epochs && loses(hand, link, packet, now, end)) return false;
+    if (end == never) return port.free = never, true;
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
     if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
@@ -459,9 +460,10 @@ void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     if (packet.counted) put(hand, port.source, port.free, Kind::left, link, packet.number, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
     const std::uint32_t next = onward(link, packet);
-    if (next == none) return deliver(hand, port.target, packet, tail);
+    if (next == none) return deliver(hand, port.target, packet, tail), true;
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
     give(hand, port.target, packet, tail, link, next, head);
+    return true;
 }
 
 std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
@@ -498,7 +500,8 @@ void Roce::explain(std::vector<std::string>& waits) const {
     for (std::uint32_t link = 0; link < ports_.size(); ++link) {
         const auto& queue = ports_[link].queue;
         for (std::size_t k = queue.head; k < queue.all.size() && next[link] != none; ++k)
-            if (const std::uint32_t came = queue.all[k].number; next[came] != none) next[came] = std::min(next[came], link);
+            if (const std::uint32_t came = queue.all[k].number; came != none && next[came] != none)
+                next[came] = std::min(next[came], link);
     }
     for (const std::uint32_t link : circle_of(next))
         waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
@@ -525,7 +528,7 @@ void check_roce(const PacketRules& rules) {
     }
 }
 
-const TransportKind roce{.name = "roce", .by_node = true, .check = check_roce, .open = open_transport<Roce>};
+const TransportKind roce{.name = "roce", .by_node = true, .reroutes = true, .check = check_roce, .open = open_transport<Roce>};
 const RegisteredTransport registered_roce(roce);
 
 }  // namespace

@@ -17,6 +17,7 @@ public:
     Roce(Net& net, Windows& windows);
     void ask(std::uint32_t cargo, std::uint32_t link, Tick now) override;
     void run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) override;
+    void reroute(Tick now) override;
     void explain(std::vector<std::string>& waits) const override;
     bool keeps(std::uint32_t link) const override;
     void report(PacketCounts& out) const override;
@@ -42,6 +43,7 @@ private:
                 all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head)), head = 0;
             __builtin_prefetch(all.data() + head);  // a packet time before it starts
         }
+        void put_back(const T& one) { all.insert(all.begin() + static_cast<std::ptrdiff_t>(head), one); }
     };
     struct Waiting {  // a flow at its first link
         Tick allowed;
@@ -136,13 +138,21 @@ private:
     void resume(std::uint32_t link, Tick now);
     void came(Hand& hand, Node& node, const Event& event);
     void take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t bytes, Tick now);
-    void leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
+    bool leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
     void notify(Hand& hand, const Event& event);
     void notify_after(Hand& hand, Flow& flow, const Event& event);
     void answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now);
     void release(Hand& hand, Node& node, const Soon& left);
     void start(Hand& hand, std::uint32_t link, Tick now);
-    void transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);
+    bool transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now);  // false: it is lost
+    bool loses(Hand& hand, std::uint32_t link, const Parcel& packet, Tick now, Tick end);
+    void reroute_port(std::uint32_t link, Tick now);
+    std::uint32_t other_way(std::uint32_t link, const Parcel& packet) const;
+    struct Way {
+        std::int32_t destination;
+        std::uint64_t pair;
+    };
+    Way way_of(const Parcel& packet) const;
     void deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail);
     Parcel cut(Port& port, Tick now);
     Tick start_own(Hand& hand, std::uint32_t link, Tick now);
