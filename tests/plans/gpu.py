@@ -7,7 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from astrarium.errors import InputError
 from astrarium.gpu.engine import Buffer, Launch, Machine, Operation, OpKind, Place, Stream, Workgroup
+from astrarium.gpu.engine.check import check
 
 __all__ = ["machine", "one", "random_launch"]
 
@@ -51,10 +53,12 @@ def random_machine(random: Random, gpus: int) -> Machine:
     times = {name: random.randint(1, random.choice([4, 900, 60_000])) for name in (
         "unit_data", "unit_control", "dispatch", "barrier", "fence", "enter", "hop", "channel", "port_data",
         "port_control", "link_latency")}
-    free = {name: random.randint(0, 900) for name in ("reduce", "channel_latency", "hbm", "hbm_latency")}
+    free = {name: random.randint(0, 900) for name in ("reduce", "channel_latency", "hbm", "hbm_latency", "unit_store",
+                                                      "hbm_store")}
     units = random.randint(1, 4)
     engines = {name: random.randint(1, 900) for name in ("engine_data", "engine_control", "engine_dispatch")}
-    return Machine(unit_router=routers(units), engines=random.randint(0, units - 1), **engines,
+    shared = random.choice([(), tuple(random.randint(0, 2) for _ in range(units)), tuple(i % 2 for i in range(units))])
+    return Machine(unit_router=routers(units), unit_port=shared, engines=random.randint(0, units - 1), **engines,
                    engine_limit=random.randint(2 * instruction, 40), channel_router=routers(random.randint(1, 5)),
                    port_router=routers(ports), wavefronts_per_unit=random.randint(4, 9), instruction=instruction,
                    limit_wavefront=limits[0], limit_workgroup=limits[1], limit_unit=limits[2], rows=rows,
@@ -73,8 +77,22 @@ def random_launch(random: Random) -> Launch:
                   for _ in range(1 if symmetric else gpus))
     starts = (0,) if symmetric else tuple(random.randint(0, 9000) for _ in range(gpus))
     on = random_machine(random, gpus)
-    return Launch(on, gpus, grids, tuple(buffers), tuple("abc"[:semaphores]),
-                  tuple(_stream(random, on) for _ in range(streams)), starts)
+    return _clustered(random, Launch(on, gpus, grids, tuple(buffers), tuple("abc"[:semaphores]),
+                                     tuple(_stream(random, on) for _ in range(streams)), starts))
+
+
+def _clustered(random: Random, launch: Launch) -> Launch:
+    """Some of the streams that can have clusters have them."""
+    for i, stream in enumerate(launch.streams):
+        streams = list(launch.streams)
+        streams[i] = replace(stream, cluster=random.choice([1, 2]))
+        tried = replace(launch, streams=tuple(streams))
+        try:
+            check(tried)
+        except InputError:
+            continue
+        launch = tried
+    return launch
 
 
 def _stream(random: Random, on: Machine) -> Stream:

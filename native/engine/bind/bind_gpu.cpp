@@ -18,7 +18,10 @@ namespace gpu = astrarium::gpu;
 using Table = nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Numbers = std::vector<std::uint32_t>;
 using Grids = std::vector<std::tuple<Numbers, Numbers, Table, Table>>;
-using Streams = std::vector<std::tuple<std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::vector<std::uint16_t>>>;
+using Streams =
+    std::vector<std::tuple<std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint32_t, std::vector<std::uint16_t>>>;
+
+using Ports = std::vector<std::vector<std::uint16_t>>;
 
 template <class T>
 T field(nb::handle source, const char* name) {
@@ -41,6 +44,7 @@ gpu::Machine machine_of(nb::handle from) {
                                                              {"columns", &m.columns},
                                                              {"credits", &m.credits},
                                                              {"unit_data", &m.unit_data},
+                                                             {"unit_store", &m.unit_store},
                                                              {"unit_control", &m.unit_control},
                                                              {"reduce", &m.reduce},
                                                              {"dispatch", &m.dispatch},
@@ -53,6 +57,7 @@ gpu::Machine machine_of(nb::handle from) {
                                                              {"channel", &m.channel},
                                                              {"channel_latency", &m.channel_latency},
                                                              {"hbm", &m.hbm},
+                                                             {"hbm_store", &m.hbm_store},
                                                              {"hbm_latency", &m.hbm_latency},
                                                              {"port_data", &m.port_data},
                                                              {"port_control", &m.port_control},
@@ -91,11 +96,11 @@ gpu::Grid grid_of(const Numbers& groups, const Numbers& streams, const Table& op
 
 nb::object launch(nb::handle machine, const std::array<std::uint32_t, 2>& counts, const std::array<std::uint32_t, 3>& ends,
                   const std::vector<std::pair<std::uint32_t, std::uint32_t>>& buffers, const Streams& streams, const Grids& grids,
-                  const std::vector<std::int64_t>& starts, bool fold, std::size_t threads, std::int64_t record) {
-    gpu::Launch launch{machine_of(machine), counts[0], counts[1], ends[0], ends[1], ends[2], {}, {}, {}, starts, record};
+                  const std::vector<std::int64_t>& starts, const Ports& ports, bool fold, std::size_t threads, std::int64_t record) {
+    gpu::Launch launch{machine_of(machine), counts[0], counts[1], ends[0], ends[1], ends[2], {}, {}, {}, starts, ports, record};
     for (const auto& [first, lines] : buffers) launch.buffers.push_back({first, lines});
-    for (const auto& [wavefronts, unroll, places, start, units] : streams)
-        launch.streams.push_back({wavefronts, unroll, places, start, units});
+    for (const auto& [wavefronts, unroll, places, start, cluster, units] : streams)
+        launch.streams.push_back({wavefronts, unroll, places, start, cluster, units});
     for (const auto& [groups, kernels, operations, places] : grids) launch.grids.push_back(grid_of(groups, kernels, operations, places));
     gpu::Finished finished;
     {
@@ -114,6 +119,6 @@ nb::object launch(nb::handle machine, const std::array<std::uint32_t, 2>& counts
 
 void bind_gpu(nb::module_& m) {
     m.def("launch", &launch, nb::arg("machine"), nb::arg("counts"), nb::arg("ends"), nb::arg("buffers"), nb::arg("streams"),
-          nb::arg("grids"), nb::arg("starts"), nb::arg("fold"), nb::arg("threads"), nb::arg("record"),
+          nb::arg("grids"), nb::arg("starts"), nb::arg("ports"), nb::arg("fold"), nb::arg("threads"), nb::arg("record"),
           "Runs GPU kernels: (waits of a run that cannot go on, workgroups without a place, one row per simulated GPU, events).");
 }

@@ -24,7 +24,9 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
       unit_in_(m_.unit_router.size()), credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)),
       credit_at_(m_.port_router.size()), landed_(launch.flagged), counts_(launch.semaphores), polls_(launch.semaphores) {
     port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
-    write_back_ = m_.write_back * m_.hbm;
+    hbm_store_ = m_.hbm_store ? m_.hbm_store : m_.hbm;
+    write_back_ = m_.write_back * hbm_store_;
+    for (const auto& port : launch.ports) unit_port_.push_back(port.front());
     computes_ = static_cast<std::uint32_t>(m_.unit_router.size()) - static_cast<std::uint32_t>(m_.engines);
     if (m_.round_robin) arbiters_.resize(2 * port_group_);
     for (const Grid& grid : launch.grids)
@@ -237,8 +239,8 @@ void Chip::access(Event event) {
     Tick end = l2_[at] = std::max(l2_[at], now) + m_.channel;
     if (event.line >= launch_.flagged && event.line < launch_.in_hbm) {
         ++hbm_requests[at];
-        const Tick written = hbm_[at] = std::max(hbm_[at], end) + m_.hbm;
-        end = read ? written + m_.hbm_latency : std::max(end, written - write_back_);
+        const Tick over = hbm_[at] = std::max(hbm_[at], end) + (read ? m_.hbm : hbm_store_);
+        end = read ? over + m_.hbm_latency : std::max(end, over - write_back_);
     }
     event.kind = read ? Packet::data : Packet::ack;
     event.time = end + m_.channel_latency;
@@ -249,7 +251,7 @@ void Chip::access(Event event) {
 void Chip::unit(const Event& event) {
     if (event.kind != Packet::data) return flights_.back(event.instruction, now);
     const std::uint16_t unit = unit_of[event.work()];
-    Tick& free = unit_in_[unit];
+    Tick& free = unit_in_[unit_port_[unit]];
     free = std::max(free, now) + (unit < computes_ ? m_.unit_data : m_.engine_data);
     flights_.back(event.instruction, free);
 }

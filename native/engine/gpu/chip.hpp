@@ -60,6 +60,7 @@ private:
     Instructions& flights_;
     std::vector<Tick> l2_, hbm_, outward_, inward_, unit_in_, credits_;
     std::vector<std::uint32_t> credit_at_;
+    std::vector<std::uint16_t> unit_port_;                           // of units: the first one of their port, whose way in they share
     std::vector<Arbiter> arbiters_;                                  // of ports out, then of ports in; none: first come, first served
     std::uint64_t turns_ = 0;                                        // packets taken since they were last counted
     std::vector<Spot> spots_;                                        // of routers
@@ -71,6 +72,7 @@ private:
     std::vector<std::vector<Event>> polls_;
     std::uint32_t port_group_;  // ports per peer
     std::uint32_t computes_;    // units before the copy engines
+    Tick hbm_store_;            // HBM's service of a stored line
     Tick write_back_;           // by which HBM may be behind L2 with stores
     bool multimem_ = false;     // a place is one of all GPUs
 

@@ -14,18 +14,19 @@ struct Machine {
     std::vector<std::uint16_t> unit_router, channel_router, port_router;
     std::int64_t workgroups_per_unit, wavefronts_per_unit, instruction, limit_wavefront, limit_workgroup, limit_unit;
     std::int64_t interleave, port_interleave, columns, credits;
-    Tick unit_data, unit_control, reduce, dispatch, barrier, fence, enter, hop, mesh_data, mesh_control;
-    Tick channel, channel_latency, hbm, hbm_latency, port_data, port_control, link_latency;
+    Tick unit_data, unit_store, unit_control, reduce, dispatch, barrier, fence, enter, hop, mesh_data, mesh_control;
+    Tick channel, channel_latency, hbm, hbm_store, hbm_latency, port_data, port_control, link_latency;
     std::int64_t engines, engine_limit, write_back;
     Tick engine_data, engine_control, engine_dispatch;
     bool switched, round_robin;
 };
 
-// A kernel: its workgroups take `places` of a unit each, on `units`. `start`: after its GPU's.
+// A kernel: its workgroups take `places` of a unit each, on `units`; `cluster` of them at once, on all units of a port. `start`: after its GPU's.
 struct Stream {
     std::uint32_t wavefronts, unroll;
     std::int64_t places;
     Tick start;
+    std::uint32_t cluster;
     std::vector<std::uint16_t> units;
 };
 
@@ -63,6 +64,7 @@ struct Launch {
     std::vector<Stream> streams;
     std::vector<Grid> grids;
     std::vector<Tick> starts;
+    std::vector<std::vector<std::uint16_t>> ports;  // of every unit: the units of its port
     Tick record = 0;  // width of the bins in which the use of ports is recorded, with times of operations; 0: nothing is
     const Grid& grid(std::uint32_t gpu) const { return grids[grids.size() > 1 ? gpu : 0]; }
     Tick start(std::uint32_t gpu) const { return starts[starts.size() > 1 ? gpu : 0]; }

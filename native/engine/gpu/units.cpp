@@ -14,13 +14,13 @@ Units::Units(const Launch& launch, std::uint32_t gpu, Queue& queue, Chip& chip, 
                     m_.limit_wavefront,
                     m_.limit_workgroup,
                     m_.limit_unit,
-                    m_.unit_data,
+                    m_.unit_store ? m_.unit_store : m_.unit_data,
                     m_.unit_control,
                     m_.dispatch};
     units_.resize(m_.unit_router.size(), unit);
     for (std::size_t i = units_.size() - static_cast<std::size_t>(m_.engines); i < units_.size(); ++i) {
         units_[i].limit_wavefront = units_[i].limit_workgroup = units_[i].limit_unit = m_.engine_limit;
-        units_[i].data = m_.engine_data, units_[i].control = m_.engine_control, units_[i].dispatch = m_.engine_dispatch;
+        units_[i].store = m_.engine_data, units_[i].control = m_.engine_control, units_[i].dispatch = m_.engine_dispatch;
     }
     for (const Stream& stream : launch.streams) {
         dealt_.emplace_back().on.resize(units_.size());
@@ -60,12 +60,23 @@ void Units::deal(std::uint32_t stream, Tick when) {
     for (std::size_t full = 0; dealt.waits() && full < units.size();) {
         const std::uint16_t unit = units[dealt.next];
         dealt.next = dealt.next + 1 == units.size() ? 0 : dealt.next + 1;
-        if (fits(units_[unit], launch_.streams[stream])) full = 0, place(stream, unit, when);
+        if (fits(unit, launch_.streams[stream])) full = 0, place(stream, unit, when);
         else ++full;
     }
 }
 
+// Whether a unit has room for a workgroup, or all units of its port for a cluster.
+bool Units::fits(std::uint32_t unit, const Stream& stream) const {
+    if (stream.cluster == 1) return room(units_[unit], stream);
+    return std::ranges::all_of(launch_.ports[unit], [&](std::uint16_t each) { return room(units_[each], stream); });
+}
+
 void Units::place(std::uint32_t stream, std::uint32_t unit, Tick when) {
+    if (launch_.streams[stream].cluster == 1) return put(stream, unit, when);
+    for (const std::uint16_t each : launch_.ports[unit]) put(stream, each, when);
+}
+
+void Units::put(std::uint32_t stream, std::uint32_t unit, Tick when) {
     Work& work = works_[dealt_[stream].works[dealt_[stream].placed++]];
     ++dispatched_;
     units_[unit].places -= launch_.streams[stream].places, units_[unit].wavefronts -= work.wavefronts;
@@ -232,7 +243,7 @@ void Units::serve(Unit& unit) {
 }
 
 void Units::issue(Unit& unit, Wavefront& f, const Wanted& want) {
-    const Tick service = want.kind == Packet::store ? unit.data : unit.control;
+    const Tick service = want.kind == Packet::store ? unit.store : unit.control;
     Work& work = works_[f.work];
     count(unit, want.count);
     f.out += want.count, work.out += want.count;
@@ -294,7 +305,8 @@ void Units::end_if_over(Work& work) {
     unit.places += stream_of(work).places, unit.wavefronts += work.wavefronts;
     if (dispatched_ == works_.size()) return;
     for (std::uint32_t s = 0; s < dealt_.size(); ++s)
-        while (dealt_[s].came && dealt_[s].waits() && dealt_[s].on[work.unit] && fits(unit, launch_.streams[s])) place(s, work.unit, now());
+        while (dealt_[s].came && dealt_[s].waits() && dealt_[s].on[work.unit] && fits(work.unit, launch_.streams[s]))
+            place(s, work.unit, now());
 }
 
 void Units::report(Report& into) const {

@@ -51,7 +51,7 @@ private:
 struct Unit {
     Ready ready;
     std::int64_t places, wavefronts, limit_wavefront, limit_workgroup, limit_unit;
-    Tick data, control, dispatch;
+    Tick store, control, dispatch;
     std::int64_t out = 0;
     Tick outward = 0, alu = 0, matrix = 0, since = 0;
 };
@@ -119,9 +119,11 @@ private:
     std::uint32_t number(const Wavefront& f) const { return static_cast<std::uint32_t>(&f - wavefronts_.data()); }
     Span span(const Wavefront& f, const Operation& op, std::uint32_t j) const;
     const Stream& stream_of(const Work& work) const { return launch_.streams[work.stream]; }
-    bool fits(const Unit& unit, const Stream& stream) const { return unit.places >= stream.places && unit.wavefronts >= stream.wavefronts; }
+    bool room(const Unit& unit, const Stream& stream) const { return unit.places >= stream.places && unit.wavefronts >= stream.wavefronts; }
+    bool fits(std::uint32_t unit, const Stream& stream) const;
     void deal(std::uint32_t stream, Tick when);
     void place(std::uint32_t stream, std::uint32_t unit, Tick when);
+    void put(std::uint32_t stream, std::uint32_t unit, Tick when);
     void later(Tick when, Stage stage, const Wavefront& f, std::uint32_t serial, std::uint32_t what);
     void proceed(Wavefront& f);
     void next(Wavefront& f) {

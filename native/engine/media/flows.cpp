@@ -37,7 +37,7 @@ template <class Fabric>
 class Flows final : public Medium {
 public:
     Flows(const Plan& plan, bool record, Carried& run)
-        : network_(plan.network), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_),
+        : network_(plan.network), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan, traffic_),
           shares_(record ? count_use() : nullptr), known_(fabric_.links(), unknown),
           rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {}
 
@@ -45,9 +45,7 @@ public:
         const Flight& flight = run_.flight(id);
         if (flight.source == flight.destination) return run_.deliver(id, now);
         if (shares_.now() != now) run_to(now);
-        Link& first = links_[link(fabric_.next(flight))];
-        if (first.busy) return first.waiting.push_back(id);
-        leave(id);
+        begin(id, now);
         look(now);
     }
 
@@ -119,7 +117,15 @@ private:
         };
     }
 
-    // The first link of its way is free.
+    // It leaves, or waits for the first link of its route, which is that of now.
+    void begin(MessageId id, Tick now) {
+        fabric_.go_to(now);
+        Link& first = links_[link(fabric_.next(run_.flight(id)))];
+        if (first.busy) return first.waiting.push_back(id);
+        first.busy = true;
+        leave(id);
+    }
+
     void leave(MessageId id) {
         Flight f = run_.flight(id);
         Tick latency = 0;
@@ -130,7 +136,6 @@ private:
             way_.push_back(link(hop));
             latency = add(latency, links_[way_.back()].latency);
         }
-        links_[way_[0]].busy = true;
         const std::uint32_t number = shares_.leave(f.size, way_);
         if (number == under_way_.size()) under_way_.emplace_back();
         const std::uint64_t ends = std::uint64_t{static_cast<std::uint32_t>(f.source)} << 32 | static_cast<std::uint32_t>(f.destination);
@@ -150,19 +155,20 @@ private:
         look(now);
     }
 
-    // The next one leaves, before what waits: that of the same sender, where it was not made yet.
+    // The next one leaves: that of the same sender, where it was not made yet, before what waits. What waited may have another route by now.
     void has_left(std::uint32_t number, Tick now) {
         const Shares::Way& way = shares_.way(number);
         const std::uint32_t first = way[0].link;
-        const MessageId id = under_way_[number].id, follower = run_.follow(id);
+        const MessageId follower = run_.follow(under_way_[number].id);
         if (way.size() == 1) arrive(number, now);
-        Link& link = links_[first];
-        link.busy = false;
-        if (follower != Carried::no_message) return leave(follower);
-        if (link.next == link.waiting.size()) return;
-        const MessageId next = link.waiting[link.next];
-        if (++link.next == link.waiting.size()) link.waiting.clear(), link.next = 0;
-        leave(next);
+        links_[first].busy = false;
+        if (follower != Carried::no_message) begin(follower, now);
+        while (!links_[first].busy && links_[first].next < links_[first].waiting.size()) {
+            Link& link = links_[first];
+            const MessageId next = link.waiting[link.next];
+            if (++link.next == link.waiting.size()) link.waiting.clear(), link.next = 0;
+            begin(next, now);
+        }
     }
 
     void has_crossed(std::uint32_t number, Tick now) {

@@ -10,8 +10,8 @@ constexpr std::uint32_t unknown = 0xffffffffu;
 
 }  // namespace
 
-Shortest::Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes)
-    : graph_(graph), npus_(npus), most_bytes_(most_bytes), out_(graph.nodes, graph.source), in_(graph.nodes, graph.target) {
+Shortest::Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes, const std::vector<bool>& dead)
+    : graph_(graph), npus_(npus), most_bytes_(most_bytes), out_(graph.nodes, graph.source, dead), in_(graph.nodes, graph.target, dead) {
     const auto nodes = static_cast<std::size_t>(graph.nodes);
     before_.reserve(nodes);
     for (std::int32_t node = 0; node < graph.nodes; ++node) {

@@ -22,7 +22,7 @@ namespace astrarium {
 class Shortest {
 public:
     static constexpr std::uint32_t many = 0x80000000u;  // with the number of a list; else the one link
-    Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes);
+    Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes, const std::vector<bool>& dead = {});  // dead: links left out
 
     // The links by which a message leaves `at`, which is not the destination. Several threads may ask at once.
     std::uint32_t operator()(std::int32_t at, std::int32_t destination) {
@@ -33,6 +33,7 @@ public:
         return known != 0 ? known - 1 : find(at, root);
     }
     std::span<const std::uint32_t> list(std::uint32_t found) const { return lists_[found & ~many]; }  // ascending
+    const LinksOf& into() const { return in_; }                                                       // links by where they end
     void forget();  // what takes too much memory, the oldest first; nobody asks meanwhile
 
 private:

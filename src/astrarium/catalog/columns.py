@@ -144,7 +144,7 @@ SYSTOLIC: Mapping[str, Column] = MappingProxyType({
 """What the column `systolic` of a device holds: arrays of one NPU, the on-chip memory that feeds them, how they run."""
 COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "devices": {
-        **_ROW, "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),
+        **_ROW, "aliases": Column(_names), "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),
         "capacity": Column(_positive(Bytes), needed=True), "bandwidth": Column(_positive(Bandwidth), needed=True),
         "memory": TEXT, "units": Column(_count), "clock": Column(_positive(Frequency)), "l2": Column(_positive(Bytes)),
         "power": Column(_positive(Power)), "idle_power": Column(_positive(Power)),
@@ -167,12 +167,13 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         "power_share": Column(_number(0)), "embodied": Column(CarbonMass)},
     "gpus": {
         **_ROW, "device": NEEDED, "gpu": Column(_table, needed=True), "calibrated": Column(_names, needed=True),
-        "fitted": NEEDED, "assumed": Column(_names), "libraries": Column(_table)},
+        "fitted": NEEDED, "assumed": Column(_names), "libraries": Column(_table),
+        "micro": Column(_table)},
     "facilities": {**_DATED, "pue": Column(_number(1), needed=True)},
     "tariffs": {**_DATED, "price": Column(EnergyPrice, needed=True)},
     "regions": {**_DATED, "carbon": Column(CarbonIntensity, needed=True)},
     "costs": {**_DATED, "cost": Column(_table, needed=True)},
-    "models": {**_ROW, "model": Column(_table, needed=True)},
+    "models": {**_ROW, "aliases": Column(_names), "model": Column(_table, needed=True)},
     "stacks": {**_ROW, **dict.fromkeys(("based_on", "version", "memory", "not_default", "reserve", "reserve_source"),
                                        TEXT),
                "measured": Column(lambda value: value), "runs": Column(_table), "layout": Column(_table),

@@ -36,7 +36,7 @@ class _Message(Struct, eq=False):
     ends: tuple[int, int]
     size: int
     delivered: Event
-    route: Sequence[Hop]
+    route: Sequence[Hop] = ()
 
 
 class Flows:
@@ -46,12 +46,13 @@ class Flows:
                  changes: Changes | None = None) -> None:
         if not all(1e-6 <= bandwidth <= 1e9 for bandwidth in bandwidths(network)):      # parts have 63 bits
             raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
-        self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network)
+        self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network, changes)
         self._whole = _whole(network)
         if traffic is not None:
             traffic.set_whole(self._whole)
-        self._leaving: dict[Port, deque[_Message]] = {}     # by first link: the one that leaves, and those behind it
-        self._crossing: dict[tuple[int, int], deque[Crossing[Port]]] = {}   # likewise, by source and destination
+        self._busy: set[Port] = set()                       # links over which a message leaves
+        self._waiting: dict[Port, deque[_Message]] = {}     # by first link
+        self._crossing: dict[tuple[int, int], deque[Crossing[Port]]] = {}   # by source and destination, in order
         self._shares: Shares[Port] = Shares(None if traffic is None else self._spent)
         self._parts: dict[Port, int] = {}       # per ps at full speed, of the links that were used
         self._rates = link_rates(self._fabric, changes)
@@ -63,21 +64,29 @@ class Flows:
              tag: int = 0) -> None:
         """As `Medium` says."""
         del order, tag
-        route = self._fabric.between(source, destination)
-        message = _Message(key, (source, destination), size, delivered, route)
+        message = _Message(key, (source, destination), size, delivered)
         self._clock.at(self._clock.now, DEPART, key, partial(self._ask, message))
 
     def _ask(self, message: _Message) -> None:
-        if not message.route:
+        if message.ends[0] == message.ends[1]:
             self._arrive(message)
             return
         if self._shares.now != self._clock.now:
             self._advance()
-        queue = self._leaving.setdefault(message.route[0].port, deque())
-        queue.append(message)
-        if len(queue) == 1:
+        self._begin(message)
+        self._look()
+
+    def _begin(self, message: _Message) -> None:
+        """Leave, or wait for the first link of the route, which is that of now."""
+        if self._fabric.epochs is not None:
+            self._fabric.epochs.go_to(self._clock.now)
+        message.route = self._fabric.between(*message.ends)
+        first = message.route[0].port
+        if first in self._busy:
+            self._waiting.setdefault(first, deque()).append(message)
+        else:
+            self._busy.add(first)
             self._leave(message)
-            self._look()
 
     def _leave(self, message: _Message) -> None:
         for hop in message.route:
@@ -93,13 +102,13 @@ class Flows:
                 self._shares.cross(made)
 
     def _left(self, message: _Message) -> None:
-        """The next one leaves."""
+        """The next one leaves. What waited may have another route by now."""
         if len(message.route) == 1:
             self._arrive(message)
-        queue = self._leaving[message.route[0].port]
-        queue.popleft()
-        if queue:
-            self._leave(queue[0])
+        first = message.route[0].port
+        self._busy.remove(first)
+        while first not in self._busy and self._waiting.get(first):
+            self._begin(self._waiting[first].popleft())
 
     def _crossed(self, message: _Message) -> None:
         queue = self._crossing[message.ends]

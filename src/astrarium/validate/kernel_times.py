@@ -33,11 +33,13 @@ class Meant(Struct, frozen=True):
 
 
 class KernelTime(Struct, frozen=True):
-    """Prediction of a row: the time, ns, and in a long run the mean clock (cycle/ns; 0: it was a short run)."""
+    """Prediction of a row: the time, ns, in a long run the mean clock (cycle/ns; 0: it was a short run), and the time
+    of copies beside a product, ns (0: there are none)."""
 
     meant: Meant
     ns: float
     clock: float = 0.0
+    copies: float = 0.0
 
 
 def kernel_times(rows: Sequence[Row]) -> list[KernelTime | InputError]:

@@ -14,6 +14,8 @@ from astrarium.validate.collectives import busbw_of, collective_ns, design_of
 from astrarium.validate.designs import Candidate, candidates
 from astrarium.validate.kernel_times import KernelTime, Meant, kernel_times
 from astrarium.validate.memory import stated_bytes
+from astrarium.validate.micro_rows import COPIES
+from astrarium.validate.micro_times import micro_times
 from astrarium.validate.passes import pass_of
 from astrarium.validate.rows import Row
 from astrarium.validate.serving import designs
@@ -71,11 +73,12 @@ Found = Prediction | NotPredictable
 def predictions(rows: Iterable[Row], note: Callable[[int], None] | None = None) -> Iterator[Found]:
     """A prediction, or why there is none, of every row; `note` is told how many are done."""
     kept, engines, rows = Kept(), Predictor(), list(rows)
-    timed = iter(kernel_times([row for row in rows if row.kind == "kernel"]))
+    timed = {"kernel": iter(kernel_times([row for row in rows if row.kind == "kernel"])),
+             "micro": iter(micro_times([row for row in rows if row.kind == "micro"]))}
     for number, row in enumerate(rows):
         if note is not None:
             note(number)
-        yield _kernel(row, next(timed)) if row.kind == "kernel" else predict(row, kept, engines)
+        yield _kernel(row, next(timed[row.kind])) if row.kind in timed else predict(row, kept, engines)
 
 
 NO_LAYOUT = "it states no layout, and the load at which its objective just holds is not searched for"
@@ -91,8 +94,8 @@ def predict(row: Row, kept: Kept | None = None, engines: Predictor | None = None
         return _collective(row)
     if row.kind == "pass":
         return _pass(row, kept)
-    if row.kind == "kernel":
-        return _kernel(row, kernel_times([row])[0])
+    if row.kind in ("kernel", "micro"):
+        return _kernel(row, (kernel_times if row.kind == "kernel" else micro_times)([row])[0])
     if not any(row.number(metric) for metric in ("step_s", *RATES, "mem_GiB")):
         return NotPredictable(row, "it states no measured figure (step_s, tok_s_gpu, model_tflops_gpu or mem_GiB)")
     try:
@@ -139,6 +142,8 @@ def _kernel(row: Row, made: KernelTime | InputError) -> Found:
     values = [Value("kernel_us", row.number("us") or 0.0, made.ns / 1e3)]
     if made.clock and row.number("clock"):
         values.append(Value("clock_MHz", row.number("clock") or 0.0, made.clock * 1e3))
+    if made.copies and row.number(COPIES):
+        values.append(Value(COPIES, row.number(COPIES) or 0.0, made.copies / 1e3))
     return Prediction(row, made.meant, made.ns / 1e9, tuple(values))
 
 

@@ -20,6 +20,10 @@ from astrarium.validate.kernel_rows import NEEDED as KERNEL
 from astrarium.validate.kernel_rows import NUMBERS as KERNEL_NUMBERS
 from astrarium.validate.kernel_rows import stated
 from astrarium.validate.measured_steps import read_steps
+from astrarium.validate.micro_rows import COPIES
+from astrarium.validate.micro_rows import NEEDED as MICRO
+from astrarium.validate.micro_rows import NUMBERS as MICRO_NUMBERS
+from astrarium.validate.micro_rows import stated as micro_stated
 
 __all__ = ["KINDS", "Row", "read_rows", "with_stack"]
 
@@ -34,6 +38,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "collective": ("source", "hw", "n_gpus", "op", "size_B"),
     "inference": ("source", "model", "gpu", "isl", "osl", "metric", "value"),
     "kernel": KERNEL,
+    "micro": MICRO,
     "mlperf": ("div", "org", "system", "acc", "n", "model", "scen", "tps"),
     "silicon": ("id", "silicon_data_source", "backend", "model_path", "system", "isl", "osl", "silicon_tpot_ms"),
     "training": ("source", "case", "gpu", "n_gpus", "model"),
@@ -106,6 +111,10 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
         device = text.partition(";")[0].removeprefix(MEASURED_ON) if text.startswith(MEASURED_ON) else ""
         found = [Row(name, line, kind, stated(_values(name, line, columns, cells, KERNEL_COUNTS, KERNEL_NUMBERS), name,
                                               device)) for line, cells in lines if any(cells)]
+    elif kind == "micro":
+        found = [Row(name, line, kind, micro_stated(_values(
+            name, line, columns + [COPIES] * (len(cells) > len(columns)), cells, (), MICRO_NUMBERS), name))
+            for line, cells in lines if any(cells)]
     else:
         found = [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
     if not found:

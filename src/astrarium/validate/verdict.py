@@ -11,6 +11,7 @@ from astrarium import catalog
 from astrarium.validate.baseline import fit, table_of
 from astrarium.validate.intervals import Held, held
 from astrarium.validate.kernel_times import Meant
+from astrarium.validate.micro_rows import COPIES
 from astrarium.validate.predict import NotPredictable, Prediction, predictions
 from astrarium.validate.record import fitted_on, halves
 from astrarium.validate.rows import Row
@@ -82,10 +83,11 @@ def _kernels(found: Sequence[Found]) -> list[Score]:
 
 
 def _metrics(found: Sequence[Found]) -> list[str]:
-    """Memory, the clock, and where rows of serving have several metrics or different ones, each of them."""
+    """Memory, the clock, copies beside products, and where rows of serving have several metrics or different ones, each
+    of them."""
     named = dict.fromkeys(value.metric for each in found if isinstance(each, Prediction) and each.row.kind in READERS
                           for value in each.values)
-    return ["mem_GiB", "clock_MHz", *named]
+    return ["mem_GiB", "clock_MHz", COPIES, *named]
 
 
 def _device(each: Found) -> str:

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "media/packets/wires.hpp"
@@ -9,8 +10,8 @@
 namespace astrarium::packets {
 
 // In the order in which they happen in one instant.
-enum class Kind : std::uint8_t { left, pause, arrive, notice, put_off, asked, timer };
-enum class Class : std::uint8_t { data, ack, cnp };
+enum class Kind : std::uint8_t { left, pause, arrive, notice, put_off, asked, opened, timer };
+enum class Class : std::uint8_t { data, cnp };
 
 // A packet, or what else an event needs.
 struct Parcel {
@@ -19,14 +20,21 @@ struct Parcel {
     std::uint32_t cargo = none;  // of data; of control packets: the flow
     std::uint32_t bytes = 0;
     std::uint32_t serial = 0;  // of the packets of its flow; of left: by which link the packet came
+    std::uint32_t hop = none;  // of a packet: the link that it takes or waits for; or where that stands in the routes of flows
     Class cls = Class::data;
-    bool marked = false;  // of pause: on
+    bool marked = false;   // of pause: on
+    bool counted = false;  // its bytes are in the node's buffer
 };
 
 struct Event : Parcel {
     Kind kind = Kind::left;
-    std::uint32_t out = none;  // arrive: the link that it goes on by
     Tick time = 0;
+    Event() = default;
+    Event(const Parcel& parcel, Kind what, Tick when) : Parcel(parcel), kind(what), time(when) {}
+    // A packet on its way: field by field, as most were just written.
+    Event(const Parcel& p, Tick last, std::uint32_t link, std::uint32_t next, Tick when) : kind(Kind::arrive), time(when) {
+        tail = last, number = link, cargo = p.cargo, bytes = p.bytes, serial = p.serial, hop = next, cls = p.cls, marked = p.marked;
+    }
 };
 
 // Where an event stands in the order of its node.
@@ -39,7 +47,9 @@ struct Moment {
 
 // What a node makes happen to itself.
 struct Soon : Moment {
-    std::uint32_t came = none, bytes = 0;  // left: the packet's
+    std::uint32_t came, bytes;  // left: the packet's
+    Soon(Tick when, Kind kind, std::uint32_t number, std::uint32_t link = none, std::uint32_t size = 0)
+        : Moment(when, kind, number), came(link), bytes(size) {}
     Kind kind() const { return static_cast<Kind>(what >> 32); }
     std::uint32_t number() const { return static_cast<std::uint32_t>(what); }
     Event event() const {
@@ -59,17 +69,16 @@ public:
         if (next_ == all_.size()) all_.clear(), next_ = 0;
         return soon;
     }
-    void put(const Soon& soon) {
+    void put(Tick when, Kind kind, std::uint32_t number, std::uint32_t came, std::uint32_t bytes) {
         std::size_t at = all_.size();
-        all_.push_back(soon);
-        for (; at > next_ && soon < all_[at - 1]; --at) all_[at] = all_[at - 1];
-        all_[at] = soon;
+        all_.emplace_back(when, kind, number, came, bytes);
+        for (; at > next_ && all_[at] < all_[at - 1]; --at) std::swap(all_[at], all_[at - 1]);
     }
 
 private:
     std::vector<Soon> all_;
     std::size_t next_ = 0;
-    Soon end_{{never, Kind::timer, none}};
+    Soon end_{never, Kind::timer, none};
 };
 
 // The events of an inbox before `until`, in order. Links deliver in order, so that what came is made of sorted runs.

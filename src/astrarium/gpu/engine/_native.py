@@ -37,10 +37,12 @@ def run_compiled(launch: Launch, *, fold: bool, threads: int = 1,
     first, *ends = layout(launch.buffers)
     buffers = [(at, buffer.lines) for at, buffer in zip(first, launch.buffers, strict=True)]
     counts = (launch.gpus, len(launch.semaphores))
-    streams = [(s.wavefronts, s.unroll, s.places, s.start, launch.units(i)) for i, s in enumerate(launch.streams)]
+    streams = [(s.wavefronts, s.unroll, s.places, s.start, s.cluster, launch.units(i))
+               for i, s in enumerate(launch.streams)]
     grids = [_tables(grid) for grid in (launch.grids[:1] if folded else launch.grids)]
     waits, undispatched, rows, events = _core.launch(launch.machine, counts, tuple(ends), buffers, streams,
-                                                     grids, list(launch.starts), folded, threads, record)
+                                                     grids, list(launch.starts), launch.ports(), folded, threads,
+                                                     record)
     if waits:
         raise stalled(launch, [Wait(*wait) for wait in waits], undispatched)
     columns = list(zip(*rows, strict=True))

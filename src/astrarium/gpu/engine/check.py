@@ -16,7 +16,7 @@ _POSITIVE = ("workgroups_per_unit", "wavefronts_per_unit", "instruction", "unit_
              "port_control", "link_latency", "columns", "rows", "engine_data", "engine_control", "engine_limit",
              "engine_dispatch")
 _AT_LEAST_0 = ("reduce", "mesh_data", "mesh_control", "channel_latency", "hbm", "hbm_latency", "credits", "engines",
-               "write_back")
+               "write_back", "unit_store", "hbm_store")
 
 
 def check(launch: Launch, *, path: str = "launch") -> None:
@@ -26,6 +26,7 @@ def check(launch: Launch, *, path: str = "launch") -> None:
     _within(f"{path}.streams", len(launch.streams), 1, MOST["streams"])
     for i, stream in enumerate(launch.streams):
         _stream(launch, stream, f"{path}.streams[{i}]")
+        _cluster(launch, i, f"{path}.streams[{i}]")
     for name, rows in (("grids", launch.grids), ("starts", launch.starts)):
         if len(rows) not in (1, launch.gpus):
             raise InputError(f"{path}.{name}", f"{len(rows)} of them", expected=f"1 or {launch.gpus}")
@@ -55,6 +56,19 @@ def _stream(launch: Launch, stream: Stream, path: str) -> None:
     if len(set(stream.units)) < len(stream.units) or not all(0 <= u < len(m.unit_router) for u in stream.units):
         raise InputError(f"{path}.units", f"{len(stream.units)} of them", expected="each once, of 0 to "
                          f"{len(m.unit_router) - 1}")
+
+
+def _cluster(launch: Launch, number: int, path: str) -> None:
+    """A stream's clusters fill ports, and its workgroups fill clusters."""
+    cluster, units = launch.streams[number].cluster, set(launch.units(number))
+    if cluster == 1:
+        return
+    ports = launch.ports()
+    if cluster < 1 or any(len(ports[unit]) != cluster or not units.issuperset(ports[unit]) for unit in units):
+        raise InputError(f"{path}.cluster", str(cluster), expected="1, or the units of each port on which it runs")
+    for grid in launch.grids:
+        if (count := sum(group.stream == number for group in grid)) % cluster:
+            raise InputError(f"{path}.cluster", str(cluster), expected=f"a divisor of its {count} workgroups")
 
 
 def _grid(launch: Launch, grid: object, path: str) -> None:
@@ -145,6 +159,8 @@ def _places(m: Machine, gpus: int, path: str) -> None:
         if not 1 <= len(routers) <= 1 << 14 or not all(0 <= r < m.rows * m.columns for r in routers):
             raise InputError(f"{path}.{name}", f"{len(routers)} entries", expected=f"routers 0 to "
                              f"{m.rows * m.columns - 1}, at least one entry")
+    if m.unit_port and (len(m.unit_port) != len(m.unit_router) or min(m.unit_port) < 0):
+        raise InputError(f"{path}.unit_port", f"{len(m.unit_port)} entries", expected=f"none, or {len(m.unit_router)}")
     if m.engines >= len(m.unit_router):
         raise InputError(f"{path}.engines", str(m.engines), expected=f"less than the {len(m.unit_router)} units")
     if m.rows * m.columns > 1 << 12:

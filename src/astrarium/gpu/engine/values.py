@@ -38,7 +38,8 @@ class Machine(Struct, frozen=True, kw_only=True):
 
     `unit_router`, `channel_router`, `port_router`: the router of each compute unit, channel and port,
     row x columns + column. `mesh_data` 0: links between routers have no rate, only the latency `hop`. The last
-    `engines` units are copy engines, with rates, limits and dispatch of their own.
+    `engines` units are copy engines, with rates, limits and dispatch of their own. `unit_port`: the port of each unit,
+    through which answers with data come in; none: one each.
     """
 
     unit_router: tuple[int, ...]
@@ -48,8 +49,10 @@ class Machine(Struct, frozen=True, kw_only=True):
     limit_wavefront: int            # outstanding requests
     limit_workgroup: int
     limit_unit: int
-    unit_data: int                  # service of the unit's way out, and in
-    unit_control: int
+    unit_port: tuple[int, ...] = ()
+    unit_data: int                  # service of a port's way in
+    unit_store: int = 0             # service of the unit's way out, with a line; 0: unit_data
+    unit_control: int               # the same, without
     reduce: int                     # ALU time to add one line to another
     dispatch: int                   # from a place for a workgroup to its first operation
     barrier: int
@@ -65,6 +68,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     channel: int                    # service of one line in L2
     channel_latency: int
     hbm: int                        # service of one line in HBM
+    hbm_store: int = 0              # the same, of a stored one; 0: hbm
     hbm_latency: int
     write_back: int = 0             # lines of a channel that L2 has acknowledged and HBM has not got yet
     port_router: tuple[int, ...]
@@ -145,13 +149,15 @@ Grid = tuple[Workgroup, ...]
 class Stream(Struct, frozen=True):
     """One of the kernels that a launch runs at once. `wavefronts` per workgroup; `unroll` instructions of a wavefront
     in a step. Its workgroups run on `units` (numbers; none: all compute units), where each takes `places` of the unit's
-    places for workgroups. `start`: when it comes, ps after its GPU's start."""
+    places for workgroups. `start`: when it comes, ps after its GPU's start. `cluster`: workgroups that get their places
+    at once, on all units of a port, each on its own (1: each by itself)."""
 
     wavefronts: int = 1
     unroll: int = 1
     units: tuple[int, ...] = ()
     places: int = 1
     start: int = 0
+    cluster: int = 1
 
 
 class Launch(Struct, frozen=True):
@@ -178,6 +184,15 @@ class Launch(Struct, frozen=True):
     def start(self, gpu: int) -> int:
         """When GPU `gpu` starts, ps."""
         return self.starts[gpu if len(self.starts) > 1 else 0]
+
+    def ports(self) -> list[tuple[int, ...]]:
+        """The units of every unit's port."""
+        m = self.machine
+        of = m.unit_port or tuple(range(len(m.unit_router)))
+        shared: dict[int, tuple[int, ...]] = {}
+        for unit, port in enumerate(of):
+            shared[port] = (*shared.get(port, ()), unit)
+        return [shared[port] for port in of]
 
     def units(self, stream: int) -> tuple[int, ...]:
         """The units on which a stream's workgroups run."""

@@ -28,6 +28,8 @@ def _rules(gpu: Gpu) -> Iterator[Problem]:
     if gpu.peers and (gpu.switched or gpu.ports % gpu.peers):
         yield Problem("peers", f"{gpu.peers} peers, {gpu.ports} ports" + ", switched" * gpu.switched,
                       "ports that no switch joins, a multiple of their peers")
+    if gpu.units % gpu.units_per_port:
+        yield Problem("units_per_port", f"{gpu.units_per_port} does not divide {gpu.units} units", "whole ports")
     if gpu.channels % 2 and gpu.rows > 1:
         yield Problem("channels", f"{gpu.channels} cannot be divided between the top and the bottom row", "an even "
                                                                                                           "number")
@@ -63,7 +65,12 @@ class Gpu(Config, frozen=True, kw_only=True):
     outstanding_wavefront: Annotated[int, Knob("Requests that a wavefront may have outstanding.", ge=1)]
     outstanding_workgroup: Annotated[int, Knob("Requests that a workgroup may have outstanding.", ge=1)]
     outstanding_unit: Annotated[int, Knob("Requests that a unit may have outstanding.", ge=1)]
-    unit_bandwidth: Annotated[Bandwidth, Knob("Between a unit and the chip's network, each way.", gt=0)]
+    units_per_port: Annotated[int, Knob("Units that share a port to the chip's network, through which what they load "
+                                        "comes in (a TPC has two SMs).", ge=1)] = 1
+    port_groups: Annotated[int, Knob("Groups of such ports (GPCs). Workgroups go to all groups in turn, and there to "
+                                     "all units of a port before the next.", ge=1)] = 1
+    unit_bandwidth: Annotated[Bandwidth, Knob("Between units' port and the chip's network, each way.", gt=0)]
+    store_bandwidth: Annotated[Bandwidth | None, Knob("Of what a unit stores; none: unit_bandwidth.", gt=0)] = None
     issue: Annotated[Time, Knob("A unit's time to issue a request without data.", gt=0)]
     reduce_bandwidth: Annotated[Bandwidth, Knob("Rate at which a unit adds one operand to another.", gt=0)]
     dispatch: Annotated[Time, Knob("From a place on a unit to a workgroup's first operation.", gt=0)]
@@ -79,6 +86,8 @@ class Gpu(Config, frozen=True, kw_only=True):
     l2_bandwidth: Annotated[Bandwidth, Knob("Of all channels' L2.", gt=0)]
     l2_latency: Annotated[Time, Knob("From L2 having served a request to its answer on the network.", gt=0)]
     hbm_bandwidth: Annotated[Bandwidth, Knob("Of all channels' HBM.", gt=0)]
+    hbm_store_bandwidth: Annotated[Bandwidth | None, Knob(
+        "Of all channels' HBM, for what is stored; none: hbm_bandwidth.", gt=0)] = None
     hbm_latency: Annotated[Time, Knob("Added to loads that HBM serves.", gt=0)]
     write_back: Annotated[Bytes, Knob("Stored data that all channels' L2 may hold before HBM has them; 0: a store is "
                                       "acknowledged when it is in HBM.", ge=0)] = default("0 B")
@@ -128,6 +137,7 @@ class Gpu(Config, frozen=True, kw_only=True):
         mesh, engines = self.mesh_bandwidth, self.copy_engines
         return Machine(
             unit_router=spread(self.units) + (spread(engines.count) if engines else ()),
+            unit_port=_ports(self.units, self.units_per_port, self.port_groups, engines.count if engines else 0),
             **({} if engines is None else {
                 "engines": engines.count, "engine_data": at(line, engines.bandwidth),
                 "engine_control": at(control, engines.bandwidth), "engine_limit": engines.outstanding,
@@ -137,17 +147,30 @@ class Gpu(Config, frozen=True, kw_only=True):
             workgroups_per_unit=self.workgroups_per_unit, wavefronts_per_unit=self.wavefronts_per_unit,
             instruction=round(float(self.instruction) / line), limit_wavefront=self.outstanding_wavefront,
             limit_workgroup=self.outstanding_workgroup, limit_unit=self.outstanding_unit,
-            unit_data=at(line, self.unit_bandwidth), unit_control=ps(self.issue),
+            unit_data=at(line, self.unit_bandwidth), unit_store=at(line, self.store_bandwidth or self.unit_bandwidth),
+            unit_control=ps(self.issue),
             reduce=at(line, self.reduce_bandwidth), dispatch=ps(self.dispatch), barrier=ps(self.barrier),
             fence=ps(self.fence), rows=self.rows, columns=self.columns, enter=ps(self.network_latency),
             hop=ps(self.hop_latency), mesh_data=at(line, mesh) if mesh else 0,
             mesh_control=at(control, mesh) if mesh else 0, interleave=round(float(self.interleave) / line),
             channel=at(line * self.channels, self.l2_bandwidth), channel_latency=ps(self.l2_latency),
-            hbm=at(line * self.channels, self.hbm_bandwidth), hbm_latency=ps(self.hbm_latency),
+            hbm=at(line * self.channels, self.hbm_bandwidth),
+            hbm_store=at(line * self.channels, self.hbm_store_bandwidth or self.hbm_bandwidth),
+            hbm_latency=ps(self.hbm_latency),
             write_back=int(float(self.write_back) / line / self.channels),
             port_interleave=round(float(self.port_interleave) / line), port_data=at(line + head, self.port_bandwidth),
             port_control=at(control, self.port_bandwidth), link_latency=ps(self.link_latency), credits=self.credits,
             switched=self.switched, multimem=self.multimem, round_robin=self.arbitration == "round_robin")
+
+
+def _ports(units: int, shared: int, groups: int, engines: int) -> tuple[int, ...]:
+    """The port of every unit, in the order in which workgroups come to them; of none where each has its own."""
+    if shared == 1:
+        return ()
+    ports, found = units // shared, list[int]()
+    for first in range(0, ports, groups):
+        found += shared * list(range(first, min(first + groups, ports)))
+    return (*found, *range(ports, ports + engines))
 
 
 def _edges(count: int, places: int, step: int, far: int) -> tuple[int, ...]:

@@ -49,6 +49,11 @@ class Gemm(Config, frozen=True, kw_only=True):
     group: Annotated[int, Knob("Rows of tiles that are walked together.", ge=1)] = 8
     wavefronts: Annotated[int, Knob("Wavefronts of a tile's workgroup; one at a time multiplies.", ge=1)] = 8
     unroll: Annotated[int, Knob("Instructions of a wavefront in a step.", ge=1)] = 4
+    persistent: Annotated[bool, Knob(
+        "As many workgroups as have places at once; each multiplies tile after tile, its share of them fixed when the "
+        "kernel starts (cuBLAS on Hopper). Else a workgroup per tile.")] = False
+    cluster: Annotated[int, Knob("Workgroups that get their places at once, on all units of a port; a cluster begins "
+                                 "when all of these are free. 1: each by itself.", ge=1)] = 1
     places: Annotated[int | None, Knob(
         "Of a unit's places for workgroups, those that a tile's workgroup takes (its share of registers and shared "
         "memory); none, or more than there are: all, so that nothing else runs on the unit.", ge=1)] = None
@@ -118,8 +123,14 @@ def gemm_launch(gemm: Gemm, gpu: Gpu, gpus: int = 1, *, units: int | None = None
     _check_size(tiles)
     on = tuple(range(machine.computes))[-units if units else 0:]
     stream = Stream(gemm.wavefronts, gemm.unroll, on, min(gemm.places or machine.workgroups_per_unit,
-                                                          machine.workgroups_per_unit))
-    return Launch(machine, gpus, (tuple(_workgroups(tiles, len(on) * _at_once(machine, stream))),), (
+                                                          machine.workgroups_per_unit), cluster=gemm.cluster)
+    wave = len(on) * _at_once(machine, stream)
+    groups = tuple(_workgroups(tiles, wave))
+    if gemm.persistent:
+        groups = tuple(Workgroup(tuple(op for group in groups[first::wave] for op in group.operations))
+                       for first in range(min(wave, len(groups))))
+    groups += (Workgroup(()),) * (-len(groups) % gemm.cluster)
+    return Launch(machine, gpus, (groups,), (
         Buffer("A", tiles.count_a * tiles.size, hbm=True), Buffer("B", tiles.count_b * tiles.size, hbm=True),
         Buffer("A in L2", tiles.count_a * tiles.size), Buffer("B in L2", tiles.count_b * tiles.size),
         Buffer("C", tiles.rows * tiles.columns * tiles.stored, hbm=True)), (), (stream,))

@@ -49,7 +49,8 @@ class Chip:
         self.arbiters = {(stage, port): Arbiter[tuple[int, Packet]]() for stage in (EventKind.OUT, EventKind.IN)
                          for port in range(len(m.port_router))}
         self.links: dict[tuple[int, int], int] = {}
-        self.unit_in = [0] * len(m.unit_router)
+        self.unit_port = [port[0] for port in launch.ports()]       # the first unit of a unit's port
+        self.unit_in = [0] * len(m.unit_router)                     # by port
         self.landed: set[int] = set()                               # flagged lines that were stored
         self.readers: dict[int, list[tuple[int, Packet]]] = {}      # of flagged lines that were not
         self.joins: dict[tuple[Wavefront, int], int] = {}           # answers to requests to all GPUs
@@ -217,8 +218,9 @@ class Chip:
         loads = packet.kind in ("load", "poll")
         if self.flagged <= packet.line < self.in_hbm:
             self.hbm_requests[channel] += 1
-            written = self.hbm[channel] = max(self.hbm[channel], end) + m.hbm
-            end = written + m.hbm_latency if loads else max(end, written - m.write_back * m.hbm)
+            stored = m.hbm_store or m.hbm
+            over = self.hbm[channel] = max(self.hbm[channel], end) + (m.hbm if loads else stored)
+            end = over + m.hbm_latency if loads else max(end, over - m.write_back * stored)
         answer = Packet(packet.instruction, "data" if loads else "ack", packet.line, packet.serial)
         if origin:
             goal, stage = m.port_router[self._port(packet.line, origin)], EventKind.OUT
@@ -227,11 +229,11 @@ class Chip:
         self.travel(end + m.channel_latency, origin, answer, m.channel_router[channel], goal, stage)
 
     def unit(self, packet: Packet) -> None:
-        """An answer with data is at its unit's way in."""
-        unit = packet.instruction.wavefront.work.unit
-        number = unit.number
+        """An answer with data is at the way in of its unit's port."""
+        m, number = self.machine, packet.instruction.wavefront.work.unit.number
         if packet.kind == "data":
-            self.unit_in[number] = max(self.unit_in[number], self.ways.now) + unit.data
-            self.ways.back(packet, self.unit_in[number])
+            port, service = self.unit_port[number], m.unit_data if number < m.computes else m.engine_data
+            self.unit_in[port] = max(self.unit_in[port], self.ways.now) + service
+            self.ways.back(packet, self.unit_in[port])
         else:
             self.ways.back(packet, self.ways.now)

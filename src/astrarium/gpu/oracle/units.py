@@ -72,18 +72,18 @@ class Work:
 class Unit:
     """A compute unit or copy engine: its room, who is ready to issue, and when its ways and its pipes are free."""
 
-    __slots__ = ("alu", "control", "data", "dispatch", "limits", "matrix", "number", "out", "outward", "places",
-                 "ready", "since", "wavefronts")
+    __slots__ = ("alu", "control", "dispatch", "limits", "matrix", "number", "out", "outward", "places",
+                 "ready", "since", "store", "wavefronts")
 
     def __init__(self, number: int, m: Machine):
         self.number, self.places, self.wavefronts, self.out = number, m.workgroups_per_unit, m.wavefronts_per_unit, 0
         self.outward = self.alu = self.matrix = self.since = 0
         self.ready: deque[Wavefront] = deque()
         self.limits = m.limit_wavefront, m.limit_workgroup, m.limit_unit
-        self.data, self.control, self.dispatch = m.unit_data, m.unit_control, m.dispatch
+        self.store, self.control, self.dispatch = m.unit_store or m.unit_data, m.unit_control, m.dispatch
         if number >= m.computes:
             self.limits = (m.engine_limit,) * 3
-            self.data, self.control, self.dispatch = m.engine_data, m.engine_control, m.engine_dispatch
+            self.store, self.control, self.dispatch = m.engine_data, m.engine_control, m.engine_dispatch
 
     def fits(self, stream: Stream) -> bool:
         """Whether it has room for a workgroup."""
@@ -122,6 +122,7 @@ class Units:
         grid = launch.grid(gpu)
         self.units = [Unit(i, self.machine) for i in range(len(self.machine.unit_router))]
         self.works = [Work(i, group.operations, launch.streams[group.stream]) for i, group in enumerate(grid)]
+        self.ports = [[self.units[u] for u in port] for port in launch.ports()]
         self.dealt = [Dealt(stream, [self.units[u] for u in launch.units(s)], deque(
             work for work, group in zip(self.works, grid, strict=True) if group.stream == s))
             for s, stream in enumerate(launch.streams)]
@@ -144,11 +145,22 @@ class Units:
         while dealt.waiting and full < len(dealt.units):
             unit = dealt.units[dealt.next]
             dealt.next = (dealt.next + 1) % len(dealt.units)
-            full = 0 if unit.fits(dealt.stream) else full + 1
+            full = 0 if self._fits(dealt.stream, unit) else full + 1
             if not full:
                 self._place(dealt, unit, when)
 
+    def _fits(self, stream: Stream, unit: Unit) -> bool:
+        """Whether a unit has room for a workgroup, or all units of its port for a cluster."""
+        return all(each.fits(stream) for each in self._of(stream, unit))
+
+    def _of(self, stream: Stream, unit: Unit) -> list[Unit]:
+        return [unit] if stream.cluster == 1 else self.ports[unit.number]
+
     def _place(self, dealt: Dealt, unit: Unit, when: int) -> None:
+        for each in self._of(dealt.stream, unit):
+            self._put(dealt, each, when)
+
+    def _put(self, dealt: Dealt, unit: Unit, when: int) -> None:
         work = dealt.waiting.popleft()
         unit.places, unit.wavefronts = unit.places - dealt.stream.places, unit.wavefronts - dealt.stream.wavefronts
         work.unit, work.start = unit, when + unit.dispatch
@@ -301,7 +313,7 @@ class Units:
                     self._controlled(f.work)
 
     def _issue(self, unit: Unit, f: Wavefront, kind: str, line: int, count: int, peer: int) -> None:
-        now, service = self.events.now, unit.data if kind == "store" else unit.control
+        now, service = self.events.now, unit.store if kind == "store" else unit.control
         instruction = Instruction(f, kind, count, peer, now)
         self._count(unit, count)
         f.out, f.work.out = f.out + count, f.work.out + count
@@ -353,7 +365,7 @@ class Units:
         unit, stream = work.unit, work.stream
         unit.places, unit.wavefronts = unit.places + stream.places, unit.wavefronts + stream.wavefronts
         for dealt in self.dealt:
-            while dealt.came and dealt.waiting and unit in dealt.units and unit.fits(dealt.stream):
+            while dealt.came and dealt.waiting and unit in dealt.units and self._fits(dealt.stream, unit):
                 self._place(dealt, unit, self.events.now)
 
     def undispatched(self) -> int:

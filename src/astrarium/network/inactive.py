@@ -1,0 +1,36 @@
+"""Parts of a network section that its back end does not take. They stay in the design for the back ends that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from astrarium.config.base import is_default
+from astrarium.config.spec import specs
+from astrarium.engine.media import find_medium
+
+if TYPE_CHECKING:
+    from astrarium.network.config import Network
+
+__all__ = ["inactive"]
+
+TAKEN: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "library": ("library",), "switching": ("contention", "packets"), "packets": ("packets",), "ns3": ("ns3",)})
+"""Field -> the back ends that take it."""
+WAYS = ("ecmp", "routes")       # of a fabric
+
+
+def inactive(network: Network) -> Iterator[str]:
+    """Sentences that name the fields that a design sets and its back end, or its transport, does not take."""
+    medium, name = find_medium(network.backend), network.backend
+    idle = [field for field, takers in TAKEN.items() if name not in takers]
+    idle += ["options"] * (medium is not None or name == "ns3")
+    idle += WAYS * (name == "closed_form")
+    told = [spec.name for spec in specs(type(network))
+            if spec.name in idle and not is_default(getattr(network, spec.name), spec)]
+    if told:
+        yield f"inactive with backend: {name}: {', '.join(told)}"
+    transport = network.packets.transport
+    if name == "packets" and network.packets.buffer and not transport.link_buffers:
+        yield f"inactive with transport: {transport.tag}: packets.buffer, the buffer of each link with credits"
