@@ -103,7 +103,7 @@ class Shares(Generic[Link]):
                    min((link.due for link in self._links.values() if link.touched), default=NEVER))
 
     def advance(self, to: int) -> None:
-        """Go on to time `to`, at most `next_time()`; what has left or crossed by then, in the order of time and start."""
+        """Go on to time `to`, at most `next_time()`; what has left or crossed by then, by time and start."""
         self._settle()
         self.now = to
         while done := [each for each in self._under_way.values() if _ends(each) <= to]:
