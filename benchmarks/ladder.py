@@ -2,8 +2,8 @@
 
 usage: ladder.py [--library LIBTOY] [DESIGN.yaml ...]
 
-With designs: a row per back end. Each runs in a new process with the changes of STEP. The row has the
-difference from another rung, CPU seconds and peak memory, start of Python included. docs/guides/ladder.md uses examples/ladder/*.yaml.
+With designs: a row per back end. Each runs in a new process with the changes of STEP. The row has the difference from
+another rung, CPU seconds and peak memory, start of Python included. docs/guides/ladder.md uses examples/ladder/*.yaml.
 
 Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s
 and 500 ns, 16 MiB, each run from the design to the result, every message simulated.
