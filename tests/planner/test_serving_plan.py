@@ -13,10 +13,12 @@ from tests.commands import Run
 from tests.report.test_pages import checked
 
 from astrarium.errors import InputError
+from astrarium.planner.machine import machine_of
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.ceiling import Ceiling
-from astrarium.planner.serving.engine import engines
+from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
+from astrarium.planner.serving.interval import interval_of
 from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.service import Service
 from astrarium.report.pages.serving_plan import serving_plan_page
@@ -186,6 +188,18 @@ def test_the_page_and_the_tables(one: ServingPlan) -> None:
     assert list(users) == sorted(users)
     assert list(npus) == sorted(npus, reverse=True), "of the front, faster users cost tokens"
     assert len(users) > 3
+
+
+@pytest.mark.parametrize(("stack", "device", "words"), [
+    ("vllm", "h100_sxm", "13 cells of model and system, of one weight)"),
+    ("sglang", "h100_sxm", "of all serving stacks"), ("vllm", "a100_sxm_80gb", "no measured serving row"),
+    ("sglang", "mi300x", "not both measured"), (None, "h100_sxm", "no software stack")])
+def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None:
+    machine = machine_of(device, 1, stack=stack, compute="roofline" if device == "mi300x" else None)
+    found = interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16"))
+    assert words in found.words
+    assert found.known == ("cells" in words or "stacks" in words)
+    assert not interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16", prefill=(Layout(1),))).known
 
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:

@@ -32,7 +32,8 @@ def interval_of(stack: str | None, machine: Machine, engine: Engine) -> Interval
     if engine.prefill:
         return Interval(stack, device, rows, why="the rows are of engines that prefill and decode")
     return Interval(stack, ", ".join(row["devices"]), rows, float(row["low"]), float(row["high"]), SHARE,
-                    of=f" (TPOT; {row['cells']} cells of model and system, of one weight)")
+                    of=f" (TPOT; {row['cells']} cells of model and system, of one weight" + (
+                        ": too few, so the interval is that of all serving stacks)" if row["borrowed"] else ")"))
 
 
 def span_of(rate: float, ceiling: Ceiling | PoolsCeiling, within: Interval) -> tuple[float, float] | None:
