@@ -62,7 +62,7 @@ public:
 private:
     __extension__ typedef __int128 Wide;
     struct Flow {
-        Wide to_leave = 0, to_cross = 0;  // at `since`
+        Wide to_leave = 0, to_cross = 0;               // at `since`
         Tick since = 0, ends = never, queued = never;  // ends: when it has left or crossed; queued: its entry, not after that
         std::int64_t size = 0;
         std::int64_t leaves = 0, crosses = 0;  // rates
@@ -143,7 +143,7 @@ private:
     std::vector<Flow> flows_;
     std::vector<std::uint32_t> spare_;
     std::vector<Link> links_;
-    std::vector<Due> touched_;  // a heap of links whose users changed since they were shared
+    std::vector<Due> touched_;                      // a heap of links whose users changed since they were shared
     std::vector<std::uint32_t> sharing_, sharers_;  // of one sharing: links, messages
     std::vector<Open> open_;
     std::vector<End> ends_;  // a heap
