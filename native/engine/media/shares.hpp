@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,8 +15,8 @@ namespace astrarium {
 
 // Bytes in parts, `unit` of them; times in ps. A message has two rates, both rounded down: at most one message leaves over a link, and it
 // crosses no faster than it leaves. Shares are found by progressive filling: the tightest link first, of equal ones the oldest. Links that
-// messages connect are shared anew once a message began or ended there, but not again while a message sends less than a grain on average:
-// until then what begins has what is left over.
+// messages connect are shared anew when a message begins or ends there: at once where few messages do, else after a part of the time of the
+// mean message. Until then what begins has what is left over (design/0001).
 class Shares {
 public:
     static constexpr std::int64_t unit = std::int64_t{2520} << 30;
@@ -126,7 +127,6 @@ private:
     void gather(std::uint32_t link);
     void reach(std::uint32_t link);
     void share();
-    void stop();
     void serve(std::uint32_t link, std::int64_t rate);
     void fix_crossing(Flow& f, std::int64_t rate);
     void take(const Step& step, std::int64_t rate);
