@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 import astrarium as ar
 from astrarium import engine
+from astrarium.engine.activities import Activities
 from astrarium.lower import lower
 
 from .bounds_routes import Link, Message, Side, route
@@ -182,3 +183,18 @@ def crowds(draw: st.DrawFn) -> tuple[tuple[Side, ...], list[Message]]:
 @given(crowds())
 def test_flows_have_max_min_fair_shares(case: tuple[tuple[Side, ...], list[Message]]) -> None:
     assert ours(*case, "fluid") == pytest.approx(rival(*case, whole=True), abs=TOLERANCE * len(case[1]), rel=1e-8)
+
+
+@settings(max_examples=30)
+@given(crowds())
+def test_flows_have_the_shares_of_activities(case: tuple[tuple[Side, ...], list[Message]]) -> None:
+    """The same without SimGrid: what the plug-ins' class of max-min shares says, to a ps per change of a rate."""
+    sides, messages = case
+    rival, ends = Activities[Link](), dict[int, float]()
+    for number, (a, b, size) in enumerate(messages):
+        for link in (way := list(route(sides, a, b))):
+            rival.set_capacity(link, sides[link[0]].bandwidth / 1000)
+        rival.start(size, way, lambda number=number: ends.setdefault(number, rival.now * 1e-12))  # type: ignore[misc]
+    rival.advance(2 * 10**15)
+    expected = [ends[number] for number in range(len(messages))]
+    assert ours(sides, messages, "fluid") == pytest.approx(expected, abs=len(messages) * 1e-12, rel=1e-9)

@@ -31,15 +31,15 @@ void check(const Network& network) {
 }
 
 constexpr std::int64_t whole_link = std::int64_t{1} << 30;  // parts of a busy link of a graph, whatever its bandwidth
-constexpr std::uint32_t unknown = 0xffffffffu;
+constexpr std::uint32_t no_number = 0xffffffffu;
 
 template <class Fabric>
 class Flows final : public Medium {
 public:
     Flows(const Plan& plan, bool record, Carried& run)
         : network_(plan.network), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan, traffic_),
-          shares_(record ? count_use() : nullptr), known_(fabric_.links(), unknown),
-          rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {}
+          shares_(record ? count_use() : nullptr), known_(fabric_.links(), no_number), rates_(link_rates(plan, fabric_)),
+          changes_(rates_.changes()) {}
 
     void ask(MessageId id, Tick now) override {
         const Flight& flight = run_.flight(id);
@@ -63,7 +63,7 @@ public:
     Traffic* traffic() override { return &traffic_; }
     std::vector<std::string> waits(Tick, std::uint64_t) const override {
         return links_that_stand(fabric_, rates_,
-                                [this](std::size_t number) { return known_[number] != unknown && shares_.used(known_[number]); });
+                                [this](std::size_t number) { return known_[number] != no_number && shares_.used(known_[number]); });
     }
 
 private:
@@ -79,13 +79,13 @@ private:
     struct UnderWay {  // by the number that the shares have for it
         MessageId id = 0;
         Tick latency = 0;
-        std::uint64_t ends = 0;          // its source and destination
-        std::uint32_t behind = unknown;  // the message that crosses after it
+        std::uint64_t ends = 0;            // its source and destination
+        std::uint32_t behind = no_number;  // the message that crosses after it
     };
 
     std::uint32_t link(const Hop& hop) {
         std::uint32_t& known = known_[hop.number];
-        if (known == unknown) {
+        if (known == no_number) {
             links_.push_back({hop, fabric_.latency(hop), parts_per_ps(fabric_.bandwidth(hop))});
             known = shares_.add_link(capacity(links_.back()));
         }
@@ -99,7 +99,7 @@ private:
     // Links are from now on as they have become since.
     void change(Tick now) {
         for (; changed_ < changes_.size() && changes_[changed_].first <= now; ++changed_)
-            if (const std::uint32_t known = known_[changes_[changed_].second]; known != unknown)
+            if (const std::uint32_t known = known_[changes_[changed_].second]; known != no_number)
                 shares_.set_capacity(known, capacity(links_[known]));
     }
 
@@ -173,7 +173,7 @@ private:
 
     void has_crossed(std::uint32_t number, Tick now) {
         const UnderWay ended = under_way_[number];
-        if (ended.behind != unknown) shares_.cross(ended.behind);
+        if (ended.behind != no_number) shares_.cross(ended.behind);
         else last_.erase(ended.ends);
         arrive(number, now);
     }

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,8 +15,8 @@ namespace astrarium {
 
 // Bytes in parts, `unit` of them; times in ps. A message has two rates, both rounded down: at most one message leaves over a link, and it
 // crosses no faster than it leaves. Shares are found by progressive filling: the tightest link first, of equal ones the oldest. Links that
-// messages connect are shared anew once a message began or ended there, but not again while a message sends less than a grain on average:
-// until then what begins has what is left over.
+// messages connect are shared anew when a message begins or ends there: at once where few messages do, else after a part of the time of the
+// mean message. Until then what begins has what is left over (design/0001).
 class Shares {
 public:
     static constexpr std::int64_t unit = std::int64_t{2520} << 30;
@@ -62,7 +63,7 @@ public:
 private:
     __extension__ typedef __int128 Wide;
     struct Flow {
-        Wide to_leave = 0, to_cross = 0;  // at `since`
+        Wide to_leave = 0, to_cross = 0;               // at `since`
         Tick since = 0, ends = never, queued = never;  // ends: when it has left or crossed; queued: its entry, not after that
         std::int64_t size = 0;
         std::int64_t leaves = 0, crosses = 0;  // rates
@@ -126,7 +127,6 @@ private:
     void gather(std::uint32_t link);
     void reach(std::uint32_t link);
     void share();
-    void stop();
     void serve(std::uint32_t link, std::int64_t rate);
     void fix_crossing(Flow& f, std::int64_t rate);
     void take(const Step& step, std::int64_t rate);
@@ -143,7 +143,7 @@ private:
     std::vector<Flow> flows_;
     std::vector<std::uint32_t> spare_;
     std::vector<Link> links_;
-    std::vector<Due> touched_;  // a heap of links whose users changed since they were shared
+    std::vector<Due> touched_;                      // a heap of links whose users changed since they were shared
     std::vector<std::uint32_t> sharing_, sharers_;  // of one sharing: links, messages
     std::vector<Open> open_;
     std::vector<End> ends_;  // a heap
