@@ -87,9 +87,9 @@ class Reroute:
                     changed.peak = max(changed.peak, changed.waiting)
                     self._net.queue_is(number, now, changed.waiting)
             touched.add(to)
-        for packet in control:
-            to = self._other(link, packet.flow.destination, packet.flow.source)
-            self._ports[to].control.append(packet)
+        for each in control:
+            to = self._other(link, each.flow.destination, each.flow.source)
+            self._ports[to].control.append(each)
             touched.add(to)
         for entry in own:
             to = self._flows[entry[2]].link
