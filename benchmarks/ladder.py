@@ -1,9 +1,9 @@
 """Every back end on one design: time, difference, CPU seconds.
 
-usage: ladder.py [--library LIBTOY] [DESIGN.yaml]
+usage: ladder.py [--library LIBTOY] [DESIGN.yaml ...]
 
-With a design: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP. The row
-has the difference from another rung, CPU seconds and peak memory. docs/guides/ladder.md uses examples/ladder/step.yaml.
+With designs: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP. The row
+has the difference from another rung, CPU seconds and peak memory. docs/guides/ladder.md uses examples/ladder/*.yaml.
 
 Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s
 and 500 ns, 16 MiB, each run from the design to the result, every message simulated.
@@ -86,7 +86,7 @@ def makespan(op: CommOp, name: str, fields: Mapping[str, Any]) -> tuple[float, f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", help="libtoy.so of examples/plugins/network_c")
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="a design, in place of two collectives")
+    parser.add_argument("designs", nargs="*", metavar="DESIGN.yaml", help="designs, in place of two collectives")
     options = parser.parse_args()
     rungs = dict(OURS)
     if find() is not None:
@@ -94,8 +94,10 @@ def main() -> None:
     if options.library:
         rungs["library, toy"] = {"library": options.library}
     print(machine(), time.strftime("%H:%M"))
-    if options.design:
-        climb(options.design)
+    for design in options.designs:
+        print(design)
+        climb(design)
+    if options.designs:
         return
     for op in CommOp.ALL_REDUCE, CommOp.ALL_TO_ALL:
         makespan(op, "closed_form", {})     # what is loaded once is loaded

@@ -14,7 +14,7 @@ from astrarium.network.shapes import LinkDim
 from astrarium.units import Time
 
 if TYPE_CHECKING:
-    from astrarium.network.planned import Section
+    from astrarium.network.section import Section
 
 __all__ = ["PORTS", "no_closed_form", "taken_as", "without_congestion"]
 

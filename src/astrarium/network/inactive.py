@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from astrarium.config.base import is_default
 from astrarium.config.spec import specs
 from astrarium.engine.media import find_medium
-
-if TYPE_CHECKING:
-    from astrarium.network.config import Network
+from astrarium.network.packets import Packets
+from astrarium.network.section import Section
 
 __all__ = ["inactive"]
 
@@ -21,7 +19,7 @@ TAKEN: Mapping[str, tuple[str, ...]] = MappingProxyType({
 WAYS = ("ecmp", "routes")       # of a fabric
 
 
-def inactive(network: Network) -> Iterator[str]:
+def inactive(network: Section, packets: Packets) -> Iterator[str]:
     """Sentences that name the fields that a design sets and its back end, or its transport, does not take."""
     medium, name = find_medium(network.backend), network.backend
     idle = [field for field, takers in TAKEN.items() if name not in takers]
@@ -31,6 +29,6 @@ def inactive(network: Network) -> Iterator[str]:
             if spec.name in idle and not is_default(getattr(network, spec.name), spec)]
     if told:
         yield f"inactive with backend: {name}: {', '.join(told)}"
-    transport = network.packets.transport
-    if name == "packets" and network.packets.buffer and not transport.link_buffers:
+    transport = packets.transport
+    if name == "packets" and packets.buffer and not transport.link_buffers:
         yield f"inactive with transport: {transport.tag}: packets.buffer, the buffer of each link with credits"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from astrarium.oracle.clock import NEVER
 from astrarium.oracle.epochs import Epochs
 from astrarium.oracle.net import Events, Net, Packet
-
-if TYPE_CHECKING:
-    from astrarium.oracle.roce import _Control, _Flow, _Port
+from astrarium.oracle.roce_parts import Control, Flow, Port
 
 __all__ = ["LEFT", "REROUTE", "Reroute"]
 
@@ -21,7 +18,7 @@ REROUTE, LEFT = -1, 0   # the first kinds of events of an instant
 class Reroute:
     """The ports and flows of a run."""
 
-    def __init__(self, net: Net, ports: Sequence[_Port], flows: Sequence[_Flow], events: Events) -> None:
+    def __init__(self, net: Net, ports: Sequence[Port], flows: Sequence[Flow], events: Events) -> None:
         self._net, self._ports, self._flows, self._events = net, ports, flows, events
         for begin in net.epochs.begins if net.epochs is not None else ():
             events.at(begin, REROUTE, 0, None)
@@ -36,7 +33,7 @@ class Reroute:
         if self._net.epochs is not None:
             self._net.epochs.go_to(now)
 
-    def loses(self, link: int, packet: Packet | _Control, now: int, serial: int) -> bool:
+    def loses(self, link: int, packet: Packet | Control, now: int, serial: int) -> bool:
         """Whether a packet that starts now is lost, as its link fails before its last byte has left. Then it waits
         there again."""
         if self._net.epochs is None:
@@ -70,7 +67,7 @@ class Reroute:
                 touched |= self._move(link, port, now)
         return touched
 
-    def _move(self, link: int, port: _Port, now: int) -> set[int]:
+    def _move(self, link: int, port: Port, now: int) -> set[int]:
         queue, control, own = list(port.queue), list(port.control), list(port.own)
         port.queue.clear()
         port.control.clear()
@@ -87,9 +84,9 @@ class Reroute:
                     changed.peak = max(changed.peak, changed.waiting)
                     self._net.queue_is(number, now, changed.waiting)
             touched.add(to)
-        for each in control:
-            to = self._other(link, each.flow.destination, each.flow.source)
-            self._ports[to].control.append(each)
+        for notice in control:
+            to = self._other(link, notice.flow.destination, notice.flow.source)
+            self._ports[to].control.append(notice)
             touched.add(to)
         for entry in own:
             to = self._flows[entry[2]].link

@@ -64,10 +64,10 @@ bool Roce::loses(Hand& hand, std::uint32_t link, const Parcel& packet, Tick now,
     const Tick away = net_.gives_up(link, way_of(packet).destination, now, end);
     if (away == never) return false;
     Port& port = ports_[link];
-    port.free = away;
+    port.free = away, port.leaves = false;
     net_.charge(link, 0, now, away - now, hand.left);
     ++hand.left.hops;
-    put(hand, port.source, away, Kind::left, link);
+    touch_at(hand, link, now, away);
     if (packet.cls != Class::data) return true;
     net_.cargos[packet.cargo].lost += packet.bytes;
     port.waiting += size(packet);
