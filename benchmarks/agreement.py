@@ -1,6 +1,6 @@
 """How far back ends are from packets with credits, and what they cost, on designs that nobody chose.
 
-usage: agreement.py [--first SEED] [--count COUNT] [--limit CPU_S] [--reference NAME ...] [--verbose]
+usage: agreement.py [--first SEED] [--count COUNT] [--backend NAME ...] [--reference NAME ...] [--limit CPU_S]
        agreement.py --case SEED [--design FILE]
 
 A seed gives a design (`_drawn_agreement.py`): a network of one to three dims or a fabric of a blueprint, and one or two
@@ -23,7 +23,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from _drawn_agreement import draw
@@ -46,26 +46,26 @@ Rows = Mapping[str, Mapping[str, Any]]      # by back end: its makespan and CPU 
 OTHERS = ("mesh", "hypercube", "fully_connected")       # the target is about switches, rings and fabrics
 
 
-def runs(seed: int) -> Iterator[dict[str, Any]]:
+def runs(seed: int, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """In this process: a row of each back end on the design of a seed."""
     _, design = draw(seed)
-    for name, changes in BACKENDS.items():
+    for name in names:
         before = process_s()
         try:
-            result = ar.simulate(ar.replace_all(design, changes), record=False)
+            result = ar.simulate(ar.replace_all(design, BACKENDS[name]), record=False)
             yield {"name": name, "us": result.makespan_ps / 1e6, "cpu": process_s() - before}
         except ar.AstrariumError as error:
             yield {"name": name, "refused": str(error).splitlines()[0]}
 
 
-def apart(seed: int, limit: int) -> dict[str, dict[str, Any]]:
+def apart(seed: int, names: Sequence[str], limit: int) -> dict[str, dict[str, Any]]:
     """The rows of a seed by back end, from a process that is ended beyond `limit` CPU seconds."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         with os.fdopen(writing, "w") as pipe:
-            for row in runs(seed):
+            for row in runs(seed, names):
                 print(json.dumps(row), file=pipe, flush=True)
         os._exit(0)
     os.close(writing)
@@ -93,11 +93,16 @@ def both(found: Mapping[int, Rows], name: str, reference: str) -> dict[int, Rows
             if "us" in rows.get(name, {}) and rows.get(reference, {}).get("us")}
 
 
+def ran_by(found: Mapping[int, Rows]) -> list[str]:
+    """The back ends that were asked for."""
+    return [name for name in BACKENDS if any(name in rows for rows in found.values())]
+
+
 def table(found: Mapping[int, Rows], reference: str) -> None:
     """Print makespans and CPU seconds relative to the reference, and refusals."""
     print(f"{'':12} {'cases':>5} {'refused':>7} {'over':>5}   {'median':>7} {'p90':>7} {'worst':>8}   "
           f"{'CPU s':>7} {'median':>7} {'p90':>7} {'worst':>8}")
-    for name in BACKENDS:
+    for name in ran_by(found):
         ran = both(found, name, reference).values()
         refused = sum("refused" in rows.get(name, {}) for rows in found.values())
         over = sum(name not in rows for rows in found.values())
@@ -126,7 +131,7 @@ def bound(seed: int) -> str:
 
 def worst(found: Mapping[int, Rows], reference: str) -> None:
     """Print the cases in which a back end is furthest from the reference."""
-    for name in BACKENDS:
+    for name in ran_by(found):
         ran = both(found, name, reference)
         for seed in sorted(ran, key=lambda seed: -abs(off(found[seed], name, reference)))[:WORST]:
             rows = found[seed]
@@ -140,6 +145,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--limit", type=int, default=60)
+    parser.add_argument("--backend", choices=list(BACKENDS), nargs="*", default=list(BACKENDS))
     parser.add_argument("--reference", choices=list(BACKENDS), nargs="*", default=["packets"])
     parser.add_argument("--verbose", action="store_true", help="print every run")
     parser.add_argument("--case", type=int)
@@ -150,7 +156,7 @@ def main() -> None:
         print(words)
         if options.design:
             ar.dump_design(design, options.design)
-        for row in runs(options.case):
+        for row in runs(options.case, options.backend):
             print(json.dumps(row), flush=True)
         print(bound(options.case))
         return
@@ -158,7 +164,7 @@ def main() -> None:
     ar.simulate(ar.replace_all(draw(0)[1], BACKENDS["fluid"]))      # imports are not of a case
     found = {}
     for seed in range(options.first, options.first + options.count):
-        found[seed] = apart(seed, options.limit)
+        found[seed] = apart(seed, options.backend, options.limit)
         if options.verbose:
             print(seed, draw(seed)[0], json.dumps(found[seed]), flush=True)
     for reference in options.reference:

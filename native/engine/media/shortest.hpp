@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "media/growing.hpp"
@@ -84,6 +85,8 @@ private:
     std::deque<Row> kept_rows_;  // the oldest first
     std::deque<Field> kept_fields_;
     std::mutex finding_;
+    const std::thread::id runs_ = std::this_thread::get_id();  // only this thread may be interrupted
+    std::size_t looked_at_ = 0;                                 // links, since it was asked whether to stop
     Growing<std::span<const std::uint32_t>> lists_;
     std::map<std::vector<std::uint32_t>, std::uint32_t> known_;
 };
