@@ -34,7 +34,7 @@ import astrarium as ar
 BACKENDS: Mapping[str, Mapping[str, Any]] = {
     "packets": {"network.backend": "packets"},
     "heads": {"network.backend": "packets", "network.switching": "cut_through"},
-    "roce": {"network.backend": "packets", "network.packets.transport": "roce"},
+    "roce": {"network.backend": "packets", "network.packets.transport": "roce", "network.packets.deadlock": "allow"},
     "contention": {"network.backend": "contention"},
     "whole": {"network.backend": "contention", "network.switching": "store_and_forward"},
     "closed_form": {"network.backend": "closed_form"},

@@ -30,6 +30,7 @@ from astrarium.serving.servers import fleet_of
 COMMON: Mapping[str, Any] = {"model": "llama3-8b", "device": "h100_sxm", "prompt": 600, "output": 60, "ttft": "150ms",
                              "tpot": "10ms", "compute": "roofline", "collectives": "simulated", "stack": "none"}
 SPACES: Mapping[str, Mapping[str, Any]] = {
+    "small": {"gpus": 1, "fixed": {"cache": ["bf16"]}},
     "formats": {"gpus": 1},
     "layouts": {"gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
     "tokens": {"gpus": 1, "fixed": {"weights": ["bf16"], "max_tokens": [2048, 8192]}, "tpot": "mean=7ms"},
@@ -58,10 +59,10 @@ def most(service: Service, trial: Any) -> float:
 @pytest.fixture(scope="module")
 def one() -> ServingPlan:
     """The best engine of a small space."""
-    return planned("formats", top=1)
+    return planned("small", top=1)
 
 
-CHEAP = "formats"
+CHEAP = "small"
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.exam] * (name != CHEAP)) for name in SPACES])
@@ -193,3 +194,20 @@ def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     assert server.scheduler.cache.total > 0
     assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total
+
+
+@pytest.mark.exam
+def test_devices_without_measured_kernels_have_no_stack(one: ServingPlan) -> None:
+    found = planned("formats", device="mi300x", compute=None, collectives=None, stack=None, top=1,
+                    fixed={"tp": [1], "weights": ["bf16"], "cache": ["bf16"]})
+    assert found.service.stack is None
+    assert any(text.startswith("stack: none") for text in found.assumed)
+    assert found.best.tie is None
+    assert one.best.span is None
+    assert not one.best.within.known
+
+
+@pytest.mark.exam
+def test_a_rate_near_nothing() -> None:
+    found = planned("formats", tpot="p99=3.2ms", fixed={"tp": [1], "weights": ["fp8"], "cache": ["fp8"]}, top=1)
+    assert 0 < found.best.trial.rate < 0.1 * found.best.trial.candidate.rate
