@@ -33,7 +33,7 @@ GPT, QWEN, LLAMA = "openai/gpt-oss-120b", "Qwen/Qwen3-32B", "meta-llama/Llama-3.
 QUESTIONS = ((GPT, "h100_sxm", "vllm", 1024, 1024), (GPT, "h100_sxm", "vllm", 8192, 1024),
              (GPT, "h200_sxm", "vllm", 1024, 1024), (GPT, "h200_sxm", "vllm", 8192, 1024),
              (GPT, "b200_sxm", "vllm", 1024, 1024), (GPT, "b200_sxm", "vllm", 8192, 1024),
-             (GPT, "h200_sxm", "trtllm", 1024, 1024), (QWEN, "h100_sxm", "vllm", 1024, 1024),
+             (QWEN, "h100_sxm", "vllm", 1024, 512), (QWEN, "h100_sxm", "vllm", 1024, 1024),
              (QWEN, "h100_sxm", "vllm", 4096, 1024), (LLAMA, "h100_sxm", "trtllm", 2048, 512))
 BUNDLED = {LLAMA: "meta-llama/Meta-Llama-3.1-8B"}       # names whose sizes AIConfigurator brings
 GPUS, SHARE, TTFT = 8, 40, "10s"

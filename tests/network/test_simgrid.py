@@ -3,7 +3,8 @@
 SimGrid shares a link among its flows like a fluid (equal shares), `contention` serves whole messages first come, first
 served. They must agree where sharing does not matter: a message on an idle link; the time at which a link has carried
 all that it was given at once (work is conserved); a message stored and forwarded over links of its own. `fluid`
-shares as SimGrid does, so there every message must agree, over routes of any links.
+shares as SimGrid does behind the first link of a message, so there every message must agree whose first link no
+other one uses.
 """
 
 from __future__ import annotations
@@ -162,10 +163,19 @@ def test_messages_stored_and_forwarded_over_links_of_their_own(case: tuple[tuple
 
 @st.composite
 def crowds(draw: st.DrawFn) -> tuple[tuple[Side, ...], list[Message]]:
-    """Messages of different sizes that share links here and there. No latencies: SimGrid's shares go by them."""
+    """Messages of different sizes that share links behind their first. No latencies: SimGrid's shares go by them."""
     sides = tuple(replace(side, latency=0.0) for side in draw(networks().filter(lambda found: count(found) > 1)))
     ends = st.tuples(st.integers(0, count(sides) - 1), st.integers(0, count(sides) - 1)).filter(lambda e: e[0] != e[1])
-    return sides, [(*draw(ends), draw(SIZES)) for _ in range(draw(st.integers(2, 20)))]
+    messages: list[Message] = []
+    first, behind = set[Link](), set[Link]()
+    for _ in range(draw(st.integers(2, 40))):
+        a, b = draw(ends)
+        way = list(route(sides, a, b))
+        if way[0] not in first | behind and not first & set(way[1:]):
+            first.add(way[0])
+            behind |= set(way[1:])
+            messages.append((a, b, draw(SIZES)))
+    return sides, messages
 
 
 @settings(max_examples=15)

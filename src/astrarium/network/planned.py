@@ -124,8 +124,8 @@ def faults(network: Section) -> Iterator[Problem]:
         if network.dims and given != npus:
             yield Problem("dims", f"have {given} NPUs", f"the {npus} of the fabric")
             return
-        built_of(network)
-        if network.backend == PORTS and (problems := list(no_closed_form(network, built_of(network), _able()))):
+        built, in_switch = built_of(network), bool(network.fabric.in_switch)
+        if network.backend == PORTS and (problems := list(no_closed_form(built, network.written, _able(), in_switch))):
             yield from problems
             return
         for place, change in enumerate(network.changes):

@@ -481,7 +481,7 @@ void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
     if (packet.cls == Class::cnp) return give(hand, node, Class::cnp, packet.cargo, tail);
     const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
-    if (const Flow& flow = flows_[number]; flow.limit > 0) {
+    if (const Flow& flow = flows_[number]; flow.back > 0) {
         if (net_.together) hand.acked.push_back({number, tail + flow.back});
         else acknowledge(number, tail + flow.back);
     }

@@ -90,7 +90,7 @@ private:
         // What a packet's end touches, in a line of the cache.
         Fifo<Tick, 16> acks;      // when they come; each is of the first packet that has none
         double limit = 0;         // bytes that may be under way, from the last packet on
-        Tick back = 0;            // how long an ACK takes
+        Tick back = 0;            // how long an ACK takes; 0: nobody waits for it
         std::int64_t flying = 0;  // bytes that are not acknowledged
         bool held = false;        // waits for an ACK that is not under way yet
         bool put_off = false;     // a CNP is due an interval after the last one
