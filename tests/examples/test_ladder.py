@@ -23,5 +23,5 @@ def test_rails_share_nothing_and_all_rungs_agree(root: Path) -> None:
 
 def test_hashed_ways_collide_below_closed_form(root: Path) -> None:
     first, *below = makespans(root / "examples" / "ladder" / "clos.yaml", RUNGS[:3])
-    assert below == pytest.approx([below[0]] * len(below), rel=1e-2)
+    assert below == pytest.approx([below[0]] * len(below), rel=2e-2)
     assert below[0] > 1.9 * first
