@@ -64,7 +64,7 @@ def limit_thread(limit: Limit | None, until: int) -> None:
     Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).
     """
 
-def launch(machine: object, counts: Sequence[int], ends: Sequence[int], buffers: Sequence[tuple[int, int]], streams: Sequence[tuple[int, int, int, int, Sequence[int]]], grids: Sequence[tuple[Sequence[int], Sequence[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]], starts: Sequence[int], fold: bool, threads: int, record: int) -> object:
+def launch(machine: object, counts: Sequence[int], ends: Sequence[int], buffers: Sequence[tuple[int, int]], streams: Sequence[tuple[int, int, int, int, int, Sequence[int]]], grids: Sequence[tuple[Sequence[int], Sequence[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]], starts: Sequence[int], ports: Sequence[Sequence[int]], fold: bool, threads: int, record: int) -> object:
     """
     Runs GPU kernels: (waits of a run that cannot go on, workgroups without a place, one row per simulated GPU, events).
     """
