@@ -87,12 +87,12 @@ public:
     }
 
     std::uint32_t first(std::int32_t source, std::int32_t destination, std::uint64_t pair) override {
-        return onward(source, destination, pair);
+        return by_pair(source, destination, pair);
     }
     std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) override {
         const std::int32_t at = graph_.target[link];
-        if (!spray_) return onward(at, destination, pair);
-        Routing& routing = epochs_.from(at, destination);
+        if (!spray_) return by_pair(at, destination, pair);
+        Routing& routing = routing_of(at, destination);
         if (const std::uint32_t given = routing.given.link(pair, at); given != GivenRoutes::none) return given;
         const std::uint32_t found = routing.shortest(at, destination);
         if (!(found & Shortest::many)) return found;
@@ -100,10 +100,18 @@ public:
         return list[turn_[link]++ % list.size()];
     }
     std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) override {
-        return onward(graph_.target[link], destination, pair);
+        return by_pair(graph_.target[link], destination, pair);
     }
     std::uint32_t onward(std::int32_t at, std::int32_t destination, const std::uint64_t& pair) override {
-        Routing& routing = epochs_.from(at, destination);
+        return by_pair(at, destination, pair);
+    }
+    Epochs* epochs() override { return fails_ ? &epochs_ : nullptr; }
+    void forget() override { epochs_.forget(); }
+
+private:
+    Routing& routing_of(std::int32_t at, std::int32_t destination) { return fails_ ? epochs_.from(at, destination) : whole_; }
+    std::uint32_t by_pair(std::int32_t at, std::int32_t destination, const std::uint64_t& pair) {
+        Routing& routing = routing_of(at, destination);
         if (const std::uint32_t given = routing.given.link(pair, at); given != GivenRoutes::none) return given;
         const std::uint32_t found = routing.shortest(at, destination);
         if (!(found & Shortest::many)) return found;
@@ -111,10 +119,6 @@ public:
         if (graph_.ecmp == Graph::first_link) return list[0];
         return list[mix64(pair ^ static_cast<std::uint64_t>(at)) % list.size()];
     }
-    Epochs* epochs() override { return epochs_.change() ? &epochs_ : nullptr; }
-    void forget() override { epochs_.forget(); }
-
-private:
     static std::uint64_t seed_of(const Graph& graph) {
         return graph.ecmp == Graph::first_link ? 0 : mix64(static_cast<std::uint64_t>(graph.ecmp));
     }
@@ -125,7 +129,9 @@ private:
     const Graph& graph_;
     const bool spray_;
     Epochs epochs_;
-    std::vector<std::uint32_t> turn_;  // per link, where packets are sprayed
+    Routing& whole_ = epochs_.from(0, 0);  // where no link fails
+    const bool fails_ = epochs_.change();  // links do
+    std::vector<std::uint32_t> turn_;      // per link, where packets are sprayed
 };
 
 }  // namespace
