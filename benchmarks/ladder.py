@@ -1,9 +1,9 @@
 """Every back end on one design: time, difference, CPU seconds.
 
-usage: ladder.py [--library LIBTOY] [DESIGN.yaml]
+usage: ladder.py [--library LIBTOY] [DESIGN.yaml ...]
 
-With a design: a row per back end. Each is a run of `astrarium run` in a new process with the changes of STEP. The row
-has the difference from another rung, CPU seconds and peak memory. docs/guides/ladder.md uses examples/ladder/step.yaml.
+With designs: a row per back end. Each runs in a new process with the changes of STEP. The row has the difference from
+another rung, CPU seconds and peak memory, start of Python included. docs/guides/ladder.md uses examples/ladder/*.yaml.
 
 Without: one all_reduce and one all_to_all, and the difference from `closed_form`. 16 NPUs behind a switch of 50 GB/s
 and 500 ns, 16 MiB, each run from the design to the result, every message simulated.
@@ -15,7 +15,6 @@ examples/plugins/network_c (`make -C examples/plugins/network_c` builds libtoy.s
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import sys
 import time
@@ -51,15 +50,18 @@ STEP: dict[str, tuple[str, list[str]]] = {
 """Rung -> (the rung that it is compared with, what `--set` changes)."""
 
 
+RUN = ("import sys, astrarium as ar; from astrarium.config import assignments;"
+       "print(float(ar.simulate(ar.load_design(sys.argv[1], assignments(sys.argv[2:]))).makespan))")
+
+
 def climb(design: str) -> None:
     """Print a row for each rung."""
     found: dict[str, float] = {}
     for name, (base, words) in STEP.items():
         if name == "ns3" and find() is None:
             continue
-        sets = [part for word in words for part in ("--set", word)]
-        text, seconds, peak = child([sys.executable, "-m", "astrarium", "run", design, *sets, "--json"])
-        found[name] = json.loads(text)["summary"]["makespan_ns"] / 1e6
+        text, seconds, peak = child([sys.executable, "-c", RUN, design, *words])
+        found[name] = float(text) / 1e6
         off = f"{100 * (found[name] / found[base] - 1):+.2f} % of {base}" if base else ""
         print(f"{name:16} {found[name]:8.2f} ms {off:24} {seconds:7.1f} CPU s {peak:6.0f} MB", flush=True)
 
@@ -86,7 +88,7 @@ def makespan(op: CommOp, name: str, fields: Mapping[str, Any]) -> tuple[float, f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", help="libtoy.so of examples/plugins/network_c")
-    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="a design, in place of two collectives")
+    parser.add_argument("designs", nargs="*", metavar="DESIGN.yaml", help="designs, in place of two collectives")
     options = parser.parse_args()
     rungs = dict(OURS)
     if find() is not None:
@@ -94,8 +96,10 @@ def main() -> None:
     if options.library:
         rungs["library, toy"] = {"library": options.library}
     print(machine(), time.strftime("%H:%M"))
-    if options.design:
-        climb(options.design)
+    for design in options.designs:
+        print(design)
+        climb(design)
+    if options.designs:
         return
     for op in CommOp.ALL_REDUCE, CommOp.ALL_TO_ALL:
         makespan(op, "closed_form", {})     # what is loaded once is loaded

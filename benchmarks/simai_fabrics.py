@@ -68,7 +68,8 @@ def busbw(name: str, gpus: int, group: int, mib: int, transport: object, folder:
     study = STUDIES[name]
     path = folder / f"{name}.topo"
     path.write_text(topology(study, gpus), encoding="utf-8")
-    fabric = FabricFile(file=str(path), in_switch={f"switch.{host}": {} for host in range(gpus // IN_HOST)}) \
+    fabric = FabricFile(file=str(path), in_switch={f"switch.{host}": {"rate": "1360 GB/s"}
+                                                         for host in range(gpus // IN_HOST)}) \
         if name == "nvls" else FabricFile(file=str(path))
     network = ar.Network(fabric=fabric, backend="packets",
                          packets=Packets(size="9000 B", transport=transport))      # type: ignore[arg-type]
@@ -77,7 +78,7 @@ def busbw(name: str, gpus: int, group: int, mib: int, transport: object, folder:
     npus = [list(range(first * group, first * group + group)) if inside else list(range(first, gpus, gpus // group))
             for first in range(gpus // group)]
     jobs = ar.Jobs([ar.Job(workload=reduce, npus=each) for each in npus])
-    collective = ar.Collective(choice="none", all_reduce=["sharp" if name == "nvls" else "ring"],
+    collective = ar.Collective(choice="none", all_reduce=["nvls" if name == "nvls" else "ring"],
                                endpoint_delay=study.send)
     begin = time.process_time()
     result = ar.simulate(ar.Design(workload=jobs, network=network, collective=collective), record=False)

@@ -8,7 +8,7 @@ First the chip, on all_reduces of inference engines (4 and 8 GPUs; MI300X: 2 and
 latency, fence, overhead of a packet (those that the row calls calibrated), requests outstanding in a unit, and one time
 of launch. Then, where there are rows, NCCL's all_reduce on eight GPUs, with that chip: its launch, the cost of a step
 of LL and of LL128 and Simple, wavefronts of LL128, unrolling of Simple. Least mean absolute log error; the best two of
-DRAWS drawn sets (seed 1), each then improved one number at a time.
+the row's own set and DRAWS drawn ones (seed 1), each then improved one number at a time.
 """
 
 from __future__ import annotations
@@ -97,8 +97,11 @@ def chip_fit(device: str, measured: Sequence[Row], draws: int) -> Fit:
         return (*best_launch(times, measured), numbers)
 
     chance, ranges = random.Random(1), spans(device)
-    drawn = sorted((judge({name: round(chance.uniform(*span)) for name, span in ranges.items()}) for _ in range(draws)),
-                   key=lambda fit: fit[0])
+    now = decode(Gpu, {"like": device})
+    present = {name: round(float(getattr(now, "outstanding_unit" if name == "outstanding" else name)))
+               for name in ranges}
+    drawn = sorted(map(judge, [present, *({name: round(chance.uniform(*span)) for name, span in ranges.items()}
+                                          for _ in range(draws))]), key=lambda fit: fit[0])
     return min((improved(fit, judge, ranges) for fit in drawn[:2]), key=lambda fit: fit[0])
 
 

@@ -297,7 +297,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "contention": ("astrarium.engine.media:LINKS",
                        "Messages cross every link of their route, heads first, and queue for each."),
         "fluid": ("astrarium.engine.media:FLOWS",
-                  "Messages use all links of their route at once, at max-min fair rates."),
+                  "Messages leave one after the other, then share links at max-min fair rates."),
         "packets": ("astrarium.engine.media:PACKETS",
                     "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",

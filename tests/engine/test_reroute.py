@@ -27,6 +27,7 @@ from astrarium.engine.plan import (
     Graph,
     NetworkPlan,
     PacketRules,
+    RoceRules,
     Shape,
 )
 from astrarium.errors import StallError
@@ -38,6 +39,7 @@ ENGINES = pytest.mark.parametrize("pure", [pytest.param(False, marks=CORE, id="c
 LINK = Changing.LINK
 UP, DOWN = FULL_SPEED, 0
 SMALL = PacketRules(size=100)
+ROCE = RoceRules(buffer=10**9, alpha=0.001, kmin=200, kmax=2000, pmax=200_000, window=1.0)
 
 
 def two_ways() -> Graph:
@@ -104,6 +106,17 @@ def test_packets_that_a_link_loses_are_sent_again(pure: bool) -> None:
 
 
 @ENGINES
+def test_roce_packets_that_a_link_loses_are_sent_again(pure: bool) -> None:
+    """Without a window as credits; what was cut waits at the link, and goes the other way."""
+    on = plan("packets", (55_000, 0, DOWN))
+    on = replace(on, network=replace(on.network, packets=replace(SMALL, transport=replace(ROCE, window=0.0))))
+    found = run(on, pure)
+    assert found.makespan == 55_000 + 50_000 + 100_000 + 10_000 + 100_000
+    assert found.packets is not None
+    assert found.packets.lost.tolist() == [100]
+
+
+@ENGINES
 def test_packets_that_are_on_their_way_to_a_failed_link_turn_back(pure: bool) -> None:
     """From 155 ns on nothing goes from the switch to NPU 1: 10 packets left for it or are there."""
     found = run(plan("packets", (155_000, 1, DOWN)), pure)
@@ -141,12 +154,14 @@ def failing(seed: int) -> Plan:
     dims = made.network.dims
     graph = random_graph(rng, made.npus) if rng.random() < 0.8 else graph_of(dims)
     backend = rng.choice(["contention", "packets"])
+    roce = backend == "packets" and rng.random() < 0.4
     if backend == "packets":
         graph = replace(graph, latency=np.maximum(graph.latency, 1.0))
     network = replace(made.network, backend=backend, graph=graph, ecmp=rng.choice([FIRST_LINK, 0, 7]),
                       cut_through=rng.random() < 0.3,
-                      packets=PacketRules(rng.choice([100, 1000]), rng.choice([0, 30]), rng.choice([0, 0, 3000]),
-                                          spray=rng.random() < 0.2, threads=1))
+                      packets=PacketRules(rng.choice([100, 1000]), rng.choice([0, 30]),
+                                          0 if roce else rng.choice([0, 0, 3000]),
+                                          spray=rng.random() < 0.2, transport=ROCE if roce else None))
     made = replace(made, network=network)
     try:
         until = engine.execute(made).makespan

@@ -74,9 +74,11 @@ def test_a_message_alone_between_leaves_takes_as_long_as_on_the_graph() -> None:
     ({"fabric": rails(64, spine={**SLOWER}), "dims": dims(8, 64)}, "slower than that of an NPU"),
     ({"fabric": ar.blueprint("dragonfly", routers=4, xpus=2, global_links=2, links=dict.fromkeys(
         ("access", "local", "global"), NUMBERS))}, "of one tier and joined"),
+    ({"fabric": ar.blueprint("clos", hosts=3, xpus=8, ports=24, links=dict.fromkeys(
+        ("scale_up", "access", "spine"), NUMBERS)), "dims": dims(8, 3)}, "join some NPUs of two groups"),
     ({"fabric": rails(4)}, "dims: are missing"), ({"fabric": rails(4), "dims": dims(4, 8)}, "dims: are not those"),
     ({"fabric": rails(4), "dims": dims(8, 4), "changes": [{"link": [0, "leaf.0"], "at": "1 us", "speed": 0.5}]},
-     r"changes\[0\]\.link: changes while the design runs, and closed_form has no links")])
+     r"changes\[0\]: changes links while the design runs, and closed_form has no links")])
 def test_what_is_refused_says_why(network: dict[str, Any], why: str) -> None:
     with pytest.raises(ar.InputError, match=why):
         ar.Network(**network)

@@ -10,6 +10,7 @@ import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.network.changed import link_changes
 from astrarium.network.names import link_namer
+from astrarium.report.tables.packets import packet_tables
 
 LINK = {"bandwidth": "50 GB/s", "latency": "500 ns"}
 RAILS = ar.blueprint("dgx_h100_rail", hosts=2, links={"pcie": "free", "rail": {"latency": "600 ns"},
@@ -84,6 +85,7 @@ def test_a_ring_goes_on_without_a_cable(backend: str) -> None:
     if backend == "packets":
         assert always.flows is not None
         assert 0 < int(always.flows.lost.sum()) <= 2 * 4096
+        assert "links that failed lost 4.096 kB, sent again" in next(packet_tables(always)).title
     with pytest.raises(ar.StallError, match=r"NPU [23] -> NPU [34] stands still"):
         sent(ar.replace(ring, "changes", [broken, {"at": "20 us", "link": [3, 4], "speed": 0}]))
 

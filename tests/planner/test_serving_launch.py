@@ -85,6 +85,7 @@ def planned(tmp_path: Path, text: str, **more: Any) -> ServingPlan:
                              collectives="simulated", fixed={"weights": ["bf16"], "cache": ["bf16"], "tp": [1]}, **more)
 
 
+@pytest.mark.exam
 def test_today_is_a_line(tmp_path: Path) -> None:
     found = planned(tmp_path, "vllm serve gpt2-small -tp 2", stack="none")
     assert found.today is not None

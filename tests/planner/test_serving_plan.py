@@ -13,10 +13,12 @@ from tests.commands import Run
 from tests.report.test_pages import checked
 
 from astrarium.errors import InputError
+from astrarium.planner.machine import machine_of
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.ceiling import Ceiling
-from astrarium.planner.serving.engine import engines
+from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
+from astrarium.planner.serving.interval import interval_of
 from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.service import Service
 from astrarium.report.pages.serving_plan import serving_plan_page
@@ -30,6 +32,7 @@ from astrarium.serving.servers import fleet_of
 COMMON: Mapping[str, Any] = {"model": "llama3-8b", "device": "h100_sxm", "prompt": 600, "output": 60, "ttft": "150ms",
                              "tpot": "10ms", "compute": "roofline", "collectives": "simulated", "stack": "none"}
 SPACES: Mapping[str, Mapping[str, Any]] = {
+    "small": {"gpus": 1, "fixed": {"cache": ["bf16"]}},
     "formats": {"gpus": 1},
     "layouts": {"gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
     "tokens": {"gpus": 1, "fixed": {"weights": ["bf16"], "max_tokens": [2048, 8192]}, "tpot": "mean=7ms"},
@@ -58,10 +61,10 @@ def most(service: Service, trial: Any) -> float:
 @pytest.fixture(scope="module")
 def one() -> ServingPlan:
     """The best engine of a small space."""
-    return planned("formats", top=1)
+    return planned("small", top=1)
 
 
-CHEAP = "formats"
+CHEAP = "small"
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.exam] * (name != CHEAP)) for name in SPACES])
@@ -187,9 +190,38 @@ def test_the_page_and_the_tables(one: ServingPlan) -> None:
     assert len(users) > 3
 
 
+@pytest.mark.parametrize(("stack", "device", "words"), [
+    ("vllm", "h100_sxm", "13 cells of model and system, of one weight)"),
+    ("sglang", "h100_sxm", "of all serving stacks"), ("vllm", "a100_sxm_80gb", "no measured serving row"),
+    ("sglang", "mi300x", "not both measured"), (None, "h100_sxm", "no software stack")])
+def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None:
+    machine = machine_of(device, 1, stack=stack, compute="roofline" if device == "mi300x" else None)
+    found = interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16"))
+    assert words in found.words
+    assert found.known == ("cells" in words or "stacks" in words)
+    assert not interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16", prefill=(Layout(1),))).known
+
+
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     each = one.best.trial.candidate
     server = fleet_of(each.design, each.policy, Buckets(), each.known).front[0]
     assert server.scheduler.cache.total > 0
     assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total
+
+
+@pytest.mark.exam
+def test_devices_without_measured_kernels_have_no_stack(one: ServingPlan) -> None:
+    found = planned("formats", device="mi300x", compute=None, collectives=None, stack=None, top=1,
+                    fixed={"tp": [1], "weights": ["bf16"], "cache": ["bf16"]})
+    assert found.service.stack is None
+    assert any(text.startswith("stack: none") for text in found.assumed)
+    assert found.best.tie is None
+    assert one.best.span is None
+    assert not one.best.within.known
+
+
+@pytest.mark.exam
+def test_a_rate_near_nothing() -> None:
+    found = planned("formats", tpot="p99=3.2ms", fixed={"tp": [1], "weights": ["fp8"], "cache": ["fp8"]}, top=1)
+    assert 0 < found.best.trial.rate < 0.1 * found.best.trial.candidate.rate

@@ -279,7 +279,7 @@ def test_the_page(run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_command_finds_the_rate(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root / "examples" / "inference")
-    words = ["serve", "chat.yaml", "--set", "requests.count=200", "--set", "requests.rate=60"]
+    words = ["serve", "chat.yaml", "--set", "requests.count=80", "--set", "requests.rate=60"]
     said = run(*words, "--find", "rate", "--slo", "tpot_mean=1.5ms", "--json")
     assert said.code == 0, said.err
     plain = json.loads(said.out)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.commands import Run
 
 from astrarium.errors import InputError
-from astrarium.validate.micro_rows import Asked
+from astrarium.validate.micro_rows import Asked, identity
 from astrarium.validate.micro_times import kept, touched
 from astrarium.validate.predict import NotPredictable, Prediction, predictions
+from astrarium.validate.record import fitted_on
 from astrarium.validate.rows import Row, read_rows
 
 HEAD = "what,memory,blocks,threads,unroll,bytes,us\n"
@@ -19,7 +21,7 @@ MEASURED = ("read,l2,16,1024,4,16777216,14.144", "read,hbm,1,128,1,8388608,685.6
             "read,l2,264,1024,8,16777216,6.144",
             "chase,2048KiB,1,1,20000,5660735,2875.296", "overlap,1024x8192x8192,0,1024,8,34,182.993,0.000",
             "overlap,1536x2816x1024,8,1024,8,541,16.812,1612.896")
-"""Rows of an H100, of the half that judges and of kinds that fit nothing."""
+"""Rows of an H100, of both halves, and of kinds that fit nothing."""
 
 
 def rows_of(folder: Path, *lines: str) -> list[Row]:
@@ -79,6 +81,15 @@ def test_devices_without_such_times_are_named(tmp_path: Path) -> None:
     assert "a100_sxm_80gb has no times of microbenchmarks in the catalog; expected one of h100_sxm" in found.reason
     with pytest.raises(InputError, match="9 cells"):
         rows_of(tmp_path, MEASURED[-1] + ",1")
+
+
+def test_rows_of_the_fit_are_told_apart(tmp_path: Path) -> None:
+    """Of H100: reads and copies whose checksum is even. H200 takes its numbers, but no row of H200 was in the fit."""
+    rows = rows_of(tmp_path, *MEASURED)
+    fitted = [row.values["what"] in ("read", "copy") and identity(row.values) % 2 == 0 for row in rows]
+    assert fitted_on(rows) == fitted
+    assert any(fitted)
+    assert not any(fitted_on([replace(row, values={**row.values, "gpu": "h200"}) for row in rows]))
 
 
 def test_validate_prints_kinds_of_rows(tmp_path: Path, run: Run) -> None:

@@ -20,7 +20,6 @@ using Numbers = std::vector<std::uint32_t>;
 using Grids = std::vector<std::tuple<Numbers, Numbers, Table, Table>>;
 using Streams =
     std::vector<std::tuple<std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint32_t, std::vector<std::uint16_t>>>;
-
 using Ports = std::vector<std::vector<std::uint16_t>>;
 
 template <class T>

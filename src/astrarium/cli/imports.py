@@ -44,7 +44,7 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from ((f"{path}.changes[{place}].npu", f"read as system.changes, npu: {change.npu}; write it there")
                         for place, change in enumerate(value.changes) if change.npu is not None)
         if isinstance(value, Network):
-            yield from ((path, text) for text in inactive(value))
+            yield from ((path, text) for text in inactive(value, value.backend, value.packets))
         if isinstance(value, Network) and value.fabric is not None:
             yield from ((path, text) for text in assumed(value))
         if isinstance(value, Network) and value.backend == "packets" and value.packets.transport.tag == "roce":

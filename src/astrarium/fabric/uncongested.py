@@ -116,22 +116,30 @@ def _clos(links: _Links, nodes: int, npus: int, stride: int, name: Name) -> tupl
     if (rate != rate[0]).any() or (wait != wait[0]).any():
         raise _UnlikeError("its NPUs have unequal links to switches that join switches")
     tier = _tiers(links, nodes, npus, name)
-    line = np.arange(npus) % stride
-    joins, apart = 0, 0     # tiers: that join all NPUs of each line, and that join no two of them
-    for top in range(1, int(tier.max()) + 1):
-        part = _parts(links, tier, top)[leaf]
-        parts = np.array([np.unique(part[line == place]).size for place in range(stride)])
-        apart = top if (parts == npus // stride).all() else apart
-        if (parts == 1).all():
-            joins = top
-            break
-    if not joins:
-        raise _UnlikeError("its switches do not join all NPUs at one place of the inner dims")
+    apart, joins = _joining(links, tier, leaf.reshape(-1, stride))
     climbs = [_climb(links, tier, low, rate[0], name) for low in range(1, joins)]
     _evenly(links, tier, np.unique(leaf), joins, name)
     latency = [float(wait[0]), *climbs]
     return (Dim(Shape.SWITCH, npus // stride, float(rate[0]), sum(latency)),
             2 * (sum(latency) - sum(latency[:apart + 1])))
+
+
+def _joining(links: _Links, tier: I64, leaf: I64) -> tuple[int, int]:
+    """(the highest tier up to which switches join no two groups of NPUs, the lowest that joins all NPUs at one place of
+    their groups). `leaf` [groups, places]: the switch of each NPU.
+
+    Groups that a tier joins at one place, it must join at all: else a way over another NPU of a group may be shorter.
+    """
+    apart = 0
+    for top in range(1, int(tier.max()) + 1):
+        groups = np.unique(_parts(links, tier, top)[leaf], axis=0)
+        if len(groups) == 1:
+            return apart, top
+        parts = np.concatenate([np.unique(group) for group in groups])
+        if np.unique(parts).size < parts.size:
+            raise _UnlikeError("its switches join some NPUs of two groups that the inner dims join, and not others")
+        apart = top if len(groups) == len(leaf) else apart
+    raise _UnlikeError("its switches do not join all NPUs at one place of the inner dims")
 
 
 def _tiers(links: _Links, nodes: int, npus: int, name: Name) -> I64:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from astrarium.config import Problem
 from astrarium.fabric.built import Built
@@ -12,9 +11,6 @@ from astrarium.fabric.uncongested import Uncongested, uncongested
 from astrarium.network.dims import config_dim, sizes_of
 from astrarium.network.shapes import LinkDim
 from astrarium.units import Time
-
-if TYPE_CHECKING:
-    from astrarium.network.planned import Section
 
 __all__ = ["PORTS", "no_closed_form", "taken_as", "without_congestion"]
 
@@ -37,10 +33,16 @@ def taken_as(built: Built) -> str:
     return f"closed_form takes the fabric as dims, {dims}: nothing waits between switches{near}"
 
 
-def no_closed_form(network: Section, built: Built, able: str) -> Iterator[Problem]:
-    """Problems of a fabric that `closed_form` cannot take as dims, and of `network.dims` that are others. `able`: the
-    back ends that have links of a graph."""
-    if network.fabric is not None and network.fabric.in_switch:
+def no_closed_form(built: Built, written: Sequence[LinkDim], able: str, in_switch: bool) -> Iterator[Problem]:
+    """Problems of a fabric that `closed_form` cannot take as dims, and of `written` dims next to it that are others.
+
+    Args:
+        built: The fabric.
+        written: The dims of the design; empty if it has none.
+        able: The back ends that have links of a graph, for messages.
+        in_switch: Whether its switches compute.
+    """
+    if in_switch:
         yield Problem("backend", "closed_form has no links of a graph, and the fabric has in_switch", able)
         return
     if built.dims is not None:
@@ -50,8 +52,8 @@ def no_closed_form(network: Section, built: Built, able: str) -> Iterator[Proble
         yield Problem("backend", f"closed_form has no links of a graph, and the fabric is no dims: {found}", able)
         return
     dims = [config_dim(dim) for dim in found.dims]
-    if (network.dims or len(dims) > 1) and sizes_of(network.written) != sizes_of(dims):
-        yield Problem("dims", "are not those that closed_form takes the fabric as" if network.dims else
+    if (written or len(dims) > 1) and sizes_of(written) != sizes_of(dims):
+        yield Problem("dims", "are not those that closed_form takes the fabric as" if written else
                       "are missing: closed_form takes the fabric as dims, and every back end must lay collectives out "
                       "on them", "dims: [" + ", ".join(map(_text, dims)) + "]")
 

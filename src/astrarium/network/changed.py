@@ -11,7 +11,8 @@ from astrarium.fabric.graph import dim_of_links, graph_of
 from astrarium.fabric.recognise import matching_links
 from astrarium.network.change import Change, gone, which
 from astrarium.network.dims import plan_dims
-from astrarium.network.planned import Section, built_of, on_graph
+from astrarium.network.planned import built_of, on_graph
+from astrarium.network.section import Section
 
 __all__ = ["link_changes"]
 

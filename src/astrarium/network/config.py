@@ -109,11 +109,11 @@ class Network(Config, frozen=True):
         from astrarium.network.inactive import inactive
 
         if self.fabric is None:
-            return tuple(inactive(self))
+            return tuple(inactive(self, self.backend, self.packets))
         from astrarium.fabric.built import fabric_notes
         from astrarium.network.planned import assumed
 
-        return (*inactive(self), *fabric_notes(self.fabric), *assumed(self))
+        return (*inactive(self, self.backend, self.packets), *fabric_notes(self.fabric), *assumed(self))
 
     @property
     def written(self) -> tuple[LinkDim, ...]:

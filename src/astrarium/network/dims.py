@@ -52,6 +52,6 @@ def config_dim(dim: plan.Dim) -> LinkDim:
     return _CLASSES[dim.shape](dim.npus, latency=latency, bandwidth=bandwidth)
 
 
-def sizes_of(dims: Sequence[LinkDim]) -> list[tuple[str, int]]:
+def sizes_of(dims: Sequence[LinkDim]) -> list[tuple[plan.Shape, int]]:
     """Shape and NPUs of each dim."""
-    return [(dim.tag, dim.npus) for dim in dims]
+    return [(shape_of(dim), dim.npus) for dim in dims]

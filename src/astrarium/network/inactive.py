@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from astrarium.config import Config
 from astrarium.config.base import is_default
 from astrarium.config.spec import specs
 from astrarium.engine.media import find_medium
-
-if TYPE_CHECKING:
-    from astrarium.network.config import Network
+from astrarium.network.packets import Packets
 
 __all__ = ["inactive"]
 
@@ -21,9 +19,10 @@ TAKEN: Mapping[str, tuple[str, ...]] = MappingProxyType({
 WAYS = ("ecmp", "routes")       # of a fabric
 
 
-def inactive(network: Network) -> Iterator[str]:
-    """Sentences that name the fields that a design sets and its back end, or its transport, does not take."""
-    medium, name = find_medium(network.backend), network.backend
+def inactive(network: Config, name: str, packets: Packets) -> Iterator[str]:
+    """Sentences about fields of a network section that a design sets and the back end of this name, or the transport of
+    its section `packets`, does not take."""
+    medium = find_medium(name)
     idle = [field for field, takers in TAKEN.items() if name not in takers]
     idle += ["options"] * (medium is not None or name == "ns3")
     idle += WAYS * (name == "closed_form")
@@ -31,6 +30,5 @@ def inactive(network: Network) -> Iterator[str]:
             if spec.name in idle and not is_default(getattr(network, spec.name), spec)]
     if told:
         yield f"inactive with backend: {name}: {', '.join(told)}"
-    transport = network.packets.transport
-    if name == "packets" and network.packets.buffer and not transport.link_buffers:
-        yield f"inactive with transport: {transport.tag}: packets.buffer, the buffer of each link with credits"
+    if name == "packets" and packets.buffer and not packets.transport.link_buffers:
+        yield f"inactive with transport: {packets.transport.tag}: packets.buffer, the buffer of each link with credits"

@@ -13,7 +13,8 @@ from astrarium.fabric.built import Built
 from astrarium.fabric.expand import XPU
 from astrarium.fabric.graph import graph_of, links_of
 from astrarium.fabric.recognise import matching_links
-from astrarium.network.planned import Section, built_of
+from astrarium.network.planned import built_of
+from astrarium.network.section import Section
 from astrarium.network.shapes import LinkDim
 
 __all__ = ["inside_links", "inside_names"]

@@ -10,7 +10,8 @@ from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.fabric.graph import graph_of
 from astrarium.fabric.recognise import matching_links
 from astrarium.network.dims import plan_dims
-from astrarium.network.planned import Section, built_of, on_graph
+from astrarium.network.planned import built_of, on_graph
+from astrarium.network.section import Section
 
 __all__ = ["link_namer", "node_namer"]
 

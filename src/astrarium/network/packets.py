@@ -17,7 +17,7 @@ from astrarium.registry import built_ins
 from astrarium.units import Bytes
 
 if TYPE_CHECKING:
-    from astrarium.network.planned import Section
+    from astrarium.network.section import Section
 
 __all__ = ["Packets", "with_packets"]
 

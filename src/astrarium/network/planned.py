@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -22,8 +22,9 @@ from astrarium.fabric.ways import several_ways
 from astrarium.network.as_dims import PORTS, no_closed_form, taken_as, without_congestion
 from astrarium.network.change import Change, fails, gone, which
 from astrarium.network.dims import config_dim, in_plan, plan_dims, sizes_of
-from astrarium.network.routes import Route, given_routes
-from astrarium.network.shapes import Dim, LinkDim
+from astrarium.network.routes import given_routes
+from astrarium.network.section import Section
+from astrarium.network.shapes import LinkDim
 
 if TYPE_CHECKING:
     from astrarium.fabric.trees import Trees
@@ -35,31 +36,6 @@ LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
 FORWARD = ("contention", "packets")     # back ends that a design tells what to forward (network.switching)
 NS3 = "ns3"     # a plug-in that has links of a graph
-
-
-class Section(Protocol):
-    """A network section: `network.config.Network`, which uses this module."""
-
-    @property
-    def dims(self) -> Sequence[Dim]: ...
-    @property
-    def flat(self) -> tuple[LinkDim, ...]: ...
-    @property
-    def written(self) -> tuple[LinkDim, ...]: ...
-    @property
-    def npus(self) -> int: ...
-    @property
-    def fabric(self) -> Fabric | None: ...
-    @property
-    def backend(self) -> str: ...
-    @property
-    def switching(self) -> str | None: ...
-    @property
-    def ecmp(self) -> int | Literal["off"] | None: ...
-    @property
-    def changes(self) -> Sequence[Change]: ...
-    @property
-    def routes(self) -> Sequence[Route]: ...
 
 
 def built_of(network: Section) -> Built:
@@ -148,8 +124,8 @@ def faults(network: Section) -> Iterator[Problem]:
         if network.dims and given != npus:
             yield Problem("dims", f"have {given} NPUs", f"the {npus} of the fabric")
             return
-        built_of(network)
-        if network.backend == PORTS and (problems := list(no_closed_form(network, built_of(network), _able()))):
+        built, in_switch = built_of(network), bool(network.fabric.in_switch)
+        if network.backend == PORTS and (problems := list(no_closed_form(built, network.written, _able(), in_switch))):
             yield from problems
             return
         for place, change in enumerate(network.changes):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 from astrarium.config import ConfigError, Problem
 from astrarium.errors import InputError
 from astrarium.network.inside import inside_links, inside_names
-from astrarium.network.planned import Section, network_plan
+from astrarium.network.planned import network_plan
 from astrarium.network.roce import Roce, steps, told
 from astrarium.network.roce_rates import Marks
+from astrarium.network.section import Section
 from astrarium.units import Bytes
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from astrarium.engine.outcome import PacketCounts
-from astrarium.engine.plan import FIRST_LINK, NetworkPlan
+from astrarium.engine.plan import FIRST_LINK, NetworkPlan, RoceRules
 from astrarium.engine.routes import Routes, mix64
 from astrarium.oracle.clock import NEVER, Rates, ticks
 from astrarium.oracle.fabric import Fabric, switch_of
@@ -128,6 +128,8 @@ class Ways:
 
     def usual(self, source: int, destination: int) -> list[int]:
         """The links of a way where nothing is sprayed."""
+        if self.epochs is not None:
+            return [self._number[hop.port] for hop in self._fabric.between(source, destination)]
         return list(self._along(source, destination).values())
 
     def _along(self, source: int, destination: int) -> dict[int, int]:
@@ -153,7 +155,8 @@ class Net:
     def __init__(self, network: NetworkPlan, traffic: Traffic | None, fabric: Fabric, rates: Rates[Port]) -> None:
         self.rules, self.cut_through = network.packets, network.cut_through
         self.ways, self.traffic, self.rates = Ways(network, fabric), traffic, rates
-        self.epochs = self.ways.epochs if network.packets.transport is None else None     # credits reroute
+        reroutes = network.packets.transport is None or isinstance(network.packets.transport, RoceRules)
+        self.epochs = self.ways.epochs if reroutes else None
         self.hops = 0
         self._sent: list[tuple[int, int, int, int, int, int]] = []
         self.timeline = Timeline(len(self.ways.ends)) if self.rules.queues and traffic is not None else None

@@ -3,104 +3,25 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import RoceRules
 from astrarium.engine.routes import mix64
-from astrarium.errors import UnsupportedError
 from astrarium.oracle.clock import NEVER, ticks
 from astrarium.oracle.dcqcn import Rate
 from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet, circle_of
+from astrarium.oracle.roce_parts import Control, End, Flow, Port, shared_bytes
+from astrarium.oracle.roce_reroute import LEFT, REROUTE, Reroute
 
 __all__ = ["Roce"]
 
-LEFT, PAUSE, ARRIVE, NOTICE, PUT_OFF, ASK, OPENED, TIMER = range(8)
+PAUSE, ARRIVE, NOTICE, PUT_OFF, ASK, OPENED, TIMER = range(LEFT + 1, LEFT + 8)
 DATA, CNP = range(2)
 CONTROL = 64        # bytes of a CNP; an ACK takes their time, and no bandwidth
 MILLION = 1_000_000
 COLUMNS = ("kmin", "kmax", "pmax", "alpha", "additive", "hyper")    # of `RoceRules.by_rate`, behind the rate
-
-
-class _Flow(Struct):
-    number: int
-    source: int
-    destination: int
-    link: int
-    rate: Rate
-    rules: RoceRules        # of its rate
-    window: float           # bytes; 0: none
-    pace: float             # bytes per ns with which the window fills in a round trip
-    back: int               # how long an ACK takes, ps
-    own: deque[Cargo] = field(default_factory=deque)
-    packets: int = 0        # sent
-    allowed: int = 0        # when the next one may leave
-    notified: int = -1      # the last CNP for it
-    put_off: bool = False   # a CNP is due an interval after the last one
-    held: bool = False      # waits for an ACK that is not under way yet
-    limit: float = 0.0      # bytes that may be under way, from the last packet on; 0: any number
-    flying: int = 0         # bytes that are not acknowledged
-    acks: list[tuple[int, int]] = field(default_factory=list)   # heap of those under way: when they come, bytes
-
-    def opens(self, when: int) -> int | None:
-        """When the ACKs under way open the window, from `when` on; None: more must come first."""
-        while self.limit and self.flying >= self.limit:
-            if not self.acks:
-                return None
-            time, size = heapq.heappop(self.acks)
-            when, self.flying = max(when, time), self.flying - size
-        return when
-
-
-class _Control(Struct):
-    """A CNP."""
-
-    flow: _Flow
-    came: int = NONE
-    tail: int = 0
-
-
-class _Port(Struct):
-    queue: deque[Packet] = field(default_factory=deque)
-    control: deque[_Control] = field(default_factory=deque)
-    own: list[tuple[int, int, int]] = field(default_factory=list)   # heap: allowed, destination, flow
-    free: int = 0
-    paused: bool = False
-    own_before: bool = False
-    waiting: int = 0
-    peak: int = 0
-    marks: int = 0
-    pauses: int = 0
-    paused_at: int = 0
-    paused_for: int = 0
-    rules: RoceRules | None = None      # of its rate; None: inside a host
-
-
-class _End(Struct):
-    """A link's bytes in the buffer at its end."""
-
-    bytes: int = 0
-    peak: int = 0
-    paused: bool = False
-
-
-def _shared_bytes(net: Net, rules: RoceRules) -> list[int]:
-    """Per node its buffer without the headroom of its links. UnsupportedError where nothing is left."""
-    ways, packet = net.ways, net.rules.size + net.rules.header
-    shared, links = [rules.buffer] * ways.nodes, [0] * ways.nodes
-    for (_, node), latency, bandwidth, inside in zip(ways.ends, ways.latency, ways.bandwidth, ways.inside, strict=True):
-        if inside:
-            continue
-        shared[node] -= int(2 * (latency / 1000 * bandwidth)) + 3 * packet
-        links[node] += 1
-    for node, left in enumerate(shared):
-        if links[node] > 1 and left < 1:
-            raise UnsupportedError("workload", f"a RoCE buffer of {rules.buffer} bytes at node {node}: the headroom of "
-                                   f"its links takes {rules.buffer - left}")
-    return shared
 
 
 class Roce:
@@ -111,22 +32,23 @@ class Roce:
         links = len(net.ways.ends)
         rows = [rules.by_rate[at:at + 1 + len(COLUMNS)] for at in range(0, len(rules.by_rate), 1 + len(COLUMNS))]
         self._rules_of = {row[0]: replace(rules, **dict(zip(COLUMNS, row[1:], strict=True))) for row in rows}
-        self._ports = [_Port(rules=None if inside else self._rules_of.get(bandwidth, rules))
+        self._ports = [Port(rules=None if inside else self._rules_of.get(bandwidth, rules))
                        for inside, bandwidth in zip(net.ways.inside, net.ways.bandwidth, strict=True)]
-        self._ends = [_End() for _ in range(links)]
-        self._shared, self._used = _shared_bytes(net, rules), [0] * net.ways.nodes
-        self._flows: list[_Flow] = []
-        self._flow_of: dict[tuple[int, int], _Flow] = {}
+        self._ends = [End() for _ in range(links)]
+        self._shared, self._used = shared_bytes(net, rules), [0] * net.ways.nodes
+        self._flows: list[Flow] = []
+        self._flow_of: dict[tuple[int, int], Flow] = {}
         self._seed = mix64(net.rules.seed)
+        self._reroute = Reroute(net, self._ports, self._flows, self.events)
 
-    def _flow(self, cargo: Cargo, link: int) -> _Flow:
+    def _flow(self, cargo: Cargo, link: int) -> Flow:
         pair = cargo.source, cargo.destination
         if pair not in self._flow_of:
             self._flow_of[pair] = self._measured(*pair, link)
             self._flows.append(self._flow_of[pair])
         return self._flow_of[pair]
 
-    def _measured(self, source: int, destination: int, link: int) -> _Flow:
+    def _measured(self, source: int, destination: int, link: int) -> Flow:
         """A new flow. Its rate is that of its first link outside hosts; its window what its slowest link carries in a
         round trip of a packet that waits for nothing. Within hosts it has neither. A window is sent evenly over its
         round trip."""
@@ -141,7 +63,7 @@ class Roce:
         rules = self._rules_of.get(line, self._rules)
         pace = rules.window * min(ways.bandwidth[each] for each in there) if line else 0.0
         line = line or ways.bandwidth[link]
-        return _Flow(len(self._flows), source, destination, link, Rate(line, line, line), rules,
+        return Flow(len(self._flows), source, destination, link, Rate(line, line, line), rules,
                      pace * ((tail + again) / 1000), pace, again)
 
     def ask(self, cargo: Cargo, link: int, now: int) -> None:
@@ -150,6 +72,7 @@ class Roce:
     def run(self, until: int) -> None:
         while (now := self.events.first()) is not None and now < until:
             touched: set[int] = set()
+            self._reroute.go_to(now)
             for kind, number, what in self.events.instant():
                 self._happen(now, kind, number, what, touched)
             for link in sorted(touched):
@@ -170,6 +93,8 @@ class Roce:
         elif kind == ASK:
             assert isinstance(what, tuple)
             touched.add(self._ask(now, *what))
+        elif kind == REROUTE:
+            touched |= self._reroute.at(now)
         elif kind == OPENED:
             flow = self._flows[number]
             heapq.heappush(self._ports[flow.link].own, (now, flow.destination, number))
@@ -187,13 +112,13 @@ class Roce:
             if self._net.timeline is not None:
                 self._net.timeline.paused(link, port.paused_at, now)
 
-    def _ask(self, now: int, flow: _Flow, cargo: Cargo) -> int:
+    def _ask(self, now: int, flow: Flow, cargo: Cargo) -> int:
         flow.own.append(cargo)
         if len(flow.own) == 1:
             self._line_up(flow, max(flow.allowed, now))
         return flow.link
 
-    def _line_up(self, flow: _Flow, when: int) -> None:
+    def _line_up(self, flow: Flow, when: int) -> None:
         """A flow with something to send takes its place at its first link, from a time on."""
         scales = flow.rate.limited and flow.rules.window_scales
         flow.limit = flow.window * (flow.rate.current / flow.rate.line) if scales else flow.window
@@ -203,8 +128,8 @@ class Roce:
         else:
             heapq.heappush(self._ports[flow.link].own, (opened, flow.destination, flow.number))
 
-    def _acknowledge(self, flow: _Flow, when: int, size: int) -> None:
-        heapq.heappush(flow.acks, (when, size))
+    def _acknowledge(self, flow: Flow, when: int) -> None:
+        heapq.heappush(flow.acks, when)
         if flow.held and (opened := flow.opens(flow.allowed)) is not None:
             flow.held = False
             self.events.at(opened, OPENED, flow.number, None)
@@ -212,7 +137,7 @@ class Roce:
     def _came(self, now: int, came: int, what: object) -> int:
         """A packet joins the queue of its next link."""
         net = self._net
-        if isinstance(what, _Control):
+        if isinstance(what, Control):
             link = net.ways.next(came, what.flow.destination, what.flow.source)
             self._ports[link].control.append(what)
             return link
@@ -285,10 +210,10 @@ class Roce:
             return
         flow.notified = now
         link = self._net.ways.first(flow.destination, flow.source)
-        self._ports[link].control.append(_Control(flow, tail=now))
+        self._ports[link].control.append(Control(flow, tail=now))
         touched.add(link)
 
-    def _start(self, link: int, port: _Port, now: int) -> None:
+    def _start(self, link: int, port: Port, now: int) -> None:
         """Start what goes next, if the port can."""
         if port.free > now:
             return
@@ -314,7 +239,7 @@ class Roce:
         elif port.own:
             self.events.at(port.own[0][0], TIMER, link, None)
 
-    def _cut(self, port: _Port, now: int) -> Packet:
+    def _cut(self, port: Port, now: int) -> Packet:
         """The next packet of the flow that is allowed first."""
         flow = self._flows[heapq.heappop(port.own)[2]]
         cargo, rules = flow.own[0], flow.rules
@@ -330,18 +255,22 @@ class Roce:
         flow.allowed = now + ticks(size / (min(flow.rate.now, flow.pace) if flow.window else flow.rate.now))
         flow.rate.sent(rules, size)
         flow.flying += size
+        if flow.window:
+            flow.sizes.append(size)
         if flow.own:
             self._line_up(flow, flow.allowed)
         return packet
 
-    def _over(self, link: int, port: _Port, now: int, serial: int, tail: int) -> int:
+    def _over(self, link: int, port: Port, now: int, serial: int, tail: int) -> int:
         """When the packet that starts now is at the link's end; NEVER: the link stands still for ever before."""
         end = self._net.finish(link, now, serial)
         port.free = NEVER if end == NEVER else max(end, tail)
         return NEVER if end == NEVER else end
 
-    def _transmit(self, link: int, port: _Port, packet: Packet, now: int) -> None:
+    def _transmit(self, link: int, port: Port, packet: Packet, now: int) -> None:
         net, cargo = self._net, packet.cargo
+        if self._reroute.loses(link, packet, now, net.serial(link, packet.bytes)):
+            return
         end = self._over(link, port, now, net.serial(link, packet.bytes), packet.tail)
         if end == NEVER:
             return
@@ -358,13 +287,15 @@ class Roce:
         flow = self._flow_of[cargo.source, cargo.destination]
         net.arrived(cargo, tail)
         if flow.window:
-            self._acknowledge(flow, tail + flow.back, size)
+            self._acknowledge(flow, tail + flow.back)
         if packet.marked:
             self.events.at(tail, NOTICE, flow.number, (DATA, flow))
 
-    def _send_control(self, link: int, port: _Port, packet: _Control, now: int) -> None:
+    def _send_control(self, link: int, port: Port, packet: Control, now: int) -> None:
         net, flow = self._net, packet.flow
         serial, latency = ticks(CONTROL / net.ways.bandwidth[link]), net.ways.latency[link]
+        if self._reroute.loses(link, packet, now, serial):
+            return
         end = self._over(link, port, now, serial, packet.tail)
         if end == NEVER:
             return
@@ -374,7 +305,7 @@ class Roce:
         tail = port.free + latency
         if net.ways.ends[link][1] != flow.source:
             head = min(tail, now + serial + latency) if net.cut_through else tail
-            self.events.at(head, ARRIVE, link, _Control(flow, link, tail))
+            self.events.at(head, ARRIVE, link, Control(flow, link, tail))
         else:
             self.events.at(tail, NOTICE, flow.number, (CNP, flow))
 

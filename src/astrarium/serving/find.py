@@ -10,7 +10,7 @@ from msgspec import Struct
 from astrarium.serving.outcome import Served
 from astrarium.serving.slo import Limit, Slo
 
-__all__ = ["TOLERANCE", "FoundRate", "Tried", "find_rate", "rate_of", "step_of"]
+__all__ = ["REACH", "TOLERANCE", "FoundRate", "Tried", "find_rate", "rate_of", "step_of"]
 
 TOLERANCE = 0.02
 REACH = 64.0

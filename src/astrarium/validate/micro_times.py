@@ -13,7 +13,7 @@ one waits until the product that then runs leaves its places, and goes before th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp
 
 from msgspec import Struct
@@ -27,12 +27,12 @@ from astrarium.gpu import Gemm, Gpu, gemm_launch
 from astrarium.gpu.engine import Buffer, Launch, Operation, OpKind, Place, Stream, Workgroup, run_launch, together
 from astrarium.units import FlopRate, Time
 from astrarium.validate.kernel_times import KernelTime, Meant
-from astrarium.validate.micro_rows import WARP, Asked, asked_of
+from astrarium.validate.micro_rows import WARP, Asked, asked_of, identity
 from astrarium.validate.rows import Row
 from astrarium.validate.systems import system_of
 from astrarium.vocab import Kernel
 
-__all__ = ["Device", "device_of", "kept", "micro_ns", "micro_times", "touched"]
+__all__ = ["Device", "device_of", "fitted_micro", "kept", "micro_ns", "micro_times", "touched"]
 
 ACCESS, LINE = 16, 128
 READS, STEPS, SAMPLE, DEPTH = 4, 2, 8 << 20, 512
@@ -63,6 +63,18 @@ def micro_times(rows: Sequence[Row]) -> list[KernelTime | InputError]:
             found.append(KernelTime(Meant(asked.group, name), ns, copies=copies))
         except InputError as error:
             found.append(error)
+    return found
+
+
+def fitted_micro(rows: Iterable[Row]) -> list[bool]:
+    """Whether each row is a microbenchmark on which its GPU was fitted."""
+    found = []
+    for row in rows:
+        try:
+            table = catalog.load("gpus").get(system_of(row).device, {}) if row.kind == "micro" else {}
+        except InputError:
+            table = {}
+        found.append(row.kind == "micro" and identity(row.values) in table.get("micro", {}).get("seen", ()))
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from astrarium import catalog
 from astrarium.validate.collectives import fitted_collectives
 from astrarium.validate.kernel_times import fitted_kernels
+from astrarium.validate.micro_times import fitted_micro
 from astrarium.validate.rows import Row
 from astrarium.validate.serving.silicon import judges
 
@@ -25,10 +26,11 @@ def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def fitted_on(rows: Iterable[Row]) -> list[bool]:
-    """Whether each row is one on which a stack, a fabric's collectives or a device's kernels of the catalog were fitted
-    (of the silicon table: may have been)."""
+    """Whether each row is one on which a stack, a fabric's collectives, a device's kernels or a GPU of the catalog were
+    fitted (of the silicon table: may have been)."""
     known = {(source, case) for sources in catalog.load("fitted").values()
              for source, cases in sources.items() for case in cases}
     every = list(rows)
-    return [(row.source, row.case) in known or collective or kernel or (row.kind == "silicon" and not judges(row))
-            for row, collective, kernel in zip(every, fitted_collectives(every), fitted_kernels(every), strict=True)]
+    parts = zip(every, fitted_collectives(every), fitted_kernels(every), fitted_micro(every), strict=True)
+    return [(row.source, row.case) in known or any(others) or (row.kind == "silicon" and not judges(row))
+            for row, *others in parts]

@@ -30,7 +30,8 @@ struct Event : Parcel {
     Kind kind = Kind::left;
     Tick time = 0;
     Event() = default;
-    Event(const Parcel& parcel, Kind what, Tick when) : Parcel(parcel), kind(what), time(when) {}
+    // What the NIC at the end of a flow sees.
+    Event(Class which, std::uint32_t flow, Tick when) : kind(Kind::notice), time(when) { number = cargo = flow, cls = which; }
     // A packet on its way: field by field, as most were just written.
     Event(const Parcel& p, Tick last, std::uint32_t link, std::uint32_t next, Tick when) : kind(Kind::arrive), time(when) {
         tail = last, number = link, cargo = p.cargo, bytes = p.bytes, serial = p.serial, hop = next, cls = p.cls, marked = p.marked;
@@ -41,6 +42,7 @@ struct Event : Parcel {
 struct Moment {
     Tick time;
     std::uint64_t what;  // kind, number
+    Moment(Tick when, std::uint64_t which) : time(when), what(which) {}
     Moment(Tick when, Kind kind, std::uint32_t number) : time(when), what(std::uint64_t{static_cast<std::uint8_t>(kind)} << 32 | number) {}
     bool operator<(const Moment& o) const { return time != o.time ? time < o.time : what < o.what; }
 };
@@ -89,7 +91,7 @@ public:
         std::uint32_t place = 0;
         auto at = all_.begin();
         for (const Event& event : inbox) {
-            if (event.time < until) *at++ = {{event.time, event.kind, event.number}, place};
+            if (event.time < until) *at++ = Place(event, place);
             ++place;
         }
         all_.erase(at, all_.end());
@@ -97,18 +99,26 @@ public:
         else if (!std::is_sorted(all_.begin(), all_.end())) spread(begin, until);
         all_.push_back(end);
     }
-    const Moment& front() const { return all_[next_]; }
-    std::size_t take() { return all_[next_++].at; }
+    Moment front() const { return all_[next_].moment(); }
+    Tick first() const { return all_[next_].time; }
+    std::size_t take() { return all_[next_++].at(); }
     // What comes so much later, and is fetched.
-    std::size_t later(std::size_t ahead) const { return all_[std::min(next_ + ahead, all_.size() - 1)].at; }
+    std::size_t later(std::size_t ahead) const { return all_[std::min(next_ + ahead, all_.size() - 1)].at(); }
 
 private:
     static constexpr std::size_t few = 24;
-    struct Place : Moment {
-        std::uint32_t at;  // in the inbox
-        bool operator<(const Place& o) const { return Moment::operator<(o) || (!o.Moment::operator<(*this) && at < o.at); }
+    struct Place {
+        static constexpr int bits = 28;  // of `at`: an inbox has fewer events
+        Tick time;
+        std::uint64_t key;  // kind, number, and where it is in the inbox
+        Place() : time(never), key(0) {}
+        Place(const Event& e, std::uint32_t at)
+            : time(e.time), key((std::uint64_t{static_cast<std::uint8_t>(e.kind)} << 32 | e.number) << bits | at) {}
+        std::size_t at() const { return key & ((std::uint64_t{1} << bits) - 1); }
+        Moment moment() const { return {time, key >> bits}; }
+        bool operator<(const Place& o) const { return time != o.time ? time < o.time : key < o.key; }
     };
-    inline static const Place end{{never, Kind::timer, none}, 0};
+    inline static const Place end{};
 
     // By spans of the window, about an event in each; then in each span.
     void spread(Tick begin, Tick until) {
@@ -118,7 +128,7 @@ private:
         ends_.assign(static_cast<std::size_t>((until - begin) >> shift) + 2, 0);
         for (const Place& m : all_) ++ends_[span(m) + 1];
         for (std::size_t k = 1; k < ends_.size(); ++k) ends_[k] += ends_[k - 1];
-        sorted_.assign(all_.size(), all_.front());
+        sorted_.resize(all_.size());
         for (const Place& m : all_) sorted_[ends_[span(m)]++] = m;
         for (std::size_t k = 0, from = 0; k + 1 < ends_.size(); from = ends_[k++])
             if (ends_[k] - from > 1) std::sort(sorted_.begin() + from, sorted_.begin() + ends_[k]);

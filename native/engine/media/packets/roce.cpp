@@ -54,8 +54,9 @@ std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules
 
 Roce::Roce(Net& net, Windows& windows)
     : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && net.rates.empty()), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
-      hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && !net.epochs),
+      crew_(net.rules.spray || net.epochs ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+      part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
     for (std::size_t k = 0; k < ports_.size(); ++k) {
         const Wire& wire = net.ways->wires[k];
@@ -146,7 +147,7 @@ void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) 
         });
         net_.together = false;
         for (Hand& hand : hands_) {
-            for (const Acked& acked : hand.acked) acknowledge(acked.flow, acked.time, acked.bytes);
+            for (const Acked& acked : hand.acked) acknowledge(acked.flow, acked.time);
             hand.acked.clear();
         }
     } else {
@@ -182,7 +183,7 @@ void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
     due.collect(node.inbox, begin, until_);
     for (Tick now = begin;;) {
         const bool mine = !(due.front() < hand.agenda.front());
-        const Tick next = mine ? hand.agenda.front().time : due.front().time;
+        const Tick next = mine ? hand.agenda.front().time : due.first();
         if (next != now && !hand.touched.empty()) {
             start_touched(hand, now);
             continue;  // what started may end before what is next
@@ -263,22 +264,28 @@ void Roce::line_up(std::uint32_t number, Tick when) {
     else flow.held = true, flow.allowed = when;
 }
 
-// Whether the ACKs under way open the window, and when, if later.
+// Whether ACKs, come or under way, open the window, and when, if later.
 bool Roce::opens(Flow& flow, Tick& when) const {
     if (flow.limit == 0) return true;
-    for (; static_cast<double>(flow.flying) >= flow.limit; flow.acks.pop()) {
-        if (flow.acks.empty()) return false;
-        when = std::max(when, flow.acks.front().time), flow.flying -= flow.acks.front().bytes;
-    }
-    return true;
+    for (; !flow.acks.empty() && (flow.acks.front() <= when || static_cast<double>(flow.flying) >= flow.limit); flow.acks.pop())
+        when = std::max(when, flow.acks.front()), flow.flying -= first_flying(flow);
+    return static_cast<double>(flow.flying) < flow.limit;
 }
 
-void Roce::acknowledge(std::uint32_t number, Tick time, std::int64_t bytes) {
+// Bytes of the packet that is acknowledged next.
+std::int64_t Roce::first_flying(Flow& flow) const {
+    const std::uint32_t packet = flow.acknowledged++;
+    if (flow.shorts.empty() || flow.shorts.front().packet != packet) return net_.rules.size + net_.rules.header;
+    const std::int64_t bytes = flow.shorts.front().bytes;
+    return flow.shorts.pop(), bytes;
+}
+
+void Roce::acknowledge(std::uint32_t number, Tick time) {
     Flow& flow = flows_[number];
-    flow.acks.push(time, bytes);
+    flow.acks.push(time);
     if (net_.rules.spray) {  // packets may pass each other
-        std::vector<Ack>& all = flow.acks.all;
-        for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k].time < all[k - 1].time; --k) std::swap(all[k], all[k - 1]);
+        std::vector<Tick>& all = flow.acks.all;
+        for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k] < all[k - 1]; --k) std::swap(all[k], all[k - 1]);
     }
     if (!flow.held || !opens(flow, flow.allowed)) return;
     flow.held = false;
@@ -290,18 +297,21 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
     const std::uint32_t link = link_of(event);
     const Tick now = event.time;
     Port& port = ports_[link];
-    if (event.cls != Class::data) return touch(hand, link, now), port.control.push(event);
-    Parcel packet = event;  // which may move
-    const std::int64_t bytes = size(packet);
+    if (event.cls != Class::data) return port.control.push(event), touch(hand, link, now);
+    const std::int64_t bytes = size(event);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
     net_.queue_is(link, now, port.waiting);
-    if (counts(packet.number, link)) {
-        packet.counted = true;
-        if (!port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
-        take_in(hand, node, packet.number, bytes, now);
-    }
-    if (port.idle(now) && hand.ends(now)) return leave(hand, link, packet, now);
-    touch(hand, link, now), port.queue.push(packet);
+    const bool at_once = port.idle(now) && hand.ends(now), counted = counts(event.number, link);
+    const bool marked = counted && !port.rules->departing && mark(link, port, event);
+    port.marks += marked;
+    Parcel here;
+    if (at_once) here = event;  // which may move
+    else port.queue.push(event);
+    Parcel& packet = at_once ? here : port.queue.back();
+    packet.counted = counted, packet.marked |= marked;
+    if (counted) take_in(hand, node, event.number, bytes, now);
+    if (!at_once) touch(hand, link, now);
+    else if (!leave(hand, link, packet, now)) port.queue.push(packet);
 }
 
 // Bytes that came by a link count in the node's buffer.
@@ -317,13 +327,13 @@ void Roce::take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t byte
 }
 
 // The first packet of a queue starts.
-void Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+bool Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     port.own_before = false;
     if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
     port.waiting -= size(packet);
     net_.queue_is(link, now, port.waiting);
-    transmit(hand, link, packet, now);
+    return transmit(hand, link, packet, now);
 }
 
 bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
@@ -340,7 +350,6 @@ bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) cons
 // A packet has left the node.
 void Roce::release(Hand& hand, Node& node, const Soon& left) {
     if (ports_[left.number()].waits()) touch(hand, left.number(), left.time);
-    if (left.came == none) return;
     Ingress& end = ends_[left.came];
     end.bytes -= left.bytes, node.used -= left.bytes;
     const std::int64_t packet = net_.rules.size + net_.rules.header;
@@ -382,20 +391,37 @@ void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) 
 void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     Port& port = ports_[link];
     if (!port.control.empty()) {
-        transmit(hand, link, port.control.front(), now);
-        return port.control.pop();
+        if (transmit(hand, link, port.control.front(), now)) port.control.pop();
+    } else if (!port.paused) {
+        const bool own = !port.own.empty() && port.own.top().allowed <= now;
+        if (own && (port.queue.empty() || !port.own_before)) now = start_own(hand, link, now);
+        else if (!port.queue.empty() && leave(hand, link, port.queue.front(), now)) port.queue.pop();
     }
-    if (port.paused) return;
-    const bool own = !port.own.empty() && port.own.top().allowed <= now;
-    if (own && (port.queue.empty() || !port.own_before)) {
+    start_later(hand, link, now);
+}
+
+// A packet of a flow that begins here, and those after it as long as nothing else happens at the node. When the last one started.
+Tick Roce::start_own(Hand& hand, std::uint32_t link, Tick now) {
+    Port& port = ports_[link];
+    for (;;) {
         port.own_before = true;
         Parcel packet = cut(port, now);
-        return transmit(hand, link, packet, now);
+        if (!transmit(hand, link, packet, now)) port.queue.put_back(packet);
+        if (!port.queue.empty() || port.own.empty()) return now;
+        const Tick next = std::max(port.free, port.own.top().allowed);
+        if (next >= until_ || !hand.ends(next)) return now;
+        now = next;
     }
-    if (!port.queue.empty()) return leave(hand, link, port.queue.front(), now), port.queue.pop();
-    if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
-    port.timer = port.own.top().allowed;
-    put(hand, port.source, port.timer, Kind::timer, link);
+}
+
+// What waits at a port touches it when it may start, unless an event does that will come anyway.
+void Roce::start_later(Hand& hand, std::uint32_t link, Tick now) {
+    Port& port = ports_[link];
+    if (port.leaves && port.free > now) return;
+    if (!port.control.empty()) return touch_at(hand, link, now, port.free);
+    if (port.paused) return;
+    if (!port.queue.empty()) return touch_at(hand, link, now, port.free);
+    if (!port.own.empty()) touch_at(hand, link, now, std::max(port.free, port.own.top().allowed));
 }
 
 // The next packet of the flow that is allowed first.
@@ -416,24 +442,28 @@ Parcel Roce::cut(Port& port, Tick now) {
     flow.allowed = add(now, ticks(static_cast<double>(bytes) / rate, false));
     flow.rate.sent(*flow.rules, bytes);
     flow.flying += bytes;
+    if (flow.window > 0 && packet.bytes != net_.rules.size) flow.shorts.push(packet.serial, bytes);
     if (flow.first != none) line_up(number, flow.allowed);
     return packet;
 }
 
-void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+bool Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     const bool is_data = packet.cls == Class::data;
     const Tick serial = is_data ? net_.serial(link, packet.bytes) : small_[link], end = net_.finish(link, now, serial);
-    if (end == never) return void(port.free = never);
+    if (net_.epochs && loses(hand, link, packet, now, end)) return false;
+    if (end == never) return port.free = never, true;
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
     if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
-    put(hand, port.source, port.free, Kind::left, link, packet.counted ? packet.number : none, static_cast<std::uint32_t>(size(packet)));
+    port.leaves = packet.counted;
+    if (packet.counted) put(hand, port.source, port.free, Kind::left, link, packet.number, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
     const std::uint32_t next = onward(link, packet);
-    if (next == none) return deliver(hand, port.target, packet, tail);
+    if (next == none) return deliver(hand, port.target, packet, tail), true;
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
     give(hand, port.target, packet, tail, link, next, head);
+    return true;
 }
 
 std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
@@ -448,15 +478,14 @@ std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
 
 // A packet is at its destination.
 void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
-    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, packet, Kind::notice, tail);
+    if (packet.cls == Class::cnp) return give(hand, node, Class::cnp, packet.cargo, tail);
     const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
-    if (const Flow& flow = flows_[number]; flow.limit > 0) {
-        if (net_.together) hand.acked.push_back({number, tail + flow.back, size(packet)});
-        else acknowledge(number, tail + flow.back, size(packet));
+    if (const Flow& flow = flows_[number]; flow.back > 0) {
+        if (net_.together) hand.acked.push_back({number, tail + flow.back});
+        else acknowledge(number, tail + flow.back);
     }
-    packet.cargo = packet.number = number;
-    if (packet.marked) give(hand, node, packet, Kind::notice, tail);
+    if (packet.marked) give(hand, node, Class::data, number, tail);
 }
 
 bool Roce::keeps(std::uint32_t link) const {
@@ -471,7 +500,8 @@ void Roce::explain(std::vector<std::string>& waits) const {
     for (std::uint32_t link = 0; link < ports_.size(); ++link) {
         const auto& queue = ports_[link].queue;
         for (std::size_t k = queue.head; k < queue.all.size() && next[link] != none; ++k)
-            if (const std::uint32_t came = queue.all[k].number; next[came] != none) next[came] = std::min(next[came], link);
+            if (const std::uint32_t came = queue.all[k].number; came != none && next[came] != none)
+                next[came] = std::min(next[came], link);
     }
     for (const std::uint32_t link : circle_of(next))
         waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
@@ -498,7 +528,7 @@ void check_roce(const PacketRules& rules) {
     }
 }
 
-const TransportKind roce{.name = "roce", .by_node = true, .check = check_roce, .open = open_transport<Roce>};
+const TransportKind roce{.name = "roce", .by_node = true, .reroutes = true, .check = check_roce, .open = open_transport<Roce>};
 const RegisteredTransport registered_roce(roce);
 
 }  // namespace

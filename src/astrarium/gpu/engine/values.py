@@ -261,7 +261,8 @@ class Finished(Struct, frozen=True, eq=False):
         return self.channel_requests * machine.channel / max(1, self.makespan)
 
     def hbm_use(self, machine: Machine) -> F64:
-        """[gpus, channels] share of the whole run in which the HBM of each channel is busy, 0 to 1."""
+        """[gpus, channels] share of the whole run in which the HBM of each channel is busy, 0 to 1, were all of its
+        requests loads."""
         return self.hbm_requests * machine.hbm / max(1, self.makespan)
 
     @property

@@ -69,8 +69,9 @@ class Gpu(Config, frozen=True, kw_only=True):
                                         "comes in (a TPC has two SMs).", ge=1)] = 1
     port_groups: Annotated[int, Knob("Groups of such ports (GPCs). Workgroups go to all groups in turn, and there to "
                                      "all units of a port before the next.", ge=1)] = 1
-    unit_bandwidth: Annotated[Bandwidth, Knob("Between units' port and the chip's network, each way.", gt=0)]
-    store_bandwidth: Annotated[Bandwidth | None, Knob("Of what a unit stores; none: unit_bandwidth.", gt=0)] = None
+    unit_bandwidth: Annotated[Bandwidth, Knob("Of a port of units, for what they load.", gt=0)]
+    store_bandwidth: Annotated[Bandwidth | None, Knob("Of a unit, for what it stores; none: unit_bandwidth.",
+                                                        gt=0)] = None
     issue: Annotated[Time, Knob("A unit's time to issue a request without data.", gt=0)]
     reduce_bandwidth: Annotated[Bandwidth, Knob("Rate at which a unit adds one operand to another.", gt=0)]
     dispatch: Annotated[Time, Knob("From a place on a unit to a workgroup's first operation.", gt=0)]

@@ -159,5 +159,5 @@ def _rules(host: int, tokens: int) -> tuple[Rule, ...]:
              "workload.pp == 1"),
         Rule("experts", "whole experts are spread over all NPUs of an engine, or, with dp 1, all are cut over tp",
              "workload.ep == workload.tp * workload.dp or workload.ep == 1 and workload.dp == 1"),
-        Rule("apart", "prefill and decode are together (pools apart are served for longer)", "workload.apart == false"),
+        Rule("apart", "an engine prefills and decodes: pools for either are not compared", "workload.apart == false"),
         Rule("tokens", f"steps have at most {tokens:,} tokens, as in the stack", f"workload.max_tokens == {tokens}"))

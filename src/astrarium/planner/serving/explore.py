@@ -17,7 +17,7 @@ from astrarium.planner.serving.engine import Engine
 from astrarium.planner.serving.goal import Goal
 from astrarium.planner.serving.pools import PoolsCeiling
 from astrarium.planner.serving.service import Service
-from astrarium.serving.find import FoundRate, Tried, find_rate, rate_of, step_of
+from astrarium.serving.find import REACH, TOLERANCE, FoundRate, Tried, find_rate, rate_of, step_of
 from astrarium.serving.policy import Buckets, Policy
 from astrarium.serving.servers import fleet_of
 from astrarium.serving.steps.simulated import Known
@@ -25,6 +25,8 @@ from astrarium.serving.steps.simulated import Known
 __all__ = ["Candidate", "Explored", "Lost", "Progress", "Trial", "explore"]
 
 Pools = Callable[[Sequence[tuple[Engine, str, Ceiling]]], Iterable[tuple[Engine, Machine, PoolsCeiling]]]
+SLOWEST = 1e-3      # requests/s: lower rates are not tried
+LOWEST = 16     # times below its ceiling that a rate is looked for first, at most
 SWEEP = (0.1, 0.25, 0.5, 0.75)      # of the found rate: loads of the front
 
 
@@ -143,7 +145,7 @@ class _Search(Struct):
         """The engine's rate; None, and why, where it cannot reach the value `worst`."""
         npus, tried = each.engine.npus, list[Tried]()
         needed = self.goal.needed(each.machine.device, npus, worst) if math.isfinite(worst) else 0.0
-        start = each.ceiling.guess()
+        start = max(each.ceiling.guess(), each.rate / LOWEST)
         if needed > 0:
             needed = rate_of(step_of(needed))
             probe = self.serve(each, needed)
@@ -159,7 +161,9 @@ class _Search(Struct):
                 known[rate] = self.serve(each, rate)
             return known[rate]
 
-        found = find_rate(lambda rate: at(rate).served, self.service.slo, start)
+        start = max(start, SLOWEST)
+        reach = min(REACH, start / SLOWEST * (1 + TOLERANCE))
+        found = find_rate(lambda rate: at(rate).served, self.service.slo, start, reach=reach)
         if found.best is None:
             assert found.beyond is not None
             self.lose(each, "limits", f"{found.beyond.why} at {found.beyond.rate:,.3g} requests/s")
@@ -202,6 +206,6 @@ def explore(service: Service, goal: Goal, every: Sequence[tuple[Engine, Machine]
                 search.lose(beaten.candidate, "slower", f"{beaten.rate:,.4g} requests/s an engine")
             del search.best[top:]
     search.show(len(left), len(left))
-    swept = [replace(trial, lower=tuple([search.serve(trial.candidate, share * trial.rate) for share in SWEEP]))
-             for trial in search.best]
+    swept = [replace(trial, lower=tuple([search.serve(trial.candidate, share * trial.rate) for share in SWEEP
+                                         if share * trial.rate >= SLOWEST])) for trial in search.best]
     return Explored(tuple(swept), tuple(search.lost), search.simulated, len(made))

@@ -12,6 +12,8 @@ from astrarium.planner.serving.pools import PoolsCeiling
 
 __all__ = ["interval_of", "span_of"]
 
+NOTHING = 1e-6      # requests/s
+
 
 def interval_of(stack: str | None, machine: Machine, engine: Engine) -> Interval:
     """The interval of TPOT of an engine of a stack: that of the cells (model, system) of unseen measured rows; unknown
@@ -30,13 +32,14 @@ def interval_of(stack: str | None, machine: Machine, engine: Engine) -> Interval
     if engine.prefill:
         return Interval(stack, device, rows, why="the rows are of engines that prefill and decode")
     return Interval(stack, ", ".join(row["devices"]), rows, float(row["low"]), float(row["high"]), SHARE,
-                    of=f" (TPOT; {row['cells']} cells of model and system, of one weight)")
+                    of=f" (TPOT; {row['cells']} cells of model and system, of one weight" + (
+                        ": too few, so the interval is that of all serving stacks)" if row["borrowed"] else ")"))
 
 
 def span_of(rate: float, ceiling: Ceiling | PoolsCeiling, within: Interval) -> tuple[float, float] | None:
     """The rates at which the limits hold if steps are as much longer or shorter as the interval says, by the first
     guess of such steps; None without an interval."""
     guess = ceiling.guess()
-    if within.low is None or within.high is None or not guess > 0:
+    if within.low is None or within.high is None or guess < NOTHING:
         return None
     return rate * ceiling.guess(within.high) / guess, rate * ceiling.guess(within.low) / guess

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from astrarium import catalog
+from astrarium.compute import kernels
 from astrarium.errors import InputError
 from astrarium.network.config import Network
 from astrarium.planner.machine import Machine
@@ -75,9 +76,9 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
                          expected="one of " + ", ".join(OBJECTIVES))
     terms = terms_of(objective, cost, None, None)
     slo = Slo(tuple(limit_of(metric, text, metric) for metric, text in (("ttft", ttft), ("tpot", tpot)) if text))
-    chosen = None if stack == "none" else stack or STACK
+    assumed: list[str] = []
+    chosen = _stack(stack, names, compute, collectives, assumed)
     service = service_of(model, prompt, output, slo, chosen, seed)
-    assumed = [] if stack else [f"stack: {STACK} (to change: --stack sglang, trt-llm)"]
     if today is not None:
         if goal.gpus is not None and today.engine.npus > goal.gpus:
             raise InputError("gpus", f"{goal.gpus}", expected=f"at least {today.engine.npus}, those of today's "
@@ -126,6 +127,18 @@ def plan_serving_from(path: str, device: str | Sequence[str], *, model: str | No
     found = read_launched(path, lambda said: bool(base_of(named(said)).model.ep_units()), ignore)
     many = gpus if gpus is not None or rate is not None else found.engine.npus * found.engines
     return plan_serving(named(found.model), device, many, rate=rate, stack=stack or found.stack, today=found, **rest)
+
+
+def _stack(stack: str | None, devices: Sequence[str], compute: str | None, collectives: str | None,
+           assumed: list[str]) -> str | None:
+    """The stack that is named, else vLLM where times of all devices are measured: its constants are of such times."""
+    if stack is not None:
+        return None if stack == "none" else stack
+    measured = all(kernels.named(device) is not None for device in devices) and {compute, collectives} <= {
+        None, "measured"}
+    assumed.append(f"stack: {STACK} (to change: --stack sglang, trt-llm)" if measured else
+                   "stack: none, as times are not measured: no host time, and policies of no engine")
+    return STACK if measured else None
 
 
 def _today(today: Launched, machines: Machines, service: Service, goal: Goal, prices: Mapping[str, Price]) -> Line:
@@ -183,9 +196,9 @@ def _beside(line: Line, best: Line, goal: Goal) -> Line:
         line.span[0] / npus <= theirs <= line.span[1] / npus or best.span[0] / others <= mine <= best.span[1] / others)
     if line.trial.order <= best.trial.order:
         return replace(line, tie=tie, lost=f"nothing: {100 * (mine / theirs - 1):.1f} % more requests/s and GPU")
-    lost = f"{100 * (1 - mine / theirs):.1f} % fewer requests/s and GPU" if mine < theirs else \
-        f"{line.npus - best.npus:,} GPUs more" if goal.rate is not None else "GPUs that are left over"
-    beyond = line.trial.found.beyond
+    said = [f"{line.npus - best.npus:,} GPUs more"] if goal.rate is not None and line.npus > best.npus else []
+    said += [f"{100 * (1 - mine / theirs):.1f} % fewer requests/s and GPU"] if mine < theirs else []
+    lost, beyond = ", ".join(said) or "GPUs that are left over, or their price", line.trial.found.beyond
     return replace(line, tie=tie, lost=lost + ("" if beyond is None else f" ({beyond.why} at {beyond.rate:,.3g}/s)"))
 
 

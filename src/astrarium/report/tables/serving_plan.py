@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from astrarium.planner.serving.explore import Lost, Trial
+from astrarium.planner.serving.goal import Goal
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.report.tables.interval import interval_remarks
 from astrarium.report.tables.table import Table
@@ -52,7 +53,7 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
-    yield _spans(every)
+    yield _spans(every, goal)
     lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
         yield Table("behind 1 by", "<<", lost)
@@ -73,15 +74,24 @@ def _changes(today: Line, best: Line) -> Table:
     return Table(f"to change: {gain:.2f} x as many requests of a GPU", "<>>", rows, ("", "now", "1"))
 
 
-def _spans(every: Sequence[tuple[str, Line]]) -> Table:
-    """The interval of each line's rate, and which lines tie with the first."""
+def _spans(every: Sequence[tuple[str, Line]], goal: Goal) -> Table:
+    """The interval of each line's rate, or of its GPUs for a rate, and which lines tie with the first."""
     about = interval_remarks(line.within for _, line in every if line.within is not None)
     if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())
-    rows = [(place, "" if line.span is None else
-             f"{line.span[0]:,.3g} to {line.span[1]:,.3g} requests/s an engine", "ties with 1" if line.tie else "")
-            for place, line in every]
+    rows = [(place, _span(line, goal), "ties with 1" if line.tie else "") for place, line in every]
     return Table("\n".join(about), "<<<", rows)
+
+
+def _span(line: Line, goal: Goal) -> str:
+    """Requests/s of an engine, or GPUs where a rate is asked for."""
+    if line.span is None:
+        return ""
+    if goal.rate is None:
+        return f"{line.span[0]:,.3g} to {line.span[1]:,.3g} requests/s an engine"
+    npus = line.trial.candidate.engine.npus
+    low, high = (goal.engines(npus, rate) * npus for rate in reversed(line.span))
+    return f"{low:,} to {high:,} GPUs"
 
 
 def front_table(found: ServingPlan) -> Table:
