@@ -135,10 +135,8 @@ class Alone:
     def _depart(self, key: Key, pair: Pair, size: int, delivered: Event) -> None:
         trip = self._trips[pair].get(size) or self._trip(pair, size)
         lasts, late, uses = self._trips[pair][size] = trip
-        begin = self._clock.now
-        if self._rule is not at_once:
-            begin = max(begin, self._free.get(pair, 0))
-            self._free[pair] = begin + late + (uses[0][2] - uses[0][1] if uses else 0)
+        begin = max(self._clock.now, self._free.get(pair, 0))
+        self._free[pair] = begin + late + (uses[0][2] - uses[0][1] if uses else 0)
         for link, start, end in uses:
             if end > start:
                 self._uses[link].append((begin + start, begin + end, pair))

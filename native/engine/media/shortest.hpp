@@ -86,7 +86,7 @@ private:
     std::deque<Field> kept_fields_;
     std::mutex finding_;
     const std::thread::id runs_ = std::this_thread::get_id();  // only this thread may be interrupted
-    std::size_t looked_at_ = 0;                                 // links, since it was asked whether to stop
+    std::size_t looked_at_ = 0;                                // links, since it was asked whether to stop
     Growing<std::span<const std::uint32_t>> lists_;
     std::map<std::vector<std::uint32_t>, std::uint32_t> known_;
 };

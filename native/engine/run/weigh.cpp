@@ -162,8 +162,8 @@ void refuse_too_large(const Plan& plan, bool record) {
         const Collective& c = plan.collectives[k];
         if (members[k] == 0 || c.custom || c.lasts) continue;
         const double sends = first_sends(plan, c);
-        const double each = bytes_of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) +
-                            bytes_of_bits(c);
+        const double each =
+            bytes_of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) + bytes_of_bits(c);
         const double messages = members[k] * sends,
                      bytes = fixed + members[k] * each + messages * (bytes_of.message + 2 * vector_growth * sizeof(Keyed));
         if (bytes > most_bytes)
