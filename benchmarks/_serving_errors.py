@@ -15,7 +15,8 @@ from astrarium.validate.serving.deployment import Deployment
 from astrarium.validate.serving.predict import Figures
 from astrarium.validate.serving.silicon import measured, rate_of
 
-__all__ = ["METRICS", "Covered", "Judged", "correlation", "covered", "errors", "of_cells", "quantiles", "values"]
+__all__ = ["METRICS", "Covered", "Judged", "correlation", "covered", "errors", "of_cells", "quantiles", "spearman",
+           "values"]
 
 METRICS = ("tpot", "rate", "ttft")
 FEWEST = 5      # rows of a group whose order is judged
@@ -64,7 +65,7 @@ def correlation(found: Iterable[Judged], key: Callable[[Judged], object]) -> tup
     for each in found:
         if (pair := values(each, "rate")) is not None:
             groups.setdefault(key(each), []).append(pair)
-    ranks = [_spearman(pairs) for pairs in groups.values() if len(pairs) >= FEWEST]
+    ranks = [spearman(pairs) for pairs in groups.values() if len(pairs) >= FEWEST]
     return (float(np.median(ranks)) if ranks else float("nan")), len(ranks)
 
 
@@ -127,7 +128,8 @@ def of_cells(cells: Sequence[Sequence[float]], share: float = SHARE) -> tuple[fl
     return float(ratios[min(low, last)]), float(ratios[min(high, last)])
 
 
-def _spearman(pairs: Sequence[tuple[float, float]]) -> float:
+def spearman(pairs: Sequence[tuple[float, float]]) -> float:
+    """The rank correlation of pairs."""
     one, two = (_ranks(np.array(each, np.float64)) for each in zip(*pairs, strict=True))
     return float(np.corrcoef(one, two)[0, 1])
 

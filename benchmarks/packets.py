@@ -4,8 +4,8 @@ usage: packets.py [--npus 128 1024 8192] [--transport credits roce] [--threads 1
        packets.py --drawn SEED COUNT [--npus 128 1024 8192] [--transport credits]
 
 A permutation drawn from a seed (every NPU sends 8, 1 and 1 MiB at 128, 1,024 and 8,192 NPUs to another), ECMP, links of
-50 GB/s and 500 ns, packets of 4,096 B; credits: buffers of 256 KiB a link, roce: of 64 MB a switch. The run is taken
-whole: reading the plan, the engine, the packets. A packet-hop is one packet over one link. --all-to-all: a direct
+50 GB/s and 500 ns, packets of 4,096 B; credits: buffers of 256 KiB a link, roce: its defaults for the links. The run is
+taken whole: reading the plan, the engine, the packets. A packet-hop is one packet over one link. --all-to-all: a direct
 all_to_all of 1 MiB sent per NPU, and the memory of its process.
 
 --drawn: so many cases per size, each a fabric of a blueprint (Clos of two and three tiers, rails, dragonfly, torus),
@@ -43,17 +43,17 @@ from astrarium.engine.plan import (
     Phase,
     Plan,
     Program,
-    RoceRules,
     Shape,
+    TransportRules,
 )
 from astrarium.lower import lower
+from astrarium.network.roce import Roce, of_rates
 from astrarium.vocab import CommOp
 
 LEAF = {128: 16, 1024: 32, 8192: 64}      # NPUs of a leaf, and spines
 TARGETS = {128: 7.0, 1024: 5.0, 8192: 4.0}      # million packet-hops/s of credits
 MOST_ALL_TO_ALL = 4096      # NPUs: on a torus of 8,192 it takes 10^9 packet-hops
 MESSAGE = {128: 8 << 20, 1024: 1 << 20, 8192: 1 << 20}
-ROCE = RoceRules(buffer=64_000_000, kmin=100_000, kmax=400_000, pmax=100_000, additive=0.05)
 
 
 def fat_tree(npus: int, leaf: int, buffer: int) -> Graph:
@@ -68,10 +68,16 @@ def fat_tree(npus: int, leaf: int, buffer: int) -> Graph:
                  np.full(links, buffer), np.ones(links, np.int32))
 
 
+def transport_of(name: str, network: NetworkPlan) -> TransportRules | None:
+    """The rules of `credits` or `roce`."""
+    rates = {dim.bandwidth for dim in network.dims} if network.graph is None else set(network.graph.bandwidth.tolist())
+    return of_rates(Roce(), sorted(rates)) if name == "roce" else None
+
+
 def network(npus: int, transport: str, buffer: int = 1 << 18, threads: int = 1) -> NetworkPlan:
-    rules = PacketRules(transport=ROCE if transport == "roce" else None, threads=threads)
-    return NetworkPlan("packets", (Dim(Shape.SWITCH, npus, 50.0, 500.0),), packets=rules, ecmp=7,
-                       graph=fat_tree(npus, LEAF[npus], buffer))
+    fabric = NetworkPlan("packets", (Dim(Shape.SWITCH, npus, 50.0, 500.0),), ecmp=7,
+                         graph=fat_tree(npus, LEAF[npus], buffer))
+    return replace(fabric, packets=PacketRules(transport=transport_of(transport, fabric), threads=threads))
 
 
 def plan_of(npus: int, program: Program, slots: np.ndarray, collectives: tuple[CollectivePlan, ...],
@@ -152,7 +158,7 @@ def drawn_plan(seed: int, npus: int, transport: str, threads: int) -> tuple[str,
     design = ar.Design(workload=ar.SingleCollective("all_to_all", f"{rng.choice((64, 256)) * network.npus} B"),
                        network=network)
     plan = lower(design)
-    rules = PacketRules(transport=ROCE if transport == "roce" else None, threads=threads)
+    rules = PacketRules(transport=transport_of(transport, plan.network), threads=threads)
     fabric = replace(plan.network, packets=rules)
     if traffic == "all_to_all":
         return f"{words}, {traffic}", replace(plan, network=fabric)

@@ -14,6 +14,7 @@
 namespace bridge {
 namespace {
 
+constexpr std::uint32_t least_mtu = 68;  // RFC 791; ns-3 leaves interfaces of less down, and loses what they are to carry
 constexpr std::size_t largest_table = std::size_t{1} << 28;
 constexpr std::size_t longest_way = 255;  // IP's time to live
 constexpr std::int32_t far = INT32_MAX;
@@ -80,10 +81,36 @@ void Fabric::find_ways() {
     }
 }
 
+// A frame of ways: their number; each: source, destination, number of links, links in order.
+void Fabric::give(Frame& ways) {
+    const auto count = ways.number<std::uint32_t>();
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const auto source = ways.number<std::uint32_t>(), destination = ways.number<std::uint32_t>();
+        auto links = ways.numbers<std::uint32_t>(ways.number<std::uint32_t>());
+        std::uint32_t at = source;
+        for (const std::uint32_t link : links) {
+            if (link >= links_.size() || links_[link].source != at) throw Refused("a way " + between(source, destination) + " has gaps");
+            at = links_[link].target;
+        }
+        if (source >= npus_ || destination >= npus_ || at != destination)
+            throw Refused("a way " + between(source, destination) + " ends at node " + std::to_string(at));
+        given_[std::uint64_t{source} << 32 | destination] = std::move(links);
+    }
+    ways.end();
+}
+
+std::int32_t Fabric::next(std::uint32_t node, std::uint32_t source, std::uint32_t destination) const {
+    const auto found = given_.find(std::uint64_t{source} << 32 | destination);
+    if (found == given_.end()) return next_[std::size_t{node} * npus_ + destination];
+    for (const std::uint32_t link : found->second)
+        if (links_[link].source == node) return static_cast<std::int32_t>(link);
+    return none;
+}
+
 std::vector<std::uint32_t> Fabric::way(std::uint32_t source, std::uint32_t destination) const {
     std::vector<std::uint32_t> links;
     for (std::uint32_t node = source; node != destination; node = links_[links.back()].target) {
-        const std::int32_t link = next(node, destination);
+        const std::int32_t link = next(node, source, destination);
         if (link == none) throw Refused("there is no way " + between(source, destination));
         links.push_back(static_cast<std::uint32_t>(link));
     }
@@ -117,7 +144,7 @@ ns3::Ptr<ns3::PointToPointNetDevice> Fabric::make_device(std::uint32_t node, con
     queue->SetMaxSize(ns3::QueueSize(ns3::QueueSizeUnit::PACKETS, settings.queue));
     device->SetQueue(queue);
     device->SetAddress(ns3::Mac48Address::Allocate());
-    device->SetMtu(static_cast<std::uint16_t>(settings.packet + ip + (settings.tcp ? 60 : udp)));
+    device->SetMtu(static_cast<std::uint16_t>(std::max(least_mtu, settings.packet + ip + (settings.tcp ? 60 : udp))));
     nodes_[node]->AddDevice(device);
     return device;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-// The graph as ns-3 nodes and point-to-point links, with one way between any two NPUs: as few links as possible, and of several
-// equally short ways the one of the lowest link numbers. The NPUs are nodes 0 to npus - 1; they pass packets on, too.
+// The graph as ns-3 nodes and point-to-point links, with one way between any two NPUs: the one that was given for them; else as
+// few links as possible, and of several equally short ways the one of the lowest link numbers. The NPUs are nodes 0 to npus - 1;
+// they pass packets on, too.
 #pragma once
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "clock.hpp"
@@ -47,8 +49,9 @@ public:
     std::uint32_t npus() const { return npus_; }
     const std::vector<Link>& links() const { return links_; }
     ns3::Ptr<ns3::Node> node(std::uint32_t number) const { return nodes_[number]; }
-    // Number of the link that `node` takes towards an NPU; none: there is no way, or it is there.
-    std::int32_t next(std::uint32_t node, std::uint32_t npu) const { return next_[std::size_t{node} * npus_ + npu]; }
+    void give(Frame& ways);  // throws Refused
+    // Number of the link that packets between two NPUs take from `node` on; none: there is no way, or they are there.
+    std::int32_t next(std::uint32_t node, std::uint32_t source, std::uint32_t destination) const;
     std::vector<std::uint32_t> way(std::uint32_t source, std::uint32_t destination) const;  // throws Refused
 
     static ns3::Ipv4Address address(std::uint32_t npu) { return ns3::Ipv4Address(first_address + npu); }
@@ -66,6 +69,7 @@ private:
     std::vector<Link> links_;
     std::vector<ns3::Ptr<ns3::Node>> nodes_;
     std::vector<std::int32_t> next_;
+    std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> given_;  // source and destination: links
 };
 
 }  // namespace bridge

@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr std::uint32_t protocol = 1;
+constexpr std::uint32_t protocol = 2;
 
 int serve(const bridge::Pipe& pipe) {
     std::string hello = "astrarium-ns3";
@@ -22,8 +22,11 @@ int serve(const bridge::Pipe& pipe) {
     bridge::put(ready, bridge::never);
     pipe.write('N', ready);
     while (pipe.read(frame)) {
-        if (frame.kind != 'S') throw bridge::Refused("a frame of an unknown kind");
-        session.step(frame);
+        if (frame.kind != 'S' && frame.kind != 'W') throw bridge::Refused("a frame of an unknown kind");
+        if (frame.kind == 'W')
+            session.ways(frame);
+        else
+            session.step(frame);
     }
     ::_exit(0);  // ns-3's own end walks through all that is left
 }

@@ -110,7 +110,7 @@ Tick Udp::bound(std::uint32_t number, Tick from) {
 void Udp::start(std::uint32_t number) {
     Message& message = messages_[number];
     message.packets = packets(message);
-    const auto link = static_cast<std::uint32_t>(fabric_.next(message.source, message.destination));
+    const auto link = static_cast<std::uint32_t>(fabric_.next(message.source, message.source, message.destination));
     ports_[link].waiting.push_back(number);
     if (!ports_[link].holds) hand_over(link);
 }

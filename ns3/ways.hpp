@@ -22,7 +22,7 @@ public:
     void PrintRoutingTable(ns3::Ptr<ns3::OutputStreamWrapper>, ns3::Time::Unit) const override {}
 
 private:
-    ns3::Ptr<ns3::Ipv4Route> towards(ns3::Ipv4Address address) const;  // null: no way
+    ns3::Ptr<ns3::Ipv4Route> towards(std::uint32_t source, ns3::Ipv4Address address) const;  // null: no way
 
     const Fabric& fabric_;
     std::uint32_t node_;

@@ -14,7 +14,8 @@ For generated workloads the floor of the makespan is that of optimum_work.py, wo
 designs whose floor is too high without collectives are left out by the million.
 
 Only the simulator is trusted, and these files. They know all_reduce, reduce_scatter and all_gather on rings (both
-ways), switches and fully connected dims, and objectives over makespan, network_cost, network_bandwidth and knobs.
+ways), switches and fully connected dims, objectives over makespan, network_cost, network_bandwidth and knobs, and
+requirements on these and on peak_memory (they raise no floor: designs that fail are in the list of what was simulated).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from optimum_runs import Runs, floor_of, least_open_run
 
 import astrarium as ar
 from astrarium.config import decode
+from astrarium.units import Bandwidth, Bytes, FlopRate, Time
 
 SENT = {"all_reduce": 2.0, "reduce_scatter": 1.0, "all_gather": 1.0}
 TIERS = {1: "B", 2: "BD", 3: "BCD", 4: "ABCD"}
@@ -81,7 +83,7 @@ class Design:
             return self._walk(part, columns, figures)
 
         if isinstance(node, ast.Constant):
-            return node.value
+            return quantity(node.value) if isinstance(node.value, str) else node.value
         if isinstance(node, ast.BinOp):
             return OPERATORS[type(node.op)](inner(node.left), inner(node.right))
         if isinstance(node, ast.BoolOp):
@@ -94,7 +96,12 @@ class Design:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
             return CALLS[node.func.id]([inner(part) for part in node.args])
         path = ast.unparse(node)
-        return figures[path] if path in figures else self.value(path, columns)
+        if path in figures:
+            return figures[path]
+        try:
+            return self.value(path, columns)
+        except ar.InputError:
+            raise SystemExit(f"{path}: this checker knows no such figure, and designs have no such field") from None
 
     def per_npu(self, d: int, columns: list[Any]) -> Any:
         """Byte/ns of an NPU in a dim, and of one link."""
@@ -138,6 +145,16 @@ class Design:
         shape = self.value(f"network.dims[{d}].shape", columns)
         switch = 2 * LINK[tier] + SWITCH[tier] if tier in SWITCH else math.inf      # no such switch: refused
         return np.where(shape == "ring", 2 * LINK[tier], np.where(shape == "switch", switch, LINK[tier] * (n - 1)))
+
+
+def quantity(text: str) -> Any:
+    """Text such as '80 GiB' in base units; other text as it is."""
+    for kind in (Bytes, Time, Bandwidth, FlopRate):
+        try:
+            return float(kind(text))
+        except ar.InputError:
+            continue
+    return text
 
 
 def used(texts: list[str], design: Design) -> set[int]:
@@ -195,7 +212,7 @@ def floor_here(certificate: dict[str, Any], design: Design, runs: Runs | None, r
 
 
 def simulated(certificate: dict[str, Any], design: Design, row: list[Any]) -> float | None:
-    """The objective of one design by simulation; None where it is refused."""
+    """The objective of one design by simulation; None where it is refused, or does not meet a requirement."""
     knobs = certificate["knobs"]
     changes = {path: knob["values"][index] for knob, index in zip(knobs, row) for path in knob["paths"]}
     columns: list[Any] = [np.array([knob["numbers"][index]]) for knob, index in zip(knobs, row)]
@@ -204,8 +221,14 @@ def simulated(certificate: dict[str, Any], design: Design, row: list[Any]) -> fl
     try:
         made = ar.replace_all(design.base, changes)
         figures = design.floors(columns)
-        figures["makespan"] = ar.simulate(made, record=False).makespan_ps / 1000
+        memory = any("peak_memory" in text for text in certificate["requirements"])
+        result = ar.simulate(made, record=memory)
+        figures["makespan"] = result.makespan_ps / 1000
+        if memory:
+            figures["peak_memory"] = math.inf if result.peak_memory is None else float(result.peak_memory)
     except ar.InputError:
+        return None
+    if not all(np.all(design.evaluated(text, columns, figures)) for text in certificate["requirements"]):
         return None
     found = float(np.ravel(design.evaluated(certificate["objective"], columns, figures))[0])
     return found if math.isfinite(found) else None
@@ -233,8 +256,8 @@ def main() -> int:
     options = parser.parse_args()
     with (gzip.open if options.file.endswith(".gz") else open)(options.file, "rb") as stream:
         certificate = json.loads(stream.read())
-    if certificate.get("format") != "astrarium optimum 1" or certificate["requirements"]:
-        raise SystemExit("this checker knows certificates of format 1 without requirements")
+    if certificate.get("format") != "astrarium optimum 1":
+        raise SystemExit("this checker knows certificates of format 1")
     if any("when" in choice for choice in certificate["space"]["choices"].values() if isinstance(choice, dict)):
         raise SystemExit("this checker knows no conditional knobs")
     if certificate["space"].get("variables"):

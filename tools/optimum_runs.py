@@ -36,8 +36,10 @@ class Runs:
             first = self.knobs[index]["paths"][0]
             self.kinds["sizes" if first.endswith(".npus") else first.split(".")[0]].append(index)
         totals = {int(found[1]) for text in self.where if (found := re.fullmatch(r"network\.npus == (\d+)", text))}
+        totals = totals if self.kinds["sizes"] else {design.base.network.npus}
         if len(totals) != 1 or design.base.compat != "none" or design.base.network.backend != "closed_form":
-            raise SystemExit("this checker knows native designs in closed_form, with a constraint network.npus == N")
+            raise SystemExit("this checker knows native designs in closed_form, with fixed sizes of dims or a "
+                             "constraint network.npus == N")
         self.npus = totals.pop()
         self.ordered: dict[str, Run | None] = {}
         for text in self.where:
@@ -47,6 +49,9 @@ class Runs:
     def columns(self, kind: str, size: int) -> Iterator[list[Any]]:
         """Columns of every combination of a kind of knobs, a block at a time; of the other knobs none."""
         counts = [len(self.knobs[index]["values"]) for index in self.kinds[kind]]
+        if not counts:
+            yield [None] * len(self.knobs)
+            return
         for start in range(0, math.prod(counts), size):
             places = np.unravel_index(np.arange(start, min(start + size, math.prod(counts))), counts)
             found: list[Any] = [None] * len(self.knobs)
@@ -144,7 +149,7 @@ def _open(runs: Runs, work: list[Any], networks: list[Any], best: float, done: s
           ) -> tuple[float, int]:
     """(least floor of a design of these networks that was not simulated, at most `best`; designs below it)."""
     least, below = best, 0
-    table = np.stack([networks[index] for index in runs.kinds["sizes"]], axis=1)
+    table = np.stack([networks[index] for index in runs.kinds["sizes"]] or [np.zeros(len(_one(networks)))], axis=1)
     for wanted in np.unique(table, axis=0):
         here = [None if column is None else column[(table == wanted).all(axis=1)] for column in networks]
         run = runs.run(_with([None if column is None else column[:1] for column in here], work))
@@ -185,7 +190,7 @@ def _costs(runs: Runs, run: Run, columns: list[Any], size: int) -> dict[int, Any
             values |= runs.derived(pattern, text, runs.design, columns)
     times = Times(run, runs.design.dims, lambda path: values[path] if path in values
                   else runs.design.value(path, columns), lambda d: runs.design.per_npu(d, columns)[0])
-    cost = {number: np.broadcast_to(times.cost(number) if run.alike else 0.0, size)
+    cost = {number: np.broadcast_to(times.cost(number) if number in run.timed else 0.0, size)
             for number in {*run.collective} - {-1}}
     lowest = np.argmin(sum(cost.values())) if cost else 0
     run.choose({number: float(each[lowest]) for number, each in cost.items()})
@@ -212,7 +217,8 @@ def _with(columns: list[Any], others: list[Any]) -> list[Any]:
 
 
 def _one(columns: list[Any]) -> Any:
-    return next(column for column in columns if column is not None)
+    """A column of them; of no knob, one design."""
+    return next((column for column in columns if column is not None), np.zeros(1))
 
 
 def _plain(column: Any) -> Any:

@@ -1,8 +1,9 @@
 """Floors of runs of generated workloads, for check_optimum.py; what it states is proved in design/0006.
 
 Written for whoever does not trust the search: numpy arrays over designs, from the plan that the simulator runs. It
-knows one compute and one collective in flight per NPU, rings (both ways), switches, fully connected dims, the
-algorithms ring, direct and halving_doubling (any other one takes no time here), baseline and blueconnect.
+knows one compute node at a time per NPU and any number of collectives in flight, rings (both ways), switches, fully
+connected dims, the algorithms ring, direct and halving_doubling (any other one takes no time here), baseline and
+blueconnect. A collective in which ranks of several programs meet takes no time here either.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Run:
 
     def __init__(self, design: Any):
         self.plan = plan = lower(ar.replace_all(design, PLAIN), generate(design.workload, design.network.npus))
-        if plan.lanes[Lane.COMPUTE] != 1 or plan.lanes[Lane.COMM] != 1:
-            raise SystemExit("this checker knows one compute and one comm stream")
+        if plan.lanes[Lane.COMPUTE] != 1:
+            raise SystemExit("this checker knows one compute stream")
         if any((np.diff(plan.npu_of[group]) <= 0).any() for group in (slice(None), *plan.groups)):
             raise SystemExit("this checker knows groups that list their NPUs upwards")
         self.ns: list[float] = []
@@ -43,8 +44,34 @@ class Run:
         for key, receives in meetings[1].items():
             for receive, send in zip(receives, meetings[0].get(key, [])):
                 self.parents[receive].append(send)
-        self.alike = len(plan.programs) == 1 and len(ranks) == 1
+        self.timed = set(self.collective) - {-1} - self._mixed() if self._even() else set[int]()
         self.order = self._topological()
+
+    def _even(self) -> bool:
+        """Whether ranks of one program send to, and receive from, ranks of one program in each of its nodes: then all
+        of them have the same chains."""
+        plan = self.plan
+        for number, program in enumerate(plan.programs):
+            ranks = np.flatnonzero(plan.program_of == number)
+            for node in np.flatnonzero((program.kind == Kind.SEND) | (program.kind == Kind.RECV)).tolist():
+                peers = plan.slot_a[plan.slot_ptr[ranks] + int(program.slot[node])]
+                if np.unique(plan.program_of[peers]).size > 1:
+                    return False
+        return True
+
+    def _mixed(self) -> set[int]:
+        """Collectives in which ranks of several programs meet, which may be there at different times."""
+        plan, found = self.plan, set[int]()
+        whole = len(plan.programs) == 1
+        uniform = [np.unique(plan.program_of[group]).size == 1 for group in plan.groups]
+        for number, program in enumerate(plan.programs):
+            ranks = np.flatnonzero(plan.program_of == number)
+            for slot in np.unique(program.slot[program.kind == Kind.COLLECTIVE]).tolist():
+                for place in (plan.slot_ptr[ranks] + slot).tolist():
+                    group = int(plan.slot_b[place])
+                    if not (whole if group < 0 else uniform[group]):
+                        found.add(int(plan.slot_a[place]))
+        return found
 
     def _add(self, rank: int, ranks: list[int], meetings: Any) -> None:
         plan, base = self.plan, len(self.ns)
@@ -109,7 +136,10 @@ class Run:
         found = np.zeros(size)
         for node, number in enumerate(self.collective):
             found = np.maximum(found, head[node] + (self.ns[node] if number < 0 else cost[number]) + tail[node])
-        return np.maximum(found, self._lane(self.chosen, head, tail))
+        time = [self.ns[node] if number < 0 else cost[number] for node, number in enumerate(self.collective)]
+        for chosen in self.chosen:
+            found = np.maximum(found, self._lane(chosen, time, head, tail))
+        return found
 
     def _chains(self, cost: dict[int, Any]) -> tuple[list[Any], list[Any]]:
         """The longest chain in front of each node, and behind it."""
@@ -126,26 +156,39 @@ class Run:
         return head, tail
 
     def choose(self, cost: dict[int, float]) -> None:
-        """Takes the nodes of rank 0's compute lane whose bound is highest where collectives take `cost`."""
-        self.chosen: list[int] = []
+        """Takes the nodes of each of rank 0's lanes with one slot whose bound is highest where collectives take
+        `cost`."""
+        self.chosen: list[list[int]] = []
         head, tail = self._chains(cost)
-        nodes = [node for node, lane in enumerate(self.lane) if lane == (0, Lane.COMPUTE) and self.ns[node] > 0]
+        time = [self.ns[node] if number < 0 else cost[number] for node, number in enumerate(self.collective)]
+        for lane in (Lane.COMPUTE, Lane.COMM):
+            if self.plan.lanes[lane] == 1:
+                nodes = [node for node, own in enumerate(self.lane) if own == (0, lane) and time[node] > 0]
+                self.chosen.append(self._highest(nodes, time, head, tail))
+
+    def _highest(self, nodes: list[int], time: list[float], head: list[float], tail: list[float]) -> list[int]:
+        """The nodes of one lane, among those that start late or end early, whose bound is highest."""
+        chosen: list[int] = []
         ranked = np.array(sorted(nodes, key=lambda node: -tail[node]), dtype=int)
-        early, late, spent = (np.array([each[node] for node in ranked]) for each in (head, tail, self.ns))
+        early, late, spent = (np.array([each[node] for node in ranked]) for each in (head, tail, time))
         best = -1.0
         for low in np.unique(early):
             inside = early >= low
             sums = np.where(inside, low + np.cumsum(spent * inside) + late, -1.0)
             if sums.max() > best:
                 last = int(sums.argmax()) + 1
-                best, self.chosen = float(sums.max()), ranked[:last][inside[:last]].tolist()
+                best, chosen = float(sums.max()), ranked[:last][inside[:last]].tolist()
+        return chosen
 
-    def _lane(self, chosen: list[int], head: list[Any], tail: list[Any]) -> Any:
+    @staticmethod
+    def _lane(chosen: list[int], time: list[Any], head: list[Any], tail: list[Any]) -> Any:
         """One node at a time: the earliest start of a set of a lane's nodes, their sum, the least chain behind one."""
+        if not chosen:
+            return 0.0
         start, end = math.inf, math.inf
         for node in chosen:
             start, end = np.minimum(start, head[node]), np.minimum(end, tail[node])
-        return start + sum(self.ns[node] for node in chosen) + end
+        return start + sum(time[node] for node in chosen) + end
 
 
 class Times:

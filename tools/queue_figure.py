@@ -20,7 +20,7 @@ from astrarium.trace import TraceBuilder, traces_of_bytes
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "background" / "figures" / "packets_queues.svg"
 HOSTS, SENDERS, SIZE = 32, 24, 500_000
 LINK = {"bandwidth": "50 GB/s", "latency": "500 ns"}
-ROCE = Roce(buffer="4 MB", kmin="100 kB", kmax="400 kB", pmax=0.1, additive="400 Mb/s")
+ROCE = Roce(buffer="4 MB")
 
 
 def design() -> ar.Design:
@@ -45,7 +45,7 @@ def draw(*, pure: bool = False) -> str:
     made = design()
     queues = ar.simulate(made, traces=traces_of_bytes(traces()), pure=pure).queues
     assert queues is not None
-    return queue_chart(queues, made.network.packets).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ') + "\n"
+    return queue_chart(queues, made.network).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ') + "\n"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 import astrarium as ar
 from astrarium.config import Knob
 from astrarium.search import Goal, Point, Space
-from astrarium.search.agents import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents import Agent, Batch, Options, Told, one_objective
 from astrarium.search.exam import problems, sit
 
 
@@ -46,8 +46,9 @@ class Climbers:
         place = self.rng.randrange(len(self.space.axes))
         return self.space.projector.moved(point, place, self.rng, 0.3)     # moves others where constraints ask for it
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        for number, (point, (value,)) in enumerate(zip(points, values)):
+    def tell(self, told: Sequence[Told]) -> None:
+        for number, each in enumerate(told):
+            point, (value,) = each.point, each.values
             better = value < self.value[number]
             self.idle[number] = 0 if better else self.idle[number] + 1
             if better or (self.at[number] is None and math.isfinite(value)):

@@ -208,6 +208,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
                      "Bayesian optimisation, Gaussian process (Optuna, PyTorch; extra: bayesian)."),
         "nsga2": ("astrarium.search.agents.pymoo:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
         "nsga3": ("astrarium.search.agents.pymoo:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
+        "command": ("astrarium.search.agents.command:Command", "A program of yours, asked in lines of JSON."),
         "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
     },
     "figure": {
@@ -283,6 +284,9 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     "page": {
         "run": ("astrarium.report.pages.run:PAGE", "A run: figures, parts of the time, pipeline, kernels, memory."),
         "plan": ("astrarium.report.pages.plan:PAGE", "A plan: layouts, their intervals, parts of the time, pipeline."),
+        "serve": ("astrarium.report.pages.serving:PAGE", "A stream: latencies, queue and cache over time."),
+        "plan_serving": ("astrarium.report.pages.serving_plan:PAGE",
+                         "A plan of serving: engines, their intervals, loads, latencies."),
         "report": ("astrarium.report.pages.study:PAGE", "Searches: best designs, why, Pareto front, convergence."),
         "validate": ("astrarium.report.pages.validation:PAGE", "Measured rows against predictions, errors by source."),
         "trace": ("astrarium.report.pages.trace:PAGE", "One trace: nodes by kind, times as recorded."),
@@ -293,7 +297,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "contention": ("astrarium.engine.media:LINKS",
                        "Messages cross every link of their route, heads first, and queue for each."),
         "fluid": ("astrarium.engine.media:FLOWS",
-                  "Messages use all links of their route at once, at max-min fair rates."),
+                  "Messages leave one after the other, then share links at max-min fair rates."),
         "packets": ("astrarium.engine.media:PACKETS",
                     "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",

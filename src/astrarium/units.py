@@ -29,6 +29,8 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
 _BINARY = (("Ki", 2.0**10), ("Mi", 2.0**20), ("Gi", 2.0**30), ("Ti", 2.0**40))
 
+MICRO = str.maketrans("\u00b5\u03bc", "uu")      # the micro sign and the Greek letter
+
 Units = dict[str, tuple[float, float]]
 
 
@@ -238,7 +240,7 @@ def _parse(text: str, cls: type[Quantity], typed: str = "") -> float:
     shown = (typed or text)[:60]
     if match is None:
         raise InputError("", f"{shown!r} is not a {cls.dimension}", expected=cls.expected())
-    number, unit = float(match[1]), match[2]
+    number, unit = float(match[1]), match[2].translate(MICRO)
     if not unit and number == 0:
         return 0.0
     if unit not in cls.units:

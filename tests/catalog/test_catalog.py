@@ -104,8 +104,8 @@ def test_known_rows() -> None:
 
 
 def test_unknown_rows() -> None:
-    with pytest.raises(ar.InputError, match=r"catalog.devices: 'h100' is not known; .*did you mean"):
-        catalog.device("h100")
+    with pytest.raises(ar.InputError, match=r"catalog.devices: 'h1000' is not known; .*did you mean"):
+        catalog.device("h1000")
     with pytest.raises(ar.InputError, match=r"catalog: 'device' is not known; .*did you mean 'devices'"):
         catalog.load("device")
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import astrarium as ar
 from astrarium.collective.custom import CustomNode, custom_program, from_traces
 from astrarium.collective.msccl import msccl_program
 from astrarium.engine.plan import Kind
@@ -115,6 +116,23 @@ def test_fused_steps_are_proved_and_lowered(n: int) -> None:
     assert kinds == [Kind.RECV, Kind.DELAY, Kind.SEND]
     assert custom.programs[-1].duration.tolist() == [0, 3 * 1001 * 1000, 0]
     assert custom.programs[0].duration.tolist()[1] == 2 * 1001 * 1000
+
+
+def test_thread_blocks_run_at_once(tmp_path: Path) -> None:
+    """A block per peer, in order of rank: each GPU begins with the next one, as `direct`, and not all with GPU 0."""
+    n = 8
+    gpus = [[*((peer, peer, [f"s i0 o{g}", f"r i0 o{peer}"]) for peer in range(n) if peer != g),
+             (-1, -1, [f"cpy i0 o{g}"])] for g in range(n)]
+    file = tmp_path / "all_pairs.xml"
+    file.write_bytes(document("allgather", n, gpus))
+    found = []
+    for collective in ar.Collective(custom={"all_gather": str(file)}), ar.Collective(all_gather=["direct"], chunks=1):
+        network = ar.Network([ar.Switch(n, bandwidth="450 GB/s", latency="500 ns")])
+        found += [ar.simulate(ar.Design(workload=ar.SingleCollective("all_gather", "8 MiB"), collective=collective,
+                                        network=ar.replace(network, "backend", name))).makespan_ps
+                  for name in ("closed_form", "contention")]
+    assert len(set(found)) == 1
+    assert found[0] == pytest.approx(7 * 2**20 / 0.45 + 1e6, abs=10)
 
 
 def all_to_all(dep: str = "0:0") -> list[list[tuple[int, int, list[str]]]]:

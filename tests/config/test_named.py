@@ -106,8 +106,9 @@ def test_a_written_design_reads_back_equal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("section", "message"), [
-    ("compute: h100\n" + NETWORK, r"yaml:2: compute: .*'h100' is not known; .*did you mean 'h100_sxm'"),
-    ("memory: {like: h200}\n" + NETWORK, r"yaml:2: memory.like: .*'h200' is not known; .*did you mean 'h200_sxm'"),
+    ("compute: h1000\n" + NETWORK, r"yaml:2: compute: .*'h1000' is not known; .*did you mean 'h100_sxm'"),
+    ("memory: {like: h200_sx}\n" + NETWORK,
+     r"yaml:2: memory.like: .*'h200_sx' is not known; .*did you mean 'h200_sxm'"),
     ("compute: {like: h100_sxm, peak: 650 TFLOP/s}\n" + NETWORK,
      r"yaml:2: compute.peak: unknown key 'peak' of model: measured; roofline and analytic have it"),
     ("memory: {like: 7}\n" + NETWORK, r"memory.like: '7' is not a name; expected a device of the catalog"),

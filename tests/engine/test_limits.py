@@ -40,6 +40,15 @@ def test_messages_that_cannot_fit_are_refused_before_the_run() -> None:
     assert engine.execute(direct(1024, 64), fold=True).folded
 
 
+def test_what_is_noted_of_each_message_is_weighed() -> None:
+    """A ring of n has 2 (n - 1) messages for each NPU, and two bits for each: n * n / 2 bytes are 10 GiB."""
+    network = ar.Network([ar.Ring(150_000, bandwidth="100 GB/s", latency="1 us")], backend="contention")
+    plan = lower(ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network,
+                           collective=ar.Collective(all_reduce=["ring"], choice="none")))
+    with pytest.raises(UnsupportedError, match=r"150,000 ranks.*takes about 11 GiB .*150,000 messages"):
+        engine.execute(plan, fold=False)
+
+
 def test_a_million_npus_that_do_not_fold_are_refused() -> None:
     network = ar.Network([ar.Switch(1024, bandwidth="100 GB/s", latency="1 us")] * 2, backend="contention")
     with pytest.raises(UnsupportedError, match=r"1,048,576 ranks.*GiB.*closed_form"):

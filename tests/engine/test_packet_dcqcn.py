@@ -16,7 +16,7 @@ from tests.plans.hand import plan_of, recv, send
 from astrarium import engine
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import Dim, NetworkPlan, PacketRules, RoceRules, Shape
-from astrarium.oracle.roce import Rate
+from astrarium.oracle.dcqcn import Rate
 
 RULES = RoceRules()
 PACKET = 1000
@@ -46,6 +46,61 @@ def test_bytes_count_as_timers_do() -> None:
     assert rate.current == 2.5
     rate.sent(RULES, 1)
     assert rate.current == 3.75
+
+
+def test_hyper_increase_follows_recovery_by_time_and_by_bytes() -> None:
+    """`recovery` increases by the one alone make additive ones; by both, hyper ones."""
+    rules = replace(RULES, hyper=0.05)
+    rate = Rate(5.0, 5.0, 5.0)
+    for _ in range(6):
+        rate.cut(rules, 0)
+    start = rate.target
+    rate.catch_up(rules, 6 * rules.rate_timer)
+    assert rate.target == start + rules.additive
+    for _ in range(5):
+        rate.sent(rules, rules.byte_counter)
+    assert rate.target == pytest.approx(start + 6 * rules.additive)
+    rate.sent(rules, rules.byte_counter)
+    assert rate.target == pytest.approx(start + 6 * rules.additive + rules.hyper)
+
+
+def test_without_a_byte_counter_one_additive_increase_comes_first() -> None:
+    """Stages of the HPCC authors' simulator with FAST_RECOVERY_TIMES 1: fast, additive, hyper."""
+    rules = replace(RULES, byte_counter=0, recovery=1, hyper=0.05)
+    rate = Rate(5.0, 5.0, 5.0)
+    for _ in range(3):
+        rate.cut(rules, 0)
+    rate.sent(rules, 10**9)
+    targets = []
+    for count in (1, 2, 3, 4):
+        rate.catch_up(rules, count * rules.rate_timer)
+        targets.append(rate.target)
+    assert np.diff(targets) == pytest.approx([rules.additive, 0.05, 0.05])
+
+
+def test_the_target_stays_where_only_increases_let_cuts_lower_it() -> None:
+    for clamp, target in (True, 2.5), (False, 5.0):
+        rules = replace(RULES, clamp=clamp)
+        rate = Rate(5.0, 5.0, 5.0)
+        rate.cut(rules, 0)
+        rate.cut(rules, 1)
+        assert rate.target == target
+        rate.catch_up(rules, 1 + rules.rate_timer)
+        lower = rate.current
+        rate.cut(rules, 2 + rules.rate_timer)
+        assert rate.target == lower
+
+
+def test_a_flow_that_was_idle_for_long_is_at_its_line() -> None:
+    """A second of 1 us timers: alpha is 0, the next cut costs nothing, and catching up took some thousand steps."""
+    rules = replace(RULES, alpha_timer=1_000_000, additive=0.5)
+    rate = Rate(5.0, 5.0, 5.0)
+    rate.cut(rules, 0)
+    rate.catch_up(rules, 10**12)
+    assert (rate.limited, rate.alpha, rate.now) == (False, 0.0, 5.0)
+    assert rate.alpha_at < 10**10
+    rate.cut(rules, 10**12)
+    assert rate.current == 5.0
 
 
 def mean_rate(share: float, forget: bool, seconds: float = 1.0) -> float:

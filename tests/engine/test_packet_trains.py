@@ -141,7 +141,7 @@ def network_on_leaves(rng: random.Random, npus: int, radix: int) -> NetworkPlan:
     """Credits with trains, or RoCE; with queues over time and without; ways by the first link, hashed, some given."""
     network = replace(network_of(rng, npus), graph=leaves(npus, radix, rng))
     assert network.graph is not None
-    roce = SMALL_ROCE if rng.random() < 0.6 else None
+    roce = replace(SMALL_ROCE, window=rng.choice([0.0, 1.0]), hyper=1.0) if rng.random() < 0.6 else None
     rules = replace(network.packets, transport=roce, queues=rng.random() < 0.5)
     routes = ways(rng, network.graph, npus, 2 * npus) if rng.random() < 0.5 and not rules.spray else None
     return replace(network, packets=rules, routes=routes)

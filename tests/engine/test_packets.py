@@ -52,10 +52,27 @@ def told(plan: Plan, pure: bool) -> Outcome | str:
 
 def rules_of(rng: random.Random) -> PacketRules:
     size, header = rng.choice([3_000, 20_000, 100_000]), rng.choice([0, 0, 62])
-    departing = rng.random() < 0.3
-    roce = replace(SMALL_ROCE, alpha=rng.choice([0.1, 1.0]), departing=departing) if rng.random() < 0.4 else None
+    roce = roce_of(rng) if rng.random() < 0.5 else None
     buffer = 0 if roce else rng.choice([0, 0, size + header, 3 * (size + header) + 1, 100_000])
     return PacketRules(size, header, buffer, rng.random() < 0.3, rng.randrange(5), roce, rng.random() < 0.5)
+
+
+def roce_of(rng: random.Random) -> RoceRules:
+    """Rules with and without a window, hyper increase, a byte counter, and a row for links of 12.5 bytes/ns."""
+    row = (12.5, 4_000.0, 30_000.0, 500_000.0, 0.3, 0.25, 1.0)
+    return replace(SMALL_ROCE, alpha=rng.choice([0.1, 1.0]), departing=rng.random() < 0.3, hyper=rng.choice([0.0, 2.0]),
+                   window=rng.choice([0.0, 0.5, 1.0, 4.0]), window_scales=rng.random() < 0.5, clamp=rng.random() < 0.5,
+                   recovery=rng.choice([1, 5]), byte_counter=rng.choice([0, 50_000]), per_message=rng.random() < 0.3,
+                   by_rate=rng.choice([(), row]))
+
+
+def with_inside(rng: random.Random, network: NetworkPlan) -> NetworkPlan:
+    """Some links, or dims, inside hosts."""
+    rules = network.packets
+    if rules.transport is None or rng.random() < 0.5:
+        return network
+    places = len(network.dims) if network.graph is None else network.graph.source.size
+    return replace(network, packets=replace(rules, inside=bytes(rng.choices([0, 1], k=places))))
 
 
 def with_latency(graph: Graph) -> Graph:
@@ -72,7 +89,7 @@ def drawn(seed: int) -> Plan:
     if which > 0.4:
         graph = graph_of(dims) if which < 0.6 else random_graph(rng, plan.npus)
         network = replace(network, graph=with_latency(graph))
-    return replace(plan, network=network)
+    return replace(plan, network=with_inside(rng, network))
 
 
 @needs_core

@@ -46,6 +46,8 @@ BAD: list[tuple[Change, str]] = [
     (lambda f: f["links"].__setitem__(0, link("rail", 0, 1)), r"rail: physical.bandwidth.gigabits_per_second: 0.0 is "),
     (lambda f: f["links"].__setitem__(0, link("rail", 1, -1)), r"link rail: physical.latency.ns: -1.0 is impossible"),
     (lambda f: f["links"].append(link("rail", 1, 1)), r"links\[2\].name: 'rail' is there twice"),
+    (lambda f: [f["links"].append(link("slow", 1, 1)), f["edges"].append({**f["edges"][0], "link": "slow"})],
+     r"edges: join host.0.nic.0 and leaf.0.port.0 over two links, rail and slow; expected one link between"),
     (lambda f: f["devices"].append(copy.deepcopy(f["devices"][1])), r"devices\[2\].name: 'switch' is there twice"),
     (lambda f: f["instances"].append({"name": "leaf", "device": "switch", "count": 1}), r"'leaf' is there twice"),
     (lambda f: f["instances"][0].update(count=-1), r"instances\[0\].count: -1 is impossible"),

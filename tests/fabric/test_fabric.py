@@ -158,9 +158,11 @@ def test_both_engines_agree(backend: str, tmp_path: Path) -> None:
 
 
 def test_other_back_ends_refuse_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ar.InputError, match=r"backend: closed_form has no links of a graph, and the fabric is no dims; "
-                                            r"expected backend: contention or fluid"):
+    with pytest.raises(ar.InputError, match=r"dims: are missing: closed_form takes the fabric as dims.*"
+                                            r"expected dims: \[{shape: switch, npus: 2, bandwidth: 100 GB/s"):
         ar.Network(fabric=fabric(tmp_path))
+    with pytest.raises(ar.InputError, match="backend: library has no links of a graph, and the fabric is no dims"):
+        ar.Network(fabric=fabric(tmp_path), backend="library", library="net.so")
 
 
 def test_costs_of_a_graph_are_refused(tmp_path: Path) -> None:
@@ -238,7 +240,7 @@ def test_a_dead_link_is_gone_round(tmp_path: Path) -> None:
     ({"link": ["leaf.0", "spine.1"], "speed": 0.5}, r"there is no spine\[1\]; expected numbers from 0 to 0"),
     ({"link": [0, 9], "speed": 0.5}, "there is no NPU 9"),
     ({"npu": 1, "link": [0, 1], "speed": 0.5}, "stands beside npu"),
-    ({"speed": 0.5}, "link: is missing; expected link, or npu"),
+    ({"speed": 0.5}, "link: is missing; expected link, nic, tier, or dim"),
     ({"npu": 1, "speed": 1.5}, "1.5 is more than full speed")])
 def test_changes_of_what_is_not_there(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ar.InputError, match=message):

@@ -241,3 +241,33 @@ def test_a_file_that_is_not_one_host_is_no_host(tmp_path: Path) -> None:
         laid_out(rails(tmp_path, host=str(tmp_path / "two.yaml")))
     with pytest.raises(InputError, match="no network cards"):
         laid_out(rails(tmp_path, host=file(nccl(gpu(2, 0)), tmp_path, "bare.xml").file))
+
+
+def test_c2c_joins_a_gpu_and_its_cpu(tmp_path: Path) -> None:
+    """A GB300: five NVLink-C2Cs of 44,712 MB/s, and PCI Express to the same CPU."""
+    inside = '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/><c2c bw="44712" count="5"/>'
+    fabric = file(nccl(gpu(2, 0, inside, "32.0") + gpu(3, 1, inside, "32.0")), tmp_path)
+    assert rates(fabric) == {"c2c_223_6": (2, pytest.approx(5 * 44.712e9)), "nvlink_x18": (2, None)}
+    behind = file(nccl(switch(1, gpu(2, 0, inside)), gpu(3, 1, nvlink(0, 3, "0x068001"))), tmp_path)
+    assert rates(behind) == {"c2c_223_6": (1, pytest.approx(5 * 44.712e9)), "nvlink_x18": (1, None),
+                             "between_cpus": (1, None), "nvlink_x3": (1, None),
+                             "pcie3_x16": (1, pytest.approx(15.754e9, rel=1e-4)),
+                             "pcie4_x16": (1, pytest.approx(31.508e9, rel=1e-4))}
+
+
+def test_classes_say_what_cards_are_where_no_gpu_is_named(tmp_path: Path) -> None:
+    """What clouds ship as NCCL_TOPO_FILE: GPUs, an EFA, a disk and the console's VGA, below a bridge."""
+    card = '<pci busid="0000:1{}:00.0" class="{}" link_speed="8 GT/s" link_width="16"/>'
+    kinds = ("0x030200", "0x030200", "0x020000", "0x020700", "0x010802", "0x030000")
+    cards = "".join(card.format(place, kind) for place, kind in enumerate(kinds))
+    assert fabric_rows(shown_fabric(file(nccl(switch(1, cards)), tmp_path)))["nodes"] == {
+        "cpu": 1, "xpu": 2, "nic": 2, "switch": 1}
+    named = file(nccl(switch(1, cards + gpu(2, 0))), tmp_path)      # a dump names those that the job used
+    assert fabric_rows(shown_fabric(named))["nodes"] == {"cpu": 1, "xpu": 1, "switch": 1}
+
+
+def test_a_host_of_one_gpu_runs(tmp_path: Path) -> None:
+    for backend in "closed_form", "packets":
+        network = ar.Network(backend=backend, fabric=file(nccl(switch(1, gpu(2, 0) + card(8))), tmp_path))
+        found = ar.simulate(ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"), network=network))
+        assert (network.npus, float(found.makespan)) == (1, 0.0)

@@ -127,9 +127,10 @@ def test_the_graph_itself_gives_them_too_where_ways_are_unique(dims: tuple[Dim, 
 def test_a_seed_without_a_graph_medium_is_refused() -> None:
     torus = ar.blueprint("torus", sides=[4], links={"dim0": {"bandwidth": "1 GB/s", "latency": "1 ns"}})
     assert ar.Network(fabric=torus).npus == 4
-    with pytest.raises(ar.InputError, match=r"backend: closed_form has no links of a graph, and the fabric has "
+    assert ar.Network(fabric=torus, ecmp=1).notes == ("inactive with backend: closed_form: ecmp",)
+    with pytest.raises(ar.InputError, match=r"backend: library has no links of a graph, and the fabric has "
                                             r"network.ecmp"):
-        ar.Network(fabric=torus, ecmp=1)
+        ar.Network(fabric=torus, ecmp=1, backend="library", library="net.so")
     with pytest.raises(ar.InputError, match="ecmp: has no effect without a fabric"):
         ar.Network([ar.Ring(4, bandwidth="1 GB/s", latency="0 ns")], ecmp=1)
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -22,7 +23,8 @@ from astrarium.gpu import (
     library_kernels,
     library_time,
 )
-from astrarium.gpu.kernels.libraries import LIBRARIES
+from astrarium.gpu.kernels.libraries import LIBRARIES, MEASURED, measured
+from astrarium.gpu.kernels.settings import Library
 from astrarium.units import Bandwidth
 from astrarium.vocab import CommOp
 
@@ -88,10 +90,27 @@ def test_what_libraries_run() -> None:
     assert algorithms("nccl", 16 * KIB, 8) == ["ring ll", "ring ll128"]
     assert algorithms("nccl", 32 * MIB, 8) == ["ring simple", "nvls simple"]
     assert algorithms("multimem", MIB, 8) == ["nvls simple"]
-    with pytest.raises(InputError, match=r"library: 'ncl' is not known; .*did you mean 'nccl'"):
+    with pytest.raises(InputError, match=r"library: 'ncl' is not known on h100_sxm; .*did you mean 'nccl'"):
         library_kernels("ncl", "h100_sxm", CommOp.ALL_REDUCE, 1024, 8)
     with pytest.raises(UnsupportedError, match="engine has no all_gather of 1024 B on 8 GPUs"):
         library_kernels("engine", "h100_sxm", CommOp.ALL_GATHER, 1024, 8)
+
+
+def test_measured_ranges_are_those_of_the_rows() -> None:
+    """All rows lie in a range, and each end of each range is a row."""
+    assert set(MEASURED) == set(LIBRARIES) == set(get_args(Library))
+    ends: dict[tuple[str, str, CommOp, int], list[int]] = {}
+    with ROWS.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            key = row["library"], row["device"], CommOp[row["op"].upper()], int(row["gpus"])
+            ends.setdefault(key, []).append(int(row["size_B"]))
+    for key, sizes in ends.items():
+        found = measured(*key)
+        assert found is not None, key
+        assert (found.least, found.most) == (min(sizes), max(sizes)), key
+    stated = {(library, device, op, gpus) for library, every in MEASURED.items() for rows in every
+              for device in rows.devices for op in rows.ops for gpus in rows.gpus}
+    assert stated == set(ends)
 
 
 def test_small_rows_of_an_h100() -> None:

@@ -66,6 +66,20 @@ def test_groups_beyond_the_innermost_dim_send_messages(gpu: Gpu) -> None:
     assert ps(one(network, 32_768, times)) == ps(one(network, 32_768, None))
 
 
+def test_a_program_for_several_hosts_is_refused(gpu: Gpu, tmp_path: Path) -> None:
+    """Else its group would send messages, and nothing would say that the program did not run."""
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(mscclpp_plan(CommOp.ALL_REDUCE, 16, LL, threads=512).encode())
+    times = KernelTimes(gpu=gpu, all_reduce=Kernels(program=str(plan)))
+    with pytest.raises(UnsupportedError, match=r"all_reduce.program: .*plan.json is for 16 GPUs, and this group of 16 "
+                                               r"lies over several hosts"):
+        ps(one(ar.Network([HOST, RAILS]), 32_768, times))
+    plan.write_bytes(mscclpp_plan(CommOp.ALL_REDUCE, 8, LL, threads=512).encode())
+    over = replace(one(ar.Network([HOST, RAILS]), 32_768, times), collective=ar.Collective(
+        kernels=times, composition="baseline", choice="none"))
+    assert "innermost: kernel all_reduce" in ar.simulate(over).collectives.how[0]
+
+
 SIZE = 1 << 20
 
 

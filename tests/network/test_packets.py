@@ -34,7 +34,6 @@ def test_units_reach_the_engine() -> None:
     assert (rules.size, rules.header, rules.buffer, rules.transport) == (1024, 62, 65_536, None)
     assert plan.network.cut_through
     assert (rules.threads, lowered(Packets(threads=4)).network.packets.threads) == (1, 4)
-    assert lowered(Packets(transport="roce")).network.packets.transport == RoceRules()
     given = Roce(kmin="10 kB", pmax=0.5, cnp_interval="4 us")
     roce = lowered(Packets(transport=given)).network.packets.transport
     assert isinstance(roce, RoceRules)
@@ -48,25 +47,12 @@ def test_packets_are_sprayed_over_the_graph_of_dims() -> None:
     assert lowered(Packets()).network.graph is None
 
 
-def test_a_ring_with_buffers_may_deadlock() -> None:
-    with pytest.raises(UnsupportedError, match="finite buffers may deadlock: the links of dim 0"):
-        lowered(Packets(buffer="64 KiB"), ar.Ring(4, **LINK))
-    lowered(Packets(buffer="64 KiB", deadlock="allow"), ar.Ring(4, **LINK))
-    lowered(Packets(buffer="64 KiB"), ar.Switch(4, **LINK))
-
-
 @pytest.mark.parametrize(("fields", "words"), [
-    ({"transport": "roce", "buffer": "1 MB"}, "packets.buffer"),
     ({"buffer": "1 kB"}, "holds no packet"), ({"threads": 300}, "packets.threads"),
     ({"threads": 2, "spray": True}, "packets.threads")])
 def test_fields_that_mean_nothing_are_refused(fields: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words.rsplit(".", maxsplit=1)[-1]):
         lowered(Packets(**fields))      # type: ignore[arg-type]
-
-
-def test_packets_of_another_back_end_are_refused() -> None:
-    with pytest.raises(ConfigError, match="backend: packets"):
-        ar.Network([ar.Switch(4, **LINK)], packets=Packets(size="1 KiB"))
 
 
 def test_a_section_roce_is_read() -> None:

@@ -20,7 +20,8 @@ from astrarium.trace import TraceBuilder, traces_of_bytes
 CLOS = ar.blueprint("clos", hosts=4, ports=4, links={"access": NUMBERS, "spine": NUMBERS})
 TORUS = ar.blueprint("torus", sides=[4, 4], links={"dim0": NUMBERS, "dim1": NUMBERS})
 TO_3 = [{"source": 0, "destination": 3, "via": ["spine.1"]}]
-BACKENDS = {"contention": {}, "fluid": {}, "packets": {}, "sprayed": {"spray": True}, "roce": {"transport": "roce"}}
+BACKENDS = {"contention": {}, "fluid": {}, "packets": {}, "sprayed": {"spray": True},
+            "roce": {"transport": "roce", "deadlock": "allow"}}
 
 
 def run(fabric: Fabric, backend: str, routes: object, op: str = "all_to_all", **more: object):
@@ -69,8 +70,9 @@ def test_all_pairs_of_a_host_by_its_name_and_longer_ways() -> None:
 
 def test_without_routes_the_dims_of_a_fabric_are_used_and_with_them_its_graph() -> None:
     assert network_plan(ar.Network(fabric=TORUS), "closed_form").graph is None
-    with pytest.raises(InputError, match=r"has network\.routes"):
-        ar.Network(fabric=TORUS, routes=[{"source": 0, "destination": 1, "via": [4, 5]}])
+    idle = ar.Network(fabric=TORUS, routes=[{"source": 0, "destination": 1, "via": [4, 5]}])
+    assert network_plan(idle, "closed_form").graph is None
+    assert idle.notes == ("inactive with backend: closed_form: routes",)
     with pytest.raises(InputError, match="has no effect without a fabric"):
         ar.Network([ar.Ring(4, **NUMBERS)], "contention", routes=TO_3)
 
@@ -105,8 +107,9 @@ def test_a_circle_of_given_routes_is_found_with_finite_buffers() -> None:
     around = [{"source": npu, "destination": (npu + 2) % 4, "via": [(npu + 1) % 4]} for npu in range(4)]
     packets = {"buffer": "64 KiB"}
     network = ar.Network(fabric=ring, backend="packets", routes=around, packets=packets)
-    design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
-    with pytest.raises(UnsupportedError, match="may deadlock"):
+    design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network,
+                       collective=ar.Collective(all_to_all=["direct"]))
+    with pytest.raises(UnsupportedError, match=r"in a circle: npu.0.xpu.0 -> npu\.1"):
         ar.simulate(design)
 
 

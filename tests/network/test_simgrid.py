@@ -3,7 +3,8 @@
 SimGrid shares a link among its flows like a fluid (equal shares), `contention` serves whole messages first come, first
 served. They must agree where sharing does not matter: a message on an idle link; the time at which a link has carried
 all that it was given at once (work is conserved); a message stored and forwarded over links of its own. `fluid`
-shares as SimGrid does, so there every message must agree, over routes of any links.
+shares as SimGrid does behind the first link of a message, so there every message must agree whose first link no
+other one uses.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 
 import astrarium as ar
 from astrarium import engine
+from astrarium.engine.activities import Activities
 from astrarium.lower import lower
 
 from .bounds_routes import Link, Message, Side, route
@@ -162,13 +164,37 @@ def test_messages_stored_and_forwarded_over_links_of_their_own(case: tuple[tuple
 
 @st.composite
 def crowds(draw: st.DrawFn) -> tuple[tuple[Side, ...], list[Message]]:
-    """Messages of different sizes that share links here and there. No latencies: SimGrid's shares go by them."""
+    """Messages of different sizes that share links behind their first. No latencies: SimGrid's shares go by them."""
     sides = tuple(replace(side, latency=0.0) for side in draw(networks().filter(lambda found: count(found) > 1)))
     ends = st.tuples(st.integers(0, count(sides) - 1), st.integers(0, count(sides) - 1)).filter(lambda e: e[0] != e[1])
-    return sides, [(*draw(ends), draw(SIZES)) for _ in range(draw(st.integers(2, 20)))]
+    messages: list[Message] = []
+    first, behind = set[Link](), set[Link]()
+    for _ in range(draw(st.integers(2, 40))):
+        a, b = draw(ends)
+        way = list(route(sides, a, b))
+        if way[0] not in first | behind and not first & set(way[1:]):
+            first.add(way[0])
+            behind |= set(way[1:])
+            messages.append((a, b, draw(SIZES)))
+    return sides, messages
 
 
 @settings(max_examples=15)
 @given(crowds())
 def test_flows_have_max_min_fair_shares(case: tuple[tuple[Side, ...], list[Message]]) -> None:
     assert ours(*case, "fluid") == pytest.approx(rival(*case, whole=True), abs=TOLERANCE * len(case[1]), rel=1e-8)
+
+
+@settings(max_examples=30)
+@given(crowds())
+def test_flows_have_the_shares_of_activities(case: tuple[tuple[Side, ...], list[Message]]) -> None:
+    """The same without SimGrid: what the plug-ins' class of max-min shares says, to a ps per change of a rate."""
+    sides, messages = case
+    rival, ends = Activities[Link](), dict[int, float]()
+    for number, (a, b, size) in enumerate(messages):
+        for link in (way := list(route(sides, a, b))):
+            rival.set_capacity(link, sides[link[0]].bandwidth / 1000)
+        rival.start(size, way, lambda number=number: ends.setdefault(number, rival.now * 1e-12))  # type: ignore[misc]
+    rival.advance(2 * 10**15)
+    expected = [ends[number] for number in range(len(messages))]
+    assert ours(sides, messages, "fluid") == pytest.approx(expected, abs=len(messages) * 1e-12, rel=1e-9)

@@ -112,9 +112,7 @@ def test_folded_is_unfolded(sides: tuple[Side, ...], op: str, chunks: int) -> No
     assert off.outcome.finish[off.outcome.row].tolist() == auto.outcome.finish[auto.outcome.row].tolist()
 
 
-def test_where_it_means_nothing_it_is_refused() -> None:
-    with pytest.raises(ar.InputError, match="switching: has no effect with backend: closed_form"):
-        ar.Network([ar.Ring(4, **WAY)], switching="cut_through")
+def test_what_it_cannot_be() -> None:
     with pytest.raises(ar.InputError, match=r"network\.switching.*compat: astra_sim"):
         design([ar.Switch(4, **WAY)], compat="astra_sim")
     with pytest.raises(ar.InputError, match="did you mean 'cut_through'"):

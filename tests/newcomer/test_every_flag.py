@@ -21,12 +21,15 @@ MODES = {
     "run": "run one.yaml", "run traces": "run design.yaml", "run trace alone": "run --trace et/w.*.et",
     "run overlap": "run overlap.yaml", "run jobs": "run jobs.yaml",
     "serve": "serve serving.yaml",
+    "serve find": "serve serving.yaml --find rate --slo tpot_p99=1s",
     "search": "search space.yaml --trials 4", "search count": "search space.yaml --count",
     "search again": "search s.zip",
     "report": "report s.study", "report two": "report s.study t.study", "report csv": "report s.study --csv -",
     "report export": "report s.study --trajectory t.jsonl",
     "plan": "plan gpt2-small --device h100_sxm --gpus 2 --global-batch 8 --top 2",
     "plan from": "plan --from launch.sh --device h100_sxm --top 2",
+    "plan serving": "plan gpt2-small --for serving --device h100_sxm --gpus 1 --prompt 20 --output 2 --ttft 1ms"
+                    " --tpot 1ms --compute roofline --collectives simulated --stack none --fix weights=fp8",
     "validate": "validate rows.csv",
     "calibrate": "calibrate t.csv --base h100_sxm", "calibrate sheet":
         "calibrate t.csv --peak 100TFLOP/s --bandwidth 1TB/s --units 10",
@@ -56,7 +59,8 @@ VALUES = {
     "--parquet": "made.tables", "--html": "made.html", "--page": "run", "--figure": "bandwidth",
     "--minimize": "network_bandwidth",
     "--maximize": "network_bandwidth", "--require": "makespan <= 1", "--agent": "random", "--option": "batch=3",
-    "--trials": "3", "--seed": "7", "--jobs": "2", "--ray": "no-such-address", "--study": "made.study",
+    "--trials": "3", "--seed": "7", "--start": "one.yaml", "--jobs": "2", "--ray": "no-such-address",
+    "--study": "made.study",
     "--best": "made.yaml", "--csv": "made.csv", "--trajectory": "made.jsonl", "--optuna": "sqlite:///made.db",
     "--certificate": "made.cert", "--bundle": "made.zip", "--design": "1", "--output": "made.yaml",
     "--device": "a100_sxm_80gb", "--gpus": "4", "--objective": "cost", "--budget": "$1M", "--power": "1MW",
@@ -75,11 +79,16 @@ VALUES = {
     "--comm-group-configuration": "ranks.json", "--to": "et", "--workload-configuration": "et/v",
     "--system-configuration": "none.json", "--network-configuration": "none.yml", "--logging-configuration": "x",
     "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
+    "--for": "serving", "--rate": "2", "--prompt": "30", "--ttft": "1s", "--tpot": "2ms",
+    "--find": "rate", "--slo": "ttft_p99=2s",
     "--cache": "1 GB", "--lift": "zero", "--reserve": "2 GB", "--ignore": "lr",
 }
 OTHERS = {("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
           ("plan from", "--set"): "mask=full", ("show workload", "--set"): "workload.global_batch=8",
+          ("serve", "--page"): "serve", ("serve find", "--page"): "serve",
+          ("serve find", "--set"): "requests.rate=1000", ("plan serving", "--page"): "plan_serving",
+          ("plan serving", "--launch"): "vllm",
           ("trace write", "--set"): "workload.global_batch=8", ("run traces", "--trace"): "et/w.0.et"}
 """(mode, flag) -> its value there, where that of VALUES would rightly change nothing."""
 SAME = {
@@ -142,8 +151,9 @@ def answer(said: Said, folder: Path, before: set[Path]) -> tuple[str, dict[str, 
     return text, made
 
 
-DEAR = {"plan", "plan from", "report", "report csv", "report export", "search again", "run", "run jobs", "list",
-        "check program", "explain", "explain compat", "trace convert", "trace anonymise", "trace collective kernel"}
+DEAR = {"plan", "plan from", "plan serving", "report", "report csv", "report export", "search again", "run", "run jobs",
+        "list", "check program", "explain", "explain compat", "trace convert", "trace anonymise",
+        "trace collective kernel"}
 """Modes that only the exam tries: a second of CPU and more, or like another."""
 
 

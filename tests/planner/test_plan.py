@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 @pytest.mark.parametrize(("more", "message"), [
-    ({"device": "h100"}, "did you mean 'h100_"),
+    ({"device": "h1000"}, "did you mean 'h100_"),
     ({"gpus": 12}, "not whole hosts of 8; expected 8 or 16"), ({"stack": "megatron"}, "did you mean 'megatron-lm'"),
     ({"device": "tpu_v4"}, "the catalog has no host of tpu_v4"), ({"top": 0}, "top: 0"),
     ({"compute": "measured", "device": "mi300x"}, "'mi300x' has no measured model"),

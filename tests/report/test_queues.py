@@ -65,7 +65,7 @@ def test_counters_follow_the_queue_and_end_at_nothing() -> None:
 def test_the_chart_has_thresholds_of_marks_where_there_are_any(transport: str, limits: int) -> None:
     design, result = incast(transport=transport)
     assert result.queues is not None
-    drawn = queue_chart(result.queues, design.network.packets)
+    drawn = queue_chart(result.queues, design.network)
     assert drawn.count('stroke="#c00"') == limits
     assert (drawn.count('height="3"') > 0) == (transport == "roce")
     assert "node 8 -&gt; node 0" in drawn

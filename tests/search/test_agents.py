@@ -14,7 +14,7 @@ from astrarium.errors import InputError
 from astrarium.registry import names
 from astrarium.search import Space
 from astrarium.search.agents import agent_options
-from astrarium.search.agents.base import AgentOptions, Scale
+from astrarium.search.agents.base import AgentOptions, Scale, Told
 from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
 from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, front_after, problems, sit
@@ -83,7 +83,7 @@ def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
     for _ in range(5):
         points = search.ask(16)
         assert all(space.number(point) >= 0 for point in points)
-        search.tell(points, [(float("inf"),)] * len(points))
+        search.tell([Told(point, (float("inf"),)) for point in points])
 
 
 @pytest.mark.parametrize("agent", OWN)

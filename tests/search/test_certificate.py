@@ -19,11 +19,12 @@ import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import search
 from astrarium.search.certificate import write_certificate
+from astrarium.search.choice import jsonable
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_space
 from astrarium.search.space import space_plain
-from astrarium.search.studyfile import jsonable, load_study
+from astrarium.search.studyfile import load_study
 
 
 def check(path: Path, *more: str) -> tuple[int, str]:
@@ -90,6 +91,53 @@ def test_the_optimum_of_trainings_is_confirmed(tmp_path: Path) -> None:
     code, said = check(tmp_path / "hidden", "--simulate", "0")
     assert code == 0, said
     assert "optimal" not in said
+
+
+FIXED = """
+base:
+  workload: {source: transformer, model: gpt2-small, global_batch: 16, seq: 1024, tp: 2, dp: 8}
+  network:
+    dims:
+    - {shape: ring, npus: 4, latency: 500 ns, bandwidth_per_npu: 50 GB/s}
+    - {shape: switch, npus: 4, latency: 700 ns, bandwidth_per_npu: 50 GB/s}
+  collective: {choice: none, all_reduce: [ring, direct], all_gather: [ring, direct], reduce_scatter: [ring, direct],
+    chunks: 2, composition: blueconnect}
+  compute: {model: roofline, peak: 100 TFLOP/s}
+  memory: {bandwidth: 1 TB/s, capacity: 3 GB}
+choices:
+  workload.tp: [1, 2]
+  workload.pp: [1, 2]
+  workload.zero: [0, 3]
+  network.dims[*].bandwidth_per_npu: [20 GB/s, 200 GB/s]
+  network.dims[0].shape: [ring, fully_connected]
+derived:
+  workload.dp: 16 // (workload.tp * workload.pp)
+constraints: [network.npus == 16]
+"""
+
+
+@pytest.mark.parametrize("require", ["peak_memory <= memory.capacity", "peak_memory <= '2 GB'"])
+def test_requirements_on_dims_of_fixed_sizes_are_confirmed(require: str, tmp_path: Path) -> None:
+    """A user's case: stages run different programs, two streams, memory is required."""
+    (tmp_path / "fixed.yaml").write_text(FIXED)
+    space = load_space(tmp_path / "fixed.yaml")
+    study = search(space, "runtime_x_bandwidth", require=require, agent="exact", trials=10**6, study=tmp_path / "s")
+    free = search(space, "runtime_x_bandwidth", agent="exact", trials=10**6)
+    assert study.proof is not None
+    assert study.proof.complete
+    assert study.refused < study.trials
+    write_certificate(load_study(tmp_path / "s"), str(tmp_path / "c.json"))
+    code, said = check(tmp_path / "c.json", "--simulate", "-1")
+    assert code == 0, said
+    assert f"{space.count:,} feasible designs" in said
+    assert "optimal: no design of the space is better" in said
+    assert study.objectives()["runtime_x_bandwidth"] >= free.objectives()["runtime_x_bandwidth"]
+    found = json.loads((tmp_path / "c.json").read_text())
+    place = next((place for place, row in enumerate(found["evaluated"]) if row[-1] is None), None)
+    if place is not None:       # a design that fails a requirement is not sold as a good one
+        found["evaluated"][place][-1] = found["best"][-1] * 1.5
+        (tmp_path / "sold").write_text(json.dumps(found))
+        assert check(tmp_path / "sold", "--simulate", "-1")[0] == 1
 
 
 def test_what_is_wrong_is_found(certificate: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.search.designs import four_dims, ready, real_problem, small_space
 from astrarium.errors import InputError, install_line
 from astrarium.search import Space, search
 from astrarium.search.agents import agent_options
-from astrarium.search.agents.base import needed
+from astrarium.search.agents.base import Told, needed
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, front_after, problems, sit
 from astrarium.search.goal import goal_of
@@ -43,7 +43,7 @@ def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
         points = agent_.ask(16)
         assert points
         assert all(space.number(point) >= 0 for point in points)
-        agent_.tell(points, [(float("inf"),)] * len(points))
+        agent_.tell([Told(point, (float("inf"),)) for point in points])
 
 
 @pytest.mark.parametrize("agent", ["tpe", "nsga2"])
@@ -122,5 +122,5 @@ def test_a_model_does_not_ask_for_the_same_for_ever() -> None:
     for _ in range(24):
         (point,) = agent.ask(1)
         seen.add(point)
-        agent.tell([point], [(problem.value(point),)])
+        agent.tell([Told(point, (problem.value(point),))])
     assert len(seen) > 18, len(seen)

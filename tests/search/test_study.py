@@ -262,7 +262,7 @@ class _CarelessSearch:
         return {"many": points * 2, "short": [(0,)], "outside": [(4,) * len(self.space.axes)],
                 "words": [("a",) * len(self.space.axes)], "raises": None}.get(self.fault, points)      # type: ignore[return-value]
 
-    def tell(self, points: Any, values: Any) -> None:
+    def tell(self, told: Any) -> None:
         if self.fault == "deaf":
             raise KeyError("deaf")
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Run
+from tests.report.test_pages import checked
 
 import astrarium as ar
 from astrarium import catalog
@@ -262,6 +264,34 @@ def test_the_command(capsys: pytest.CaptureFixture[str], root: Path) -> None:
     assert "TTFT" in capsys.readouterr().out
     assert dispatch(["serve", path, "--set", "requests.rate=-1"]) == 1
     assert "requests.rate" in capsys.readouterr().err
+
+
+def test_the_page(run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root / "examples" / "inference")
+    shown = tmp_path / "serve.html"
+    said = run("serve", "chat.yaml", "--set", "requests.count=100", "--html", shown)
+    assert said.code == 0, said.err
+    text = shown.read_text()
+    checked(text)
+    assert text.count("<svg") == 6
+    assert "99 %" in text
+
+
+def test_the_command_finds_the_rate(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root / "examples" / "inference")
+    words = ["serve", "chat.yaml", "--set", "requests.count=80", "--set", "requests.rate=60"]
+    said = run(*words, "--find", "rate", "--slo", "tpot_mean=1.5ms", "--json")
+    assert said.code == 0, said.err
+    plain = json.loads(said.out)
+    found, slower = plain["find"]["requests_per_s"], plain["find"]["requests_per_s_with_longer_steps"]
+    assert slower < found
+    assert plain["tpot_mean_ms"] <= 1.5
+    at = json.loads(run(*words[:-1], f"requests.rate={found * 1.011}", "--json").out)
+    assert at["tpot_mean_ms"] > 1.5
+    assert run(*words, "--slo", "tpot_mean=1.5ms").code == 1
+    assert run(*words, "--find", "rate").code == 1
+    assert "no rate holds" in run(*words, "--find", "rate", "--slo", "tpot_mean=1us").err
+
 
 
 @pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "mamba2-2.7b", "gpt-oss-20b", "llama4-scout"])

@@ -38,6 +38,8 @@ POSITIVE = st.floats(min_value=1e-9, max_value=1e18, allow_nan=False, allow_infi
         (Bandwidth, "8 b/s", 1e-9),
         (Time, "500 ns", 500.0),
         (Time, "2us", 2000.0),
+        (Time, "2 \u00b5s", 2000.0),
+        (Time, "2 \u03bcs", 2000.0),
         (Time, " 1.5 ms ", 1.5e6),
         (Time, "250 ps", 0.25),
         (Time, "1e-3 s", 1e6),

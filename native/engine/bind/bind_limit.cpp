@@ -52,6 +52,8 @@ void bind_limit(nb::module_& m) {
         .def_prop_ro(
             "progress", [](const astrarium::Limit& self) { return std::make_pair(self.now.load(), self.events.load()); },
             "How far the runs are: simulated time in ps, events of all so far.");
+    m.def("count_progress", &astrarium::count_progress, nb::arg("now"), nb::arg("more"),
+          "Says to this thread's limit, where it has one, that its run is at `now` (ps) after `more` events.");
     m.def("limit_thread", &astrarium::limit_thread, nb::arg("limit").none(), nb::arg("until"),
           "Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).");
 }

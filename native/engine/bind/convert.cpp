@@ -263,14 +263,26 @@ private:
         rules.buffer = number<std::int64_t>(s, "buffer");
         rules.spray = number<bool>(s, "spray"), rules.seed = number<std::int64_t>(s, "seed"), rules.queues = number<bool>(s, "queues");
         rules.threads = number<std::int64_t>(s, "threads");
+        const nb::bytes inside(s.attr("inside"));
+        rules.inside.assign(inside.c_str(), inside.size());
         const nb::object transport = s.attr("transport");
         if (transport.is_none()) return;
         rules.transport = nb::cast<std::string>(transport.attr("name"));
         for (nb::handle field : transport.attr("__struct_fields__")) {
             double value = 0;
-            if (!nb::try_cast(transport.attr(field), value)) throw nb::type_error("a setting of packets' transport has the wrong type");
-            rules.settings.emplace(nb::cast<std::string>(field), value);
+            auto name = nb::cast<std::string>(field);
+            if (nb::try_cast(transport.attr(field), value)) rules.settings.emplace(std::move(name), value);
+            else rules.tables.emplace(std::move(name), table(transport.attr(field)));
         }
+    }
+
+    static std::vector<double> table(nb::handle given) {
+        std::vector<double> out;
+        for (nb::handle each : given) {
+            out.push_back(0);
+            if (!nb::try_cast(each, out.back())) throw nb::type_error("a table of packets' transport has the wrong type");
+        }
+        return out;
     }
 
     void graph(nb::handle s, std::int64_t ecmp, nb::handle routes) {
@@ -344,7 +356,7 @@ nb::dict packet_counts(const PacketCounts& p, Arrays& arrays) {
     d["queue"] = arrays.of(p.queue), d["buffer"] = arrays.of(p.buffer), d["marks"] = arrays.of(p.marks);
     d["pauses"] = arrays.of(p.pauses), d["paused"] = arrays.of(p.paused);
     d["source"] = arrays.of(p.source), d["destination"] = arrays.of(p.destination), d["size"] = arrays.of(p.size);
-    d["asked"] = arrays.of(p.asked), d["arrived"] = arrays.of(p.arrived);
+    d["asked"] = arrays.of(p.asked), d["arrived"] = arrays.of(p.arrived), d["lost"] = arrays.of(p.lost);
     d["width"] = p.width, d["watched"] = arrays.of(p.watched), d["longest"] = arrays.of(p.longest), d["paused_in"] = arrays.of(p.paused_in);
     return d;
 }

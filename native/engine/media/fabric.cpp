@@ -61,17 +61,18 @@ Hop DimsFabric::half(const Flight& f) const {
     return {traffic_.port(d, up ? f.at : f.destination, 0) + (up ? 0 : traffic_.ports()), d, f.destination, false, up};
 }
 
-GraphFabric::GraphFabric(const Network& network, const Traffic& traffic)
-    : graph_(*network.graph), npus_(static_cast<std::int32_t>(traffic.rows.rows)), given_(graph_, pair_of),
-      shortest_(graph_, npus_, std::size_t{1} << 28) {}
+GraphFabric::GraphFabric(const Plan& plan, const Traffic& traffic)
+    : graph_(*plan.network.graph), npus_(static_cast<std::int32_t>(traffic.rows.rows)),
+      epochs_(graph_, npus_, std::size_t{1} << 28, plan.link_rates.get(), pair_of) {}
 
 std::uint32_t GraphFabric::choose(const Flight& f) const {
     const std::uint64_t pair = pair_of(f.source, f.destination);
-    if (const std::uint32_t given = given_.link(pair, f.at); given != GivenRoutes::none) return given;
-    shortest_.forget();
-    const std::uint32_t found = shortest_(f.at, f.destination);
+    Routing& routing = epochs_.from(f.at, f.destination);
+    if (const std::uint32_t given = routing.given.link(pair, f.at); given != GivenRoutes::none) return given;
+    routing.shortest.forget();
+    const std::uint32_t found = routing.shortest(f.at, f.destination);
     if (!(found & Shortest::many)) return found;
-    const auto able = shortest_.list(found);
+    const auto able = routing.shortest.list(found);
     if (graph_.ecmp == Graph::first_link) return able.front();
     const std::uint64_t mixed = mix64(mix64(mix64(static_cast<std::uint64_t>(graph_.ecmp)) ^ pair) ^ static_cast<std::uint64_t>(f.at));
     return able[mixed % able.size()];

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "media/medium.hpp"
-#include "media/shortest.hpp"
+#include "media/epochs.hpp"
 #include "media/traffic.hpp"
 #include "plan/graph.hpp"
 #include "plan/rates.hpp"
@@ -37,7 +37,9 @@ struct LinkOf {
 // Dimension-ordered, innermost dim first. A link has the number of its port; those out of switches come after these.
 class DimsFabric {
 public:
-    DimsFabric(const Network& network, const Traffic& traffic) : network_(network), geometry_(network), traffic_(traffic) {}
+    DimsFabric(const Plan& plan, const Traffic& traffic) : network_(plan.network), geometry_(plan.network), traffic_(traffic) {}
+    void go_to(Tick) const {}  // its routes never change
+    Tick gives_up(const Flight&, Tick, Tick) const { return never; }
     Hop next(const Flight& flight) const;
     void aim(Flight& flight) const;  // at its next links in one direction
     // The link in that direction so many NPUs further on.
@@ -68,7 +70,15 @@ private:
 // Ways of the least cost, looked up when messages ask.
 class GraphFabric {
 public:
-    GraphFabric(const Network& network, const Traffic& traffic);
+    GraphFabric(const Plan& plan, const Traffic& traffic);
+    // From now on routes are those of this time.
+    void go_to(Tick now) const {
+        if (epochs_.change() && epochs_.go_to(now)) asked_ = {};
+    }
+    // When a message that waits for `flight.link` goes another way: see Epochs.
+    Tick gives_up(const Flight& f, Tick after, Tick until) const {
+        return epochs_.change() ? epochs_.gives_up(f.link, f.at, f.destination, after, until) : never;
+    }
     Hop next(const Flight& flight) const;
     void aim(Flight& flight) const { flight.link = static_cast<std::uint32_t>(next(flight).number), flight.left = 1; }
     std::uint32_t after(std::uint32_t link, std::int32_t, std::size_t) const { return link; }
@@ -89,8 +99,7 @@ private:
 
     const Graph& graph_;
     const std::int32_t npus_;
-    const GivenRoutes given_;
-    mutable Shortest shortest_;
+    mutable Epochs epochs_;
     struct Asked {
         std::int32_t source = -1, destination = -1, at = -1;
         bool operator==(const Asked&) const = default;

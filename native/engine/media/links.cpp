@@ -15,14 +15,17 @@ template <class Fabric>
 class Links final : public Medium {
 public:
     Links(const Plan& plan, bool record, Carried&)
-        : cut_through_(plan.network.cut_through), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_),
+        : cut_through_(plan.network.cut_through), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan, traffic_),
           rates_(link_rates(plan, fabric_)), links_(fabric_.links()) {}
 
     void wake(std::uint32_t, Tick) override {}
 
     Tick pass(Flight& f, Tick now) override {
+        fabric_.go_to(now);
         if (f.left == 0) fabric_.aim(f);
-        return cross(f, take(f, now));
+        const Turn turn = take(f, now);
+        if (turn.gives_up != never) return f.left = 0, turn.gives_up;
+        return cross(f, turn);
     }
     Turn reserve(const Flight& flight, Tick now) override {
         Flight f = flight;
@@ -85,12 +88,21 @@ private:
         const LinkKind& kind = kinds_[link.kind];
         const Tick work = through(f.size, kind.bandwidth), start = std::max(now, link.free);
         link.free = rates_.empty() ? add(start, work) : start == never ? never : rates_.finish(f.link, start, work);
+        if (const Tick away = fabric_.gives_up(f, now, link.free); away != never) return give_up(f, link, start, away);
         const Tick serial = link.free - start;
         if (holds_) holds_->ask(f.link, now, link.free);
         if (link.free == never) return {f.link, start, serial};
         traffic_.charge(f.link, false, f.size, serial);
         if (kind.leaves_npu) traffic_.use(kind.dim, start, serial, f.at);
         return {f.link, start, serial};
+    }
+
+    // The link fails before all of the message has left: it goes another way then, as a whole.
+    Turn give_up(const Flight& f, Link& link, Tick start, Tick away) {
+        link.free = std::max(start, away);
+        if (start < away) traffic_.charge(f.link, false, 0, away - start);
+        if (start < away && kinds_[link.kind].leaves_npu) traffic_.use(kinds_[link.kind].dim, start, away - start, f.at);
+        return {f.link, start, 0, away};
     }
 
     // One link further, in its turn: when the message is at the next device.

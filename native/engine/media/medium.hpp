@@ -64,8 +64,10 @@ public:
     struct Turn {
         std::size_t link = 0;
         Tick start = 0, serial = 0;
+        Tick gives_up = never;  // when it goes another way instead: the link fails
     };
-    virtual Tick pass(Flight&, Tick) { return 0; }  // a link further, in its turn: when it is at the next device
+    // A link further, in its turn: when it is at the next device, or asks for another way where it is.
+    virtual Tick pass(Flight&, Tick) { return 0; }
     virtual Turn reserve(const Flight&, Tick) { return {}; }
     virtual std::size_t first_link(const Flight&) const { return 0; }  // of one that pulls, too
     virtual Tick leave(Flight&, const Turn&) { return 0; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "clock/interrupt.hpp"
+
 namespace astrarium {
 namespace {
 
@@ -10,8 +12,8 @@ constexpr std::uint32_t unknown = 0xffffffffu;
 
 }  // namespace
 
-Shortest::Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes)
-    : graph_(graph), npus_(npus), most_bytes_(most_bytes), out_(graph.nodes, graph.source), in_(graph.nodes, graph.target) {
+Shortest::Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes, const std::vector<bool>& dead)
+    : graph_(graph), npus_(npus), most_bytes_(most_bytes), out_(graph.nodes, graph.source, dead), in_(graph.nodes, graph.target, dead) {
     const auto nodes = static_cast<std::size_t>(graph.nodes);
     before_.reserve(nodes);
     for (std::int32_t node = 0; node < graph.nodes; ++node) {
@@ -40,6 +42,8 @@ std::uint32_t Shortest::last(std::int32_t destination) {
 
 std::uint32_t Shortest::find(std::int32_t at, std::int32_t root) {
     const std::lock_guard<std::mutex> lock(finding_);
+    looked_at_ += 256;
+    if (looked_at_ >> 16 != 0 && std::this_thread::get_id() == runs_) looked_at_ = 0, stop_if_interrupted();
     const std::atomic_ref<Row*> known(rows_[static_cast<std::size_t>(root)]);
     Row* row = known.load(std::memory_order_relaxed);
     if (row == nullptr) {
@@ -128,6 +132,7 @@ void Shortest::deepen(Field& field) {
     const auto nodes = field.frontier.extract(field.frontier.begin());
     for (const std::int32_t node : nodes.mapped()) {
         if (field.cost(node) != nodes.key()) continue;
+        looked_at_ += in_[node].size();
         for (const std::uint32_t link : in_[node]) {
             const std::int64_t cost = nodes.key() + graph_.cost(link);
             std::int64_t& left = field.left[graph_.source[link]];

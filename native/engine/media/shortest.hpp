@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "media/growing.hpp"
@@ -22,7 +23,7 @@ namespace astrarium {
 class Shortest {
 public:
     static constexpr std::uint32_t many = 0x80000000u;  // with the number of a list; else the one link
-    Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes);
+    Shortest(const Graph& graph, std::int32_t npus, std::size_t most_bytes, const std::vector<bool>& dead = {});  // dead: links left out
 
     // The links by which a message leaves `at`, which is not the destination. Several threads may ask at once.
     std::uint32_t operator()(std::int32_t at, std::int32_t destination) {
@@ -33,6 +34,7 @@ public:
         return known != 0 ? known - 1 : find(at, root);
     }
     std::span<const std::uint32_t> list(std::uint32_t found) const { return lists_[found & ~many]; }  // ascending
+    const LinksOf& into() const { return in_; }                                                       // links by where they end
     void forget();  // what takes too much memory, the oldest first; nobody asks meanwhile
 
 private:
@@ -83,6 +85,8 @@ private:
     std::deque<Row> kept_rows_;  // the oldest first
     std::deque<Field> kept_fields_;
     std::mutex finding_;
+    const std::thread::id runs_ = std::this_thread::get_id();  // only this thread may be interrupted
+    std::size_t looked_at_ = 0;                                 // links, since it was asked whether to stop
     Growing<std::span<const std::uint32_t>> lists_;
     std::map<std::vector<std::uint32_t>, std::uint32_t> known_;
 };

@@ -2,12 +2,16 @@
 
 namespace astrarium {
 
-LinksOf::LinksOf(std::int32_t nodes, const View<std::int32_t>& ends) : first_(static_cast<std::size_t>(nodes) + 1, 0), links_(ends.size) {
-    for (const std::int32_t node : ends) ++first_[static_cast<std::size_t>(node) + 1];
+LinksOf::LinksOf(std::int32_t nodes, const View<std::int32_t>& ends, const std::vector<bool>& dead)
+    : first_(static_cast<std::size_t>(nodes) + 1, 0) {
+    const auto there = [&dead](std::size_t link) { return dead.empty() || !dead[link]; };
+    for (std::size_t link = 0; link < ends.size; ++link)
+        if (there(link)) ++first_[static_cast<std::size_t>(ends[link]) + 1];
     for (std::size_t n = 1; n < first_.size(); ++n) first_[n] += first_[n - 1];
     std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
+    links_.resize(first_.back());
     for (std::size_t link = 0; link < ends.size; ++link)
-        links_[next[static_cast<std::size_t>(ends[link])]++] = static_cast<std::uint32_t>(link);
+        if (there(link)) links_[next[static_cast<std::size_t>(ends[link])]++] = static_cast<std::uint32_t>(link);
 }
 
 std::vector<std::int32_t> distances(std::int32_t nodes, std::int32_t start, const LinksOf& links, const View<std::int32_t>& ends) {

@@ -28,7 +28,8 @@ struct Graph {
 // Per node the numbers of the links that have it as one end, ascending.
 class LinksOf {
 public:
-    LinksOf(std::int32_t nodes, const View<std::int32_t>& ends);
+    // `dead` [links]: those left out; empty: none.
+    LinksOf(std::int32_t nodes, const View<std::int32_t>& ends, const std::vector<bool>& dead = {});
     std::span<const std::uint32_t> operator[](std::int32_t node) const {
         const auto at = static_cast<std::size_t>(node);
         return {links_.data() + first_[at], links_.data() + first_[at + 1]};
@@ -42,11 +43,14 @@ private:
 class GivenRoutes {
 public:
     static constexpr std::uint32_t none = 0xffffffffu;
-    // `key` (source, destination): a number of its own for each pair.
+    // `key` (source, destination): a number of its own for each pair. Routes over `dead` links [links] are not given.
     template <class Key>
-    GivenRoutes(const Graph& graph, Key&& key) : graph_(graph) {
+    GivenRoutes(const Graph& graph, Key&& key, const std::vector<bool>& dead = {}) : graph_(graph) {
         for (std::size_t row = 0; row < graph.route_link.size; ++row)
             rows_.try_emplace(key(graph.route_source[row], graph.route_destination[row]), Rows{row, row}).first->second.end = row + 1;
+        for (std::size_t row = 0; !dead.empty() && row < graph.route_link.size; ++row)
+            if (dead[static_cast<std::size_t>(graph.route_link[row])])
+                rows_.erase(key(graph.route_source[row], graph.route_destination[row]));
     }
     // The link by which a message of this pair leaves `at`; none where its way is not given.
     std::uint32_t link(std::uint64_t pair, std::int32_t at) const {

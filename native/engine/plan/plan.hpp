@@ -198,9 +198,11 @@ struct PacketRules {
     bool spray = false;
     std::int64_t seed = 0;
     std::string transport = "credits";
-    std::map<std::string, double, std::less<>> settings;  // of the transport
-    bool queues = false;                                  // record each link's queue over time
-    std::int64_t threads = 1;                             // change no integer
+    std::map<std::string, double, std::less<>> settings;             // of the transport
+    std::map<std::string, std::vector<double>, std::less<>> tables;  // of the transport: rows, one after the other
+    std::string inside;                                              // 1: inside a host; per link of the graph, else per dim; or empty
+    bool queues = false;                                             // record each link's queue over time
+    std::int64_t threads = 1;                                        // change no integer
 };
 
 struct Network {
@@ -291,7 +293,7 @@ struct PacketCounts {
     std::vector<std::int64_t> queue, buffer, marks, pauses;
     std::vector<Tick> paused;
     std::vector<std::int32_t> source, destination;
-    std::vector<std::int64_t> size;
+    std::vector<std::int64_t> size, lost;
     std::vector<Tick> asked, arrived;
     Tick width = 0;                     // of a bin of the timelines, ps
     std::vector<std::int32_t> watched;  // links with timelines

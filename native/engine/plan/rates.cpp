@@ -48,6 +48,12 @@ Tick Rates::stops(std::size_t which) const {
     return since;
 }
 
+bool Rates::stop() const {
+    return std::any_of(steps_.begin(), steps_.end(), [](const auto& each) {
+        return std::any_of(each.second.begin(), each.second.end(), [](const Step& step) { return step.speed == 0; });
+    });
+}
+
 std::vector<std::pair<Tick, std::size_t>> Rates::changes() const {
     std::vector<std::pair<Tick, std::size_t>> all;
     for (const auto& [which, steps] : steps_)

@@ -28,6 +28,7 @@ public:
     Tick finish(std::size_t which, Tick start, Tick work) const;  // `never`: it stands still for ever before
     std::int64_t speed(std::size_t which, Tick at) const;
     Tick stops(std::size_t which) const;                        // since when it stands still for ever; or `never`
+    bool stop() const;                                          // whether anything ever stands still
     std::vector<std::pair<Tick, std::size_t>> changes() const;  // what changes when, in order of time
 
 private:
@@ -43,6 +44,9 @@ private:
 
 // Of all NPUs, or of all links by number; null where none changes.
 std::shared_ptr<const Rates> rates_of(const Changes& changes, Changing what);
+
+// Whether messages go other ways as links fail and return.
+inline bool reroutes(const Plan& plan) { return plan.network.graph && plan.link_rates && plan.link_rates->stop(); }
 
 // When a node of a rank that only lasts ends, if it begins now; what it lasts longer for its NPU's changes is added to `busy`.
 inline Tick end_of(const Plan& plan, const Program& program, std::uint32_t rank, std::uint32_t node, Tick now, Tick& busy) {

@@ -173,8 +173,12 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
                   {i.members[position].key(), static_cast<std::uint64_t>(chunk) << 32, phase_started, at, instance});
     const bool told = plan_.network.medium->receives;
     if (told) post_receives(instance, at);
-    for (std::uint32_t r = 0; r < s.receives && !told; ++r)
-        if (bit(i.delivered, s.bits + r)) receive_at(instance, at, r, r, add(clock_.now, receive_delay(i, s, r)));
+    const std::size_t first = s.bits, end = told ? first : first + s.receives;
+    for (std::size_t k = first; k < end; ++k) {
+        if (i.delivered[k >> 6] == 0) k |= 63;  // mostly nothing has come before
+        else if (const auto r = static_cast<std::uint32_t>(k - first); bit(i.delivered, k))
+            receive_at(instance, at, r, r, add(clock_.now, receive_delay(i, s, r)));
+    }
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 

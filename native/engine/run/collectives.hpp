@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nodes/groups.hpp"
+#include "plan/rates.hpp"
 #include "run/accelerator.hpp"
 #include "run/custom_runs.hpp"
 #include "run/instance.hpp"
@@ -84,6 +85,7 @@ private:
     void post_receives(std::uint32_t instance, std::uint32_t state);
     bool in_turn() const {
         const MediumKind& medium = *plan_.network.medium;
+        if (reroutes(plan_)) return false;  // what is to leave one after the other may go other ways
         return medium.queues || (medium.pulls && medium.pulls(plan_.network));
     }
     void release_in_turn(const Sender& from, ChunkState& s);

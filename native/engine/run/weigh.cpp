@@ -32,6 +32,16 @@ std::string grouped(double count) {
     return out;
 }
 
+// Rows of `ptr` (by program) that a participant has, on average.
+double mean_of(const Schedule& s, const View<std::int32_t>& ptr) {
+    double all = 0;
+    for (const std::int32_t program : s.program) {
+        const auto q = static_cast<std::size_t>(program);
+        all += ptr[q + 1] - ptr[q];
+    }
+    return all / static_cast<double>(s.program.size);
+}
+
 // Sends that leave at once as a participant enters a phase: the mean of the participants (one of many may be a root).
 double at_once(const Schedule& s) {
     std::vector<double> of(s.send_ptr.size - 1);
@@ -40,6 +50,15 @@ double at_once(const Schedule& s) {
     double all = 0;
     for (const std::int32_t program : s.program) all += of[static_cast<std::size_t>(program)];
     return all / static_cast<double>(s.program.size);
+}
+
+// Bytes of a participant that say which messages of a collective it has: two bits for each, on average.
+double bytes_of_bits(const Collective& c) {
+    double received = 0;
+    for (const Chunk& chunk : c.chunks)
+        for (const Phase& phase : chunk.phases)
+            if (phase.schedule) received += chunk.repeat * mean_of(*phase.schedule, phase.schedule->recv_ptr);
+    return received / 4;
 }
 
 // Events of a participant in a phase, on average: each of its messages asks for a port; those that leave together depart in one event,
@@ -95,7 +114,7 @@ Weight weigh(const Plan& plan, bool record) {
     std::vector<double> events, bytes;
     for (const Collective& c : plan.collectives) {
         events.push_back(events_of(c));
-        bytes.push_back(bytes_of.member + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) +
+        bytes.push_back(bytes_of.member + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) + bytes_of_bits(c) +
                         first_sends(plan, c) * (bytes_of.message + 2 * vector_growth * sizeof(Keyed)));
     }
     std::vector<std::vector<SlotUse>> uses;
@@ -143,7 +162,8 @@ void refuse_too_large(const Plan& plan, bool record) {
         const Collective& c = plan.collectives[k];
         if (members[k] == 0 || c.custom || c.lasts) continue;
         const double sends = first_sends(plan, c);
-        const double each = bytes_of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases);
+        const double each = bytes_of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) +
+                            bytes_of_bits(c);
         const double messages = members[k] * sends,
                      bytes = fixed + members[k] * each + messages * (bytes_of.message + 2 * vector_growth * sizeof(Keyed));
         if (bytes > most_bytes)

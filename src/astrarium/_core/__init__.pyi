@@ -54,6 +54,11 @@ class Limit:
     def progress(self) -> tuple[int, int]:
         """How far the runs are: simulated time in ps, events of all so far."""
 
+def count_progress(now: int, more: int) -> None:
+    """
+    Says to this thread's limit, where it has one, that its run is at `now` (ps) after `more` events.
+    """
+
 def limit_thread(limit: Limit | None, until: int) -> None:
     """
     Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).

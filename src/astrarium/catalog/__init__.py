@@ -23,18 +23,21 @@ from astrarium.catalog.files import VARIABLE, parse, rows_of
 from astrarium.errors import InputError, nearest
 from astrarium.units import FlopRate
 
-__all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay",
+__all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "name_of", "network", "overlay",
            "row_of", "rows_in"]
 
 ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
 collectives have their own latencies; these are for messages and simulated collectives."""
 BASED_ON = "based_on"
+TUNED = ("instruct", "chat", "hf", "it")        # ends of names of checkpoints that have the shape of their base
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
          "regions", "costs")
-RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives")
+RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives",
+           "serving_intervals")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had, how far
-intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines."""
+intervals have to go for regimes that no row has. And what tables of measurements left: collectives of engines.
+serving_intervals: of TPOT of serving stacks."""
 
 
 class Device(Struct, frozen=True):
@@ -179,17 +182,44 @@ def rows_in(kind: str, file: str) -> tuple[str, ...]:
     return found
 
 
-def row_of(kind: str, name: str) -> Mapping[str, Any]:
-    """A row of a kind by name. Raises InputError with the nearest match."""
+def name_of(kind: str, text: str) -> str:
+    """The name of the row that `text` means: its name, or else one of its `aliases`, whatever the case and the signs
+    between words (H200, Llama-3.1-405B), with or without the organisation and the tuning of a Hugging Face id
+    (meta-llama/..., -Instruct). Raises InputError with the nearest match."""
     rows = load(kind)
-    if name not in rows:
-        raise InputError(f"catalog.{kind}", f"{name[:60]!r} is not known", expected="one of " + ", ".join(rows),
-                         did_you_mean=nearest(name, rows))
-    return rows[name]
+    if text in rows:
+        return text
+    known, last = _folded(kind, os.environ.get(VARIABLE, "")), _fold(text.rpartition("/")[2])
+    while last not in known and last.endswith(TUNED):
+        last = last.removesuffix(next(end for end in TUNED if last.endswith(end)))
+    if last not in known:
+        raise InputError(f"catalog.{kind}", f"{text[:60]!r} is not known", expected="one of " + ", ".join(rows),
+                         did_you_mean=nearest(text, rows))
+    return known[last]
+
+
+@functools.cache
+def _folded(kind: str, files: str) -> Mapping[str, str]:
+    """Folded name or alias -> name; where two rows have one, the first."""
+    found = dict[str, str]()
+    for name, row in _rows(kind, files).items():
+        for each in (name, *row.get("aliases", ())):
+            found.setdefault(_fold(each), name)
+    return found
+
+
+def _fold(text: str) -> str:
+    return "".join(each for each in text.casefold() if each.isalnum())
+
+
+def row_of(kind: str, name: str) -> Mapping[str, Any]:
+    """A row of a kind by name or alias. Raises InputError with the nearest match."""
+    return load(kind)[name_of(kind, name)]
 
 
 def device(name: str) -> Device:
-    """A device by name. Raises InputError with the nearest match."""
+    """A device by name or alias. Raises InputError with the nearest match."""
+    name = name_of("devices", name)
     row = row_of("devices", name)
     memory = MappingProxyType({key: row[key] for key in ("capacity", "bandwidth")})
     return Device(name, row["title"], MappingProxyType({"peak": row["peak"]}), memory, row["source"], row)
@@ -197,6 +227,7 @@ def device(name: str) -> Device:
 
 def host(name: str) -> Host:
     """A host by name. Raises InputError with the nearest match."""
+    name = name_of("hosts", name)
     row = row_of("hosts", name)
     inner = (row["inner"],) if isinstance(row["inner"], str) else tuple(row["inner"])
     return Host(name, row["title"], row["device"], row["npus"], inner, row.get("outer"), row["source"])
@@ -204,6 +235,7 @@ def host(name: str) -> Host:
 
 def network(name: str) -> Link:
     """A network by name. Raises InputError with the nearest match."""
+    name = name_of("networks", name)
     row = row_of("networks", name)
     known = ("bandwidth", "bandwidth_per_npu")
     measured = {"fabric": name} if name in load("collectives") else {}

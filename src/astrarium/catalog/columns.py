@@ -144,7 +144,7 @@ SYSTOLIC: Mapping[str, Column] = MappingProxyType({
 """What the column `systolic` of a device holds: arrays of one NPU, the on-chip memory that feeds them, how they run."""
 COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "devices": {
-        **_ROW, "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),
+        **_ROW, "aliases": Column(_names), "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),
         "capacity": Column(_positive(Bytes), needed=True), "bandwidth": Column(_positive(Bandwidth), needed=True),
         "memory": TEXT, "units": Column(_count), "clock": Column(_positive(Frequency)), "l2": Column(_positive(Bytes)),
         "power": Column(_positive(Power)), "idle_power": Column(_positive(Power)),
@@ -173,7 +173,7 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "tariffs": {**_DATED, "price": Column(EnergyPrice, needed=True)},
     "regions": {**_DATED, "carbon": Column(CarbonIntensity, needed=True)},
     "costs": {**_DATED, "cost": Column(_table, needed=True)},
-    "models": {**_ROW, "model": Column(_table, needed=True)},
+    "models": {**_ROW, "aliases": Column(_names), "model": Column(_table, needed=True)},
     "stacks": {**_ROW, **dict.fromkeys(("based_on", "version", "memory", "not_default", "reserve", "reserve_source"),
                                        TEXT),
                "measured": Column(lambda value: value), "runs": Column(_table), "layout": Column(_table),

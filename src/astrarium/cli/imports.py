@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from astrarium.cli.arguments import note
 
 if TYPE_CHECKING:
+    from astrarium.network.config import Network
     from astrarium.workload.inference.formats import Formats
 
 __all__ = ["say_imports"]
@@ -26,6 +27,7 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
     from astrarium.design import Design
     from astrarium.fabric.config import Fabric
     from astrarium.network.config import Network
+    from astrarium.network.inactive import inactive
     from astrarium.network.planned import assumed
     from astrarium.network.unseen import unseen
     from astrarium.workload.jobs import Jobs
@@ -41,8 +43,12 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
         if isinstance(value, Network):
             yield from ((f"{path}.changes[{place}].npu", f"read as system.changes, npu: {change.npu}; write it there")
                         for place, change in enumerate(value.changes) if change.npu is not None)
+        if isinstance(value, Network):
+            yield from ((path, text) for text in inactive(value, value.backend, value.packets))
         if isinstance(value, Network) and value.fabric is not None:
             yield from ((path, text) for text in assumed(value))
+        if isinstance(value, Network) and value.backend == "packets" and value.packets.transport.tag == "roce":
+            yield from ((join(path, "packets.transport"), text) for text in _roce(value))
         if isinstance(value, Design):
             jobs = len(value.workload.jobs) if isinstance(value.workload, Jobs) else 1
             yield from (("network.backend", text) for text in unseen(value.network, jobs))
@@ -50,6 +56,12 @@ def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from ((path, text) for text in value.notes())
         for spec in specs(type(value)):
             yield from _notes(getattr(value, spec.name), join(path, spec.name))
+
+
+def _roce(network: Network) -> Iterator[str]:
+    from astrarium.network.roce_network import roce_notes
+
+    return roce_notes(network)
 
 
 def _formats(design: Any) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,5 @@
-"""`astrarium plan MODEL --device D --gpus N`: the fastest layouts of training that fit."""
+"""`astrarium plan MODEL --device D --gpus N`: the fastest layouts of training that fit, or with `--for serving` the
+engines that serve the most requests."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
 from astrarium.cli.pages import page_flags, page_for, write_page
+from astrarium.cli.plan_serving import run_serving, serving_flags, training_only
+from astrarium.cli.plan_space import cost_from, fixed_of, names_of, space_flags
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
+LAUNCHED = ("megatron", "nemo", "vllm", "sglang", "trtllm")
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 PRECISIONS = {"bf16": {"weights": "bf16", "activations": "bf16"}, "fp16": {"weights": "fp16", "activations": "fp16"},
               "fp8": {"products": "fp8"}}      # fields of workload.precision
@@ -33,6 +37,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--device", metavar="D[,D...]", required=True,
                         help="devices of the catalog (astrarium list device), or device files (calibrate --measure); "
                              "several are compared")
+    parser.add_argument("--for", choices=("training", "serving"), default="training", dest="purpose",
+                        help="what to plan; default training")
     parser.add_argument("--gpus", metavar="N", type=whole,
                         help="number of devices; default: that of --from, or the numbers within --budget and --power")
     parser.add_argument("--objective", choices=("time", "cost", "energy", "carbon"), default="time",
@@ -46,11 +52,12 @@ def arguments(parser: Parser) -> None:
                              "repeated; default: the catalog's for the device")
     parser.add_argument("--from", metavar="FILE", dest="today",
                         help="launch arguments of a job that runs today, to predict and improve it: Megatron-LM .sh, "
-                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml")
+                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml; with --for serving: .sh of vllm serve or "
+                             "sglang.launch_server, .yaml of trtllm-serve")
     parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
                         help="keys of the file of --from to ignore, by name or pattern; may be repeated")
-    parser.add_argument("--launch", metavar="megatron|nemo", choices=("megatron", "nemo"),
-                        help="also print the launch arguments of a layout")
+    parser.add_argument("--launch", metavar="|".join(LAUNCHED), choices=LAUNCHED,
+                        help="also print the launch arguments of a layout, or with --for serving of an engine")
     parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens per sample; default: the model's")
     parser.add_argument("--global-batch", metavar="SAMPLES", type=whole,
                         help="samples per step; default: 4 Mi tokens per step")
@@ -59,7 +66,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[], dest="settings",
                         help="a field of the workload (astrarium help: docs/reference/knobs.md), such as "
                              "precision.gradients=fp32 or mask=skip; may be repeated")
-    _space(parser)
+    space_flags(parser)
+    serving_flags(parser)
     parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
                                                        "innermost first, joined by commas; default: the usual ones")
     parser.add_argument("--compute", metavar="M",
@@ -79,25 +87,20 @@ def arguments(parser: Parser) -> None:
                         help="simulate until no layout can be better than the last line; default: if simulations "
                              "are large, until none can be better than the first")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="layouts simulated at a time")
-    parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a layout as a design, for astrarium run")
+    _results(parser)
+
+
+def _results(parser: Parser) -> None:
+    """What is written of the answer."""
+    parser.add_argument("-o", metavar="DESIGN.yaml", dest="output",
+                        help="write a layout as a design, for astrarium run; of serving: an engine as a serving "
+                             "file and its design, for astrarium serve")
+    parser.add_argument("--output", metavar="DESIGN.yaml|TOKENS", dest="long_output",
+                        help="as -o; with --for serving: tokens of an answer")
     parser.add_argument("--line", metavar="K", type=whole,
                         help="the line of the layout for -o and --launch; default 1")
     page_flags(parser, "layouts, where time goes, pipeline, memory")
     json_flag(parser)
-
-
-def _space(parser: Parser) -> None:
-    """Which layouts are looked at."""
-    parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
-                        help="allow only these values of a part of the layout: tp, cp, pp, dp, ep, zero, "
-                             "micro_batch, recompute, virtual_stages, tp_sequence, schedule (default: 1f1b and "
-                             "interleaved); lifts a rule that forbids one of them; may be repeated")
-    parser.add_argument("--lift", metavar="RULE[,RULE...]", action="append", default=[],
-                        help="rules to lift, which leave out layouts: host, cp, micro_batch, zero, stages (the "
-                             "answer explains them)")
-    parser.add_argument("--reserve", metavar="SHARE|BYTES",
-                        help="memory that stays free on every NPU: '5 %%' of what a layout needs, '2 GB', or 0; "
-                             "default: what allocators took, by the stack")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -111,6 +114,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
+    if options.purpose == "serving":
+        return run_serving(options, devices)
+    training_only(options)
+    if options.launch not in (None, *LAUNCHED[:2]):
+        raise InputError("--launch", f"{options.launch} serves", expected="megatron, nemo, or --for serving")
+    options.output = options.output or options.long_output
     place("-o", options.output)
     page = page_for("plan", options)
     idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
@@ -122,18 +131,18 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     common: dict[str, Any] = {
         "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
         "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
-        "fixed": _fixed(options.fix), "jobs": options.jobs, "limit": options.limit,
+        "fixed": fixed_of(options.fix), "jobs": options.jobs, "limit": options.limit,
         "lift": [name.strip() for text in options.lift for name in text.split(",")], "reserve": options.reserve,
         "exact": options.exact,
         "progress": _Remarks().show, "objective": options.objective, "budget": options.budget, "power": options.power,
-        "cost": _cost(options.cost), **_settings(options.settings, options.precision)}
+        "cost": cost_from(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None
     if options.ignore and options.today is None:
         options.usage.error("--ignore has no effect without --from FILE")
     if options.today is None and (options.model is None or not counted):
         options.usage.error("expected MODEL and --gpus (or --budget, --power), or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \
-        plan_from(options.today, devices, model=options.model, ignore=_names(options.ignore), **common)
+        plan_from(options.today, devices, model=options.model, ignore=names_of(options.ignore), **common)
     if options.line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
     _print(found, options)
@@ -161,11 +170,6 @@ def _print(found: Shortlist, options: argparse.Namespace) -> None:
         print(f"\n{options.launch}, line {options.line}\n{launch}")
 
 
-def _names(texts: list[str]) -> list[str]:
-    """`a,b` and `c` as names."""
-    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
-
-
 def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:
     """`precision.gradients=fp32` as {"precision": {"gradients": "fp32"}}, with the formats of `precision`."""
     from astrarium.config import assignment
@@ -180,34 +184,6 @@ def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:
         if last in inner:
             raise InputError(f"--set {path}", "is there twice", expected="one value")
         inner[last] = value
-    return found
-
-
-def _cost(texts: list[str]) -> dict[str, Any]:
-    """`us_h100_2024` and `pue=1.1` as {"like": "us_h100_2024", "pue": 1.1}."""
-    from astrarium.config import assignment
-
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, value = assignment(text) if "=" in text else ("like", text.strip())
-        if name in found:
-            raise InputError(f"--cost {text}", "is there twice", expected="one value")
-        found[name] = value
-    return found
-
-
-def _fixed(texts: list[str]) -> dict[str, list[Any]]:
-    """`tp=4,8` as {"tp": [4, 8]}."""
-    from astrarium.config import assignment
-
-    found: dict[str, list[Any]] = {}
-    for text in texts:
-        name, value = assignment(text)
-        every = [assignment(f"{name}={each.strip()}")[1] for each in value.split(",")] if isinstance(value, str) else \
-            value if isinstance(value, list) else [value]
-        if name in found:
-            raise InputError(f"--fix {name}", "is there twice", expected="one list of values")
-        found[name] = every
     return found
 
 

@@ -80,8 +80,9 @@ class Running:
 
         now, (ps, events) = time.monotonic(), self.limit.progress
         rate, self._then, self._events = (events - self._events) / (now - self._then), now, events
-        words = [f"{format_time(ps / 1e3)} simulated", f"{_amount(events)} events", f"{_amount(rate)} events/s"]
-        return "running: " + ", ".join([*(words if events else []), clock(now - self._start)])
+        words = [f"{format_time(ps / 1e3)} simulated"] if ps or events else []      # ns-3 tells of no events
+        words += [f"{_amount(events)} events", f"{_amount(rate)} events/s"] if events else []
+        return "running: " + ", ".join([*words, clock(now - self._start)])
 
 
 class Counted:

@@ -12,6 +12,7 @@ from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, 
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.design_notes import design_notes
 from astrarium.cli.imports import say_imports
+from astrarium.cli.kernel_notes import kernel_notes
 from astrarium.cli.pages import page_flags, page_for, write_page
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     for ranks, found in clocks.items():
         note(f"compute.clock: {found['clock_mhz']:,} MHz ({found['share']:.2f} of the highest) on {ranks}, whose "
              f"kernels draw {found['watts']} W")
-    for line in design_notes(design):
+    for line in (*design_notes(design), *kernel_notes(design, result)):
         note(line)
     if options.verbose:
         for attempt in result.outcome.how:

@@ -33,12 +33,16 @@ def arguments(parser: Parser) -> None:
                                                                                         "better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
                         help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
-    parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent); default annealing, for "
-                                                     "several objectives nsga2")
+    parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent), or 'command:PROGRAM ARGS' "
+                                                     "for a program of yours; default annealing, for several "
+                                                     "objectives nsga2")
     parser.add_argument("--option", metavar="key=value", action="append", default=[],
                         help="a hyper-parameter of the agent; may be repeated")
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in total; default {TRIALS}")
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
+    parser.add_argument("--start", metavar="FILE", action="append", default=[],
+                        help="designs to try first, from which the agent learns: a design file, a study (its ten "
+                             "best), or a CSV with a column per knob; may be repeated")
     parser.add_argument("--limit", metavar="L", action="append", default=[],
                         help='limit of one design: "10 s" of CPU time, "8 GB" of memory; may be repeated')
     parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
@@ -105,8 +109,8 @@ def _again(options: argparse.Namespace) -> int:
 
 def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) -> None:
     """InputError for a flag that says what a search is, and for those of `more`."""
-    for name in ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "limit",
-                 "cache", *more):
+    for name in ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "start", "study", "no_study",
+                 "limit", "cache", *more):
         idle(f"--{name.replace('_', '-')}", getattr(options, name) not in (None, [], False), beside)
 
 
@@ -139,14 +143,14 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
         told.say = line.note
         found = search(file.space, minimize, maximize=maximize,
                        require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
-                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
-                       processes=options.processes, ray=options.ray, study=study, limit=options.limit or file.limit,
-                       cache=options.cache or CACHE, progress=told.show)
+                       trials=options.trials or file.trials or TRIALS, seed=seed, start=options.start,
+                       jobs=options.jobs, processes=options.processes, ray=options.ray, study=study,
+                       limit=options.limit or file.limit, cache=options.cache or CACHE, progress=told.show)
     return found, study
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:
-    return f"{os.path.splitext(os.path.basename(space))[0]}.{agent}-{seed}.study"
+    return f"{os.path.splitext(os.path.basename(space))[0]}.{agent.partition(':')[0]}-{seed}.study"
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:

@@ -6,11 +6,17 @@ import argparse
 import json
 import re
 import sys
+from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
 from astrarium.cli.imports import say_imports
+from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.progress import Counted, Line
+from astrarium.errors import InputError
 from astrarium.units import format_time
+
+if TYPE_CHECKING:
+    from astrarium.serving import Slo
 
 __all__ = ["arguments", "run"]
 
@@ -23,7 +29,13 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the file or its design, such as requests.rate=4 or workload.tp=2; "
                              "may be repeated")
+    parser.add_argument("--find", choices=("rate",),
+                        help="search the highest rate of requests within --slo, and serve it")
+    parser.add_argument("--slo", metavar="LIMIT[,LIMIT...]",
+                        help="limits for --find, such as ttft_p99=2s,tpot_p99=30ms (ttft, tpot, itl, latency; mean, "
+                             "p50, p90, p99)")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
+    page_flags(parser, "tables, distributions of latencies, queue and cache over time")
     json_flag(parser)
 
 
@@ -33,10 +45,14 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config import assignments
     from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
+    from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import serving_notes, serving_plain, serving_tables, written_requests
-    from astrarium.serving import load_serving, serve, serve_slower
+    from astrarium.report.tables.serving_rates import RateSearch
+    from astrarium.serving import LONGER, load_serving, most_requests, serve, serve_slower
 
     place("--csv", options.csv)
+    page = page_for("serve", options)
+    slo = _limits(options)
     changes = assignments(options.set)
     of_design = {path: value for path, value in changes.items()
                  if re.split(r"[.\[]", path)[0] in Design.__struct_fields__}
@@ -53,21 +69,42 @@ def run(options: argparse.Namespace) -> int:
         if done % EVERY == 0:
             told.show(done, of, f"requests answered, {format_time(now / 1e3)} simulated")
 
+    search = None
     with Line(sys.stderr, told):
-        served = serve(design, serving.requests, serving.policy, serving.buckets, known=known, progress=progress)
-        if not served.closed and not served.saturated:
-            slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
-                                  progress=progress)
+        if slo is not None:
+            search = RateSearch(slo, *(most_requests(design, serving.requests, serving.policy, serving.buckets, slo,
+                                                     known=known, longer=longer, progress=progress)
+                                       for longer in (1.0, LONGER)))
+            served = search.served
+        else:
+            served = serve(design, serving.requests, serving.policy, serving.buckets, known=known, progress=progress)
+            if not served.closed and not served.saturated:
+                slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
+                                      progress=progress)
     notes = list(serving_notes(served, slower, serving.policy, design.stack))
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
+    tables = [*([] if search is None else [search.table(options.serving)]),
+              *serving_tables(served, serving.objective, options.serving)]
+    write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
     if options.json:
-        print(json.dumps(serving_plain(served, slower, serving.objective, notes), indent=1))
+        found = serving_plain(served, slower, serving.objective, notes)
+        print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
         return 0
     from astrarium.report.tables.table import print_tables
 
-    print_tables(serving_tables(served, serving.objective, options.serving), sys.stdout)
+    print_tables(tables, sys.stdout)
     for line in notes:
         note(line)
     return 0
+
+
+def _limits(options: argparse.Namespace) -> Slo | None:
+    """The limits of --slo, within which --find searches."""
+    from astrarium.serving import slo_of
+
+    idle("--slo", options.slo is not None and not options.find, "--find rate as well")
+    if options.find and options.slo is None:
+        raise InputError("--slo", "is missing", expected="limits, such as ttft_p99=2s,tpot_p99=30ms")
+    return None if options.slo is None else slo_of(options.slo, "--slo")

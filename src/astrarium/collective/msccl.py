@@ -5,6 +5,10 @@ it is delivered. Receive-reduce steps add a delay of three passes over the bytes
 as far as a bandwidth is given. Messages between two GPUs meet in order of issue per channel. A fused step (rcs, rrs,
 rrcs) stores what it receives before it sends. The payload is done in one loop: a chunk is payload / nchunksperloop,
 padded up.
+
+Thread blocks run at once, so the messages of several that are ready together have no order. They are issued to the next
+GPU first, then to the one after it, as `direct` issues its own: in the order of a file that lists peers by rank, all
+GPUs would send to GPU 0, then to GPU 1.
 """
 
 from __future__ import annotations
@@ -30,20 +34,21 @@ def msccl_program(algo: Algo, size: int, *, local_bandwidth: float = 0.0, path: 
     n = len(algo.gpus)
     chunk = -(-payload(msccl_op(algo, path=path), size, n) // algo.chunks)
     rate = 1e12 / local_bandwidth if local_bandwidth > 0 else 0.0  # ps per byte and pass
-    positions = [_gpu_nodes(gpu, chunk, rate, path) for gpu in algo.gpus]
+    positions = [_gpu_nodes(gpu, n, chunk, rate, path) for gpu in algo.gpus]
     return custom_program(positions, path=path, sources=[f"{path}, gpu {gpu.id}" for gpu in algo.gpus])
 
 
-def _gpu_nodes(gpu: Gpu, chunk: int, rate: float, path: str) -> list[CustomNode]:
+def _gpu_nodes(gpu: Gpu, n: int, chunk: int, rate: float, path: str) -> list[CustomNode]:
     check_blocks(gpu, path)
+    blocks = sorted(gpu.blocks, key=lambda block: (block.send - gpu.id) % n if block.send >= 0 else n)
     last: dict[tuple[int, int], int] = {}   # (thread block, step) -> its last node
     number = 0
-    for block in gpu.blocks:
+    for block in blocks:
         for place, step in enumerate(block.steps):
             number += len(_kinds(step))
             last[block.id, place] = number - 1
     nodes: list[CustomNode] = []
-    for block in gpu.blocks:
+    for block in blocks:
         for place, step in enumerate(block.steps):
             before = [last[block.id, place - 1]] if place else []
             if step.depends is not None:

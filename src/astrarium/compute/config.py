@@ -32,6 +32,7 @@ def usual_model(device: str) -> str:
     InputError for an unknown device."""
     from astrarium.compute import kernels
 
+    device = catalog.name_of("devices", device)
     row = catalog.device(device).row
     if "kernels" in row:
         return "calibrated"
@@ -51,7 +52,7 @@ def _device(name: str) -> dict[str, Any]:
     peaks = {f"{precision}_peak": rate for precision, rate in row.row.get("peaks", {}).items()}
     units = {"units": row.row["units"]} if "units" in row.row else {}
     file = {"file": row.row["kernels"]} if "kernels" in row.row else {}
-    return {"model": usual_model(name), **peaks, **units, **file, **row.compute, "device": name}
+    return {"model": usual_model(row.name), **peaks, **units, **file, **row.compute, "device": row.name}
 
 
 def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:

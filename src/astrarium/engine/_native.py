@@ -33,7 +33,8 @@ EVENT_S = (50e-9, 200e-9)       # of a run of every rank; measured with benchmar
 WORTH_A_WORD = 2e7              # events, about a second
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
-__all__ = ["HAVE_CORE", "Measurements", "core_limit", "core_only", "limit_thread", "pace", "run", "run_fed", "run_with"]
+__all__ = ["HAVE_CORE", "Measurements", "core_limit", "core_only", "limit_thread", "pace", "run", "run_fed", "run_with",
+           "show_progress"]
 
 
 def core_only(path: str) -> UnsupportedError:
@@ -52,6 +53,12 @@ def limit_thread(limit: Any, until: int) -> None:
     """Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never)."""
     if HAVE_CORE:
         _core.limit_thread(limit, until)
+
+
+def show_progress(now: int) -> None:
+    """Say to this thread's limit, if it has one, that its run is at `now`, ps."""
+    if HAVE_CORE:
+        _core.count_progress(now, 0)
 
 
 class Measurements:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from astrarium.engine._native import core_limit, limit_thread
+from astrarium.engine._native import core_limit, limit_thread, show_progress
 
-__all__ = ["Limit"]
+__all__ = ["Limit", "show_progress"]
 
 
 class Limit:

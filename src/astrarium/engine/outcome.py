@@ -26,7 +26,8 @@ class PacketCounts(Struct, frozen=True, eq=False):
     Per link, by its number in the graph (of dims: fabric.graph): `queue` is the most bytes that waited for it,
     `buffer` the most bytes that had its buffer (credits) or that its end kept of it (roce), `marks` the ECN marks of
     its queue, `pauses` and `paused` how often and how long (ps) PFC stopped it.
-    Per message, by the time at which it asked for its first link (the first 2^20 that arrived): its NPUs, bytes, ps.
+    Per message, by the time at which it asked for its first link (the first 2^20 that arrived): its NPUs, bytes, ps;
+    `lost` are bytes of packets that were on links as these failed, and that were sent again.
     With `PacketRules.queues`, of each link in `watched` (those for which anything waited or which PFC stopped) 256
     bins of `width` ps (the power of two from 1,024 on with which they reach over the last change): `longest` is the
     longest queue that stood in a bin, bytes, and `paused_in` how long PFC stopped the link in it, ps.
@@ -43,6 +44,7 @@ class PacketCounts(Struct, frozen=True, eq=False):
     size: I64 = field(default_factory=_no_numbers)
     asked: I64 = field(default_factory=_no_numbers)
     arrived: I64 = field(default_factory=_no_numbers)
+    lost: I64 = field(default_factory=_no_numbers)
     width: int = 0
     watched: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     longest: I64 = field(default_factory=_no_numbers)

@@ -240,7 +240,8 @@ class GivenRoutes(Struct, frozen=True, eq=False):
 
 
 class TransportRules(Struct, frozen=True):
-    """What a transport of packets is told: fields are numbers, which the compiled engine's transport `name` gets."""
+    """What a transport of packets is told: fields are numbers, or tuples of numbers, which the compiled engine's
+    transport `name` gets."""
 
     name: ClassVar[str] = ""
 
@@ -255,7 +256,11 @@ class RoceRules(TransportRules, frozen=True):
     """PFC, ECN and DCQCN. The defaults are those of the testbed of Zhu et al., Congestion Control for Large-Scale RDMA
     Deployments, SIGCOMM 2015 (the buffer: a Trident II): 40 Gb/s links.
 
-    Marks: of a queue of up to `kmin` bytes none, up to `kmax` a share up to `pmax`, above it all.
+    Marks: of a queue of up to `kmin` bytes none, up to `kmax` a share up to `pmax`, above it all. A flow has at most
+    `window` times what its slowest link carries in a round trip under way.
+
+    `by_rate`: rows of a link's bandwidth (bytes per ns), and kmin, kmax, pmax, alpha, additive and hyper of links, and
+    of flows whose first link outside hosts is one, of just this bandwidth.
     """
 
     name: ClassVar[str] = "roce"
@@ -266,12 +271,19 @@ class RoceRules(TransportRules, frozen=True):
     pmax: int = 10_000              # parts per million
     gain: float = 1 / 256
     additive: float = 0.005         # bytes per ns: 40 Mb/s
+    hyper: float = 0.0              # bytes per ns, of increases after `recovery` by timer and by bytes; 0: additive
+    least: float = 0.005            # bytes per ns, of a flow
     cnp_interval: int = 50_000_000  # ps between two CNPs for a flow
     alpha_timer: int = 55_000_000   # ps without a CNP, after which alpha falls
     rate_timer: int = 55_000_000    # ps from one increase of the rate to the next
-    byte_counter: int = 10_000_000  # bytes from one increase of the rate to the next
+    byte_counter: int = 10_000_000  # bytes from one increase of the rate to the next; 0: only time counts
     recovery: int = 5               # increases of fast recovery
+    window: float = 0.0             # of a flow, in round trips; 0: none
+    window_scales: bool = False     # the window is that share of it which the rate is of the line's
+    clamp: bool = True              # every cut sets the target; else only one after an increase
     departing: bool = False         # marks go by the queue that a packet leaves, not by the one that it joins
+    per_message: bool = False       # each message starts at the line's rate
+    by_rate: tuple[float, ...] = ()
 
 
 class PacketRules(Struct, frozen=True):
@@ -285,6 +297,7 @@ class PacketRules(Struct, frozen=True):
     transport: TransportRules | None = None     # None: credits
     queues: bool = False            # a run that records keeps each link's queue over time
     threads: int = 1                # of the compiled engine; they change no integer
+    inside: bytes = b""             # 1: links inside a host, no hop of the transport. Of a graph's links, else of dims
 
 
 class NetworkPlan(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 from astrarium.engine.plan import FIRST_LINK, GivenRoutes, Graph
@@ -28,19 +28,21 @@ class Routes:
     """The cheapest routes of a graph, found when they are first asked for.
 
     `ecmp`: FIRST_LINK, or the seed of the hash that chooses among links (`NetworkPlan.ecmp`). `given`: routes that
-    some pairs of NPUs take instead.
+    some pairs of NPUs take instead. `dead`: links that no route takes.
     """
 
-    def __init__(self, graph: Graph, ecmp: int = FIRST_LINK, given: GivenRoutes | None = None) -> None:
+    def __init__(self, graph: Graph, ecmp: int = FIRST_LINK, given: GivenRoutes | None = None,
+                 dead: Collection[int] = ()) -> None:
         self._ecmp = ecmp
         self.source: list[int] = graph.source.tolist()     # [links]
         self.target: list[int] = graph.target.tolist()
         self._cost: list[int] = [1] * len(self.source) if graph.cost is None else graph.cost.tolist()
-        self._out, self._in = (_links_by_node(graph.nodes, ends) for ends in (self.source, self.target))
+        self._out, self._in = (_links_by_node(graph.nodes, ends, dead) for ends in (self.source, self.target))
         self._given: dict[tuple[int, int], list[int]] = {}
         for source, destination, link in () if given is None else zip(
                 given.source.tolist(), given.destination.tolist(), given.link.tolist(), strict=True):
             self._given.setdefault((source, destination), []).append(link)
+        self._given = {pair: links for pair, links in self._given.items() if not dead or set(links).isdisjoint(dead)}
         self._to = lru_cache(maxsize=CACHED)(lambda node: _distances(node, self._in, self.source, self._cost))
         self._from = lru_cache(maxsize=CACHED)(lambda node: _distances(node, self._out, self.target, self._cost))
 
@@ -66,6 +68,20 @@ class Routes:
         """Whether the route between two NPUs is one of those given."""
         return (source, destination) in self._given
 
+    def reaches(self, node: int, destination: int) -> bool:
+        """Whether there is a route from a node."""
+        return self._to(destination)[node] != FAR
+
+    def next(self, at: int, source: int, destination: int) -> int:
+        """The link by which a message between two nodes leaves a node: that of its given route, if this comes there."""
+        for link in self._given.get((source, destination), ()):
+            if self.source[link] == at:
+                return link
+        able = self.onward(at, destination)
+        if self._ecmp == FIRST_LINK:
+            return able[0]
+        return able[mix64(mix64(mix64(self._ecmp) ^ (source << 32 | destination)) ^ at) % len(able)]
+
     def between(self, source: int, destination: int) -> list[int]:
         """The links from one node to another in order, by number; none from a node to itself."""
         if (source, destination) in self._given:
@@ -80,11 +96,12 @@ class Routes:
         return found
 
 
-def _links_by_node(nodes: int, ends: Iterable[int]) -> list[list[int]]:
-    """Per node the numbers of the links that have it as this end, ascending."""
+def _links_by_node(nodes: int, ends: Iterable[int], dead: Collection[int]) -> list[list[int]]:
+    """Per node the numbers of the links that have it as this end, ascending, but for `dead` ones."""
     links: list[list[int]] = [[] for _ in range(nodes)]
     for number, node in enumerate(ends):
-        links[node].append(number)
+        if number not in dead:
+            links[node].append(number)
     return links
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, UnsetType
@@ -22,7 +23,7 @@ from astrarium.fabric.schema import Document
 from astrarium.fabric.templates import DroppedEdge
 from astrarium.fabric.ways import costed
 
-__all__ = ["Built", "Laid", "build", "dropped_notes", "fabric_notes", "laid_of", "laid_out", "logical"]
+__all__ = ["Built", "Laid", "Which", "build", "dropped_notes", "fabric_notes", "laid_of", "laid_out", "logical"]
 
 I64 = npt.NDArray[np.int64]
 PATH = "network.fabric"
@@ -36,6 +37,14 @@ class Laid(Struct, frozen=True, eq=False):
     npus: I64
     on_ways: npt.NDArray[np.bool_]
     tiers: dict[str, str]           # by link name, of the file
+
+
+class Which(msgspec.Struct, frozen=True, gc=False):
+    """Links: those between two ends, those of a device, or those of a tier."""
+
+    ends: tuple[str | int, str | int] | None = None
+    device: str = ""
+    tier: str = ""
 
 
 class Built(Struct, frozen=True, eq=False):
@@ -73,6 +82,46 @@ class Built(Struct, frozen=True, eq=False):
         found = np.unique(self.wired.node_of[self.laid.expanded.find(end, path)])
         return found[found >= 0].astype(np.int64)
 
+    def links(self, which: Which, path: str) -> I64:
+        """The links of the graph that a choice means, both ways. Raises InputError where there is none."""
+        if which.ends is not None:
+            return self.between(which.ends, f"{path}.link")
+        if which.device:
+            return self.leaving(which.device, f"{path}.nic")
+        names = [number for number, tier in enumerate(self.wires.tier) if tier == which.tier]
+        found = np.flatnonzero(np.isin(self.wired.link_of, names))
+        if not found.size:
+            known = sorted({self.wires.tier[number] for number in np.unique(self.wired.link_of)} - {""})
+            raise InputError(f"{path}.tier", f"no link is of tier {which.tier}", expected="one of " + ", ".join(known)
+                             if known else "tiers of links (network.fabric.links)")
+        return found
+
+    def leaving(self, device: str, path: str) -> I64:
+        """The links of the graph between a device, or several, and others, both ways. Raises InputError where there is
+        none, and where the graph does not tell them from links of other devices."""
+        inside = self.laid.expanded.find(device, path)
+        names = {self.laid.expanded.name(int(node)) for node in inside} if self.planes else set()
+        striped = next((plane for plane in self.planes if names & set(plane) and set(plane) - names), None)
+        if striped is not None:
+            raise InputError(path, f"{device} counts as one with {', '.join(striped[:4])}", expected="all of them, or "
+                             "network.fabric.planes: apart")
+        source, target = (np.isin(ends, inside) for ends in (self.laid.expanded.source, self.laid.expanded.target))
+        out = self.laid.on_ways & (source != target)
+        ends = self.wired.node_of[np.stack([self.laid.expanded.source[out], self.laid.expanded.target[out]])]
+        ends = np.sort(ends[:, (ends >= 0).all(axis=0) & (ends[0] != ends[1])], axis=0)
+        wanted, count = np.unique(_pair(self.graph, *ends), return_counts=True)
+        key = _pair(self.graph, *np.sort(np.stack([self.graph.source, self.graph.target]), axis=0))
+        found = np.flatnonzero(np.isin(key, wanted))
+        if not found.size:
+            raise InputError(path, f"{device} has no links on a way between NPUs", expected="a NIC, a switch, ...")
+        have = np.bincount(np.searchsorted(wanted, key[found]), minlength=wanted.size) // 2
+        if (have > count).any() and not self.planes:
+            node = divmod(int(wanted[have > count][0]), self.graph.nodes)
+            raise InputError(path, f"{device} has one of several links between {self.name(node[0])} and "
+                             f"{self.name(node[1])}, which count as its ends", expected="a device that has all of "
+                             "them, or numbers for the links inside, which are free")
+        return found
+
     def between(self, ends: tuple[str | int, str | int], path: str) -> I64:
         """The links of the graph between two ends, both ways. Raises InputError where there is none."""
         one, two = (self.nodes(end, f"{path}[{side}]") for side, end in enumerate(ends))
@@ -85,6 +134,11 @@ class Built(Struct, frozen=True, eq=False):
                              expected=f"a neighbour of {ends[0]}: " + ", ".join(self.name(int(n)) for n in near)
                              if near.size else "two ends of a link that lies on a way between NPUs")
         return found
+
+
+def _pair(graph: Graph, one: I64, two: I64) -> I64:
+    """A number of its own for each pair of nodes."""
+    return one.astype(np.int64) * graph.nodes + two
 
 
 def laid_out(fabric: Fabric) -> Laid:
@@ -132,15 +186,15 @@ def dropped_notes(dropped: Sequence[DroppedEdge]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def build(fabric: Fabric, hint: tuple[Dim, ...] = (), dead: tuple[tuple[str | int, str | int], ...] = ()) -> Built:
-    """The graph of a fabric. `hint`: dims that it may be. `dead`: links that are not there, by their ends. Raises
-    InputError for a bad one (`laid_out`), and for numbers that are missing, by their path in the design."""
+def build(fabric: Fabric, hint: tuple[Dim, ...] = (), dead: tuple[Which, ...] = ()) -> Built:
+    """The graph of a fabric. `hint`: dims that it may be. `dead`: links that are not there. Raises InputError for a bad
+    one (`laid_out`), and for numbers that are missing, by their path in the design."""
     return _built(fabric, fabric.stamp, hint, dead)
 
 
 @lru_cache(maxsize=8)
 def _built(fabric: Fabric, stamp: tuple[object, ...], hint: tuple[Dim, ...],
-           dead: tuple[tuple[str | int, str | int], ...]) -> Built:
+           dead: tuple[Which, ...]) -> Built:
     laid = _laid_out(fabric, stamp)
     expanded = laid.expanded
     used = np.zeros(len(expanded.links), np.bool_)
@@ -151,8 +205,8 @@ def _built(fabric: Fabric, stamp: tuple[object, ...], hint: tuple[Dim, ...],
     found = Built(laid, wires, wired(expanded, laid.on_ways, wires, laid.npus, PATH), None)
     if dead:
         gone = np.zeros(found.graph.source.size, np.bool_)
-        for ends in dead:
-            gone[found.between(ends, "network.changes")] = True
+        for which in dead:
+            gone[found.links(which, "network.changes")] = True
         found = Built(laid, wires, without_links(found.wired, gone, found.name), None)
     whole, planes = (found.wired, ()) if fabric.planes == "apart" else striped(
         found.wired, found.name, _in_hosts(found), [int(node) for name in fabric.in_switch

@@ -17,7 +17,7 @@ from astrarium.fabric.schema import Document
 from astrarium.registry import Kind, load
 from astrarium.units import OptionalBandwidth, OptionalTime
 
-__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "blueprint", "file_stamp"]
+__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "Tier", "blueprint", "file_stamp"]
 
 TIERS = ("scale_in", "scale_up", "scale_out", "scale_across", "scale_above")
 Tier = Literal["scale_in", "scale_up", "scale_out", "scale_across", "scale_above"]
@@ -118,8 +118,8 @@ class FabricFile(Fabric, frozen=True, kw_only=True):
     """A fabric of a file."""
 
     tag: ClassVar[str] = "file"
-    file: Annotated[str, Knob("InfraGraph (YAML, JSON), topology of ns-3, or host of NCCL or lstopo (XML).", file=True,
-                              early=True)]
+    file: Annotated[str, Knob("InfraGraph (YAML, JSON), topology of ns-3 or htsim, or host of NCCL or lstopo (XML).",
+                              file=True, early=True)]
 
     @property
     def title(self) -> str:

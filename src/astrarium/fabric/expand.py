@@ -130,12 +130,14 @@ def expand(infrastructure: Infrastructure, *, drop_dangling: bool = False) -> Ex
     if sum(each[0].size for each in own) > MOST_EDGES:
         raise InputError("instances", "have too many edges", expected=f"at most {MOST_EDGES:,}")
     kinds = np.concatenate([np.tile(at.template.kinds, at.count) for at in placed]) if placed else np.zeros(0, np.uint8)
-    inside = _one_each([np.concatenate([each[side] for each in own]) if own else np.zeros(0, np.int64)
-                        for side in range(3)], nodes)
-    outside = _one_each(list(between), nodes)
+    written = [np.concatenate([each[side] for each in own]) if own else np.zeros(0, np.int64) for side in range(3)]
+    inside, outside = _one_each(written, nodes), _one_each(list(between), nodes)
     source, target, link = (np.concatenate([inside[side], outside[side]]) for side in range(3))
-    return Expanded(nodes, kinds, source, target, link.astype(np.int32), inside[0].size, tuple(links.rows), placed,
-                    templates.made, tuple(dangling.dropped))
+    found = Expanded(nodes, kinds, source, target, link.astype(np.int32), inside[0].size, tuple(links.rows), placed,
+                     templates.made, tuple(dangling.dropped))
+    for edges in (written, between):
+        _over_one_link(found, *edges)
+    return found
 
 
 def ports_with_one_cable(fabric: Expanded) -> None:
@@ -147,6 +149,21 @@ def ports_with_one_cable(fabric: Expanded) -> None:
         twice = int(node[count > 1][0])
         raise InputError("edges", f"{fabric.name(twice)} has {int(count[node == twice][0])} cables",
                          expected="one cable of a port")
+
+
+def _over_one_link(fabric: Expanded, source: I64, target: I64, link: I64) -> None:
+    """Raise InputError where edges, as written, join two nodes over two links: no simple graph has both."""
+    key = np.minimum(source, target) * fabric.nodes + np.maximum(source, target)
+    order = np.lexsort((link, key))
+    key, link = key[order], link[order]
+    twice = np.flatnonzero((key[1:] == key[:-1]) & (link[1:] != link[:-1]) & (key[1:] % (fabric.nodes + 1) != 0))
+    if twice.size:
+        at = int(twice[0])
+        one, two = (fabric.name(int(node)) for node in divmod(key[at], fabric.nodes))
+        names = [fabric.links[int(number)] for number in link[at:at + 2]]
+        where = f"devices.{names[0].device}.edges" if names[0].device else "edges"
+        raise InputError(where, f"join {one} and {two} over two links, {names[0].name} and {names[1].name}",
+                         expected="one link between two components, with the bandwidth of both")
 
 
 def _placed(instances: Sequence[Instance], templates: Templates) -> tuple[Placed, ...]:

@@ -1,4 +1,4 @@
-"""Files of fabrics: InfraGraph (YAML or JSON) in and out, topologies of ns-3, hosts of NCCL and lstopo (XML).
+"""Files of fabrics: InfraGraph (YAML or JSON) in and out, topologies of ns-3 and htsim, hosts of NCCL and lstopo (XML).
 
 Nothing is built but the values of the schema, and sizes are bounded.
 """
@@ -14,6 +14,7 @@ import msgspec
 
 from astrarium.config.yamlfile import parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError, nearest
+from astrarium.fabric.htsim import fat_tree, is_fat_tree
 from astrarium.fabric.ns3 import is_topology, topology
 from astrarium.fabric.schema import Document, Infrastructure
 
@@ -33,7 +34,9 @@ def read_document(path: str) -> Document:
     text = read_text(path)
     if text.lstrip("\ufeff \t\r\n")[:1] == "<":
         return _host(text, path)
-    return topology(text, path) if is_topology(text) else document_of(_plain(text, path), path)
+    if is_topology(text):
+        return topology(text, path)
+    return fat_tree(text, path) if is_fat_tree(text) else document_of(_plain(text, path), path)
 
 
 def _host(text: str, where: str) -> Document:

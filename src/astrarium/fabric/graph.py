@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from astrarium.engine.plan import Dim, Graph, Shape
 
-__all__ = ["dims_of", "graph_of", "links_of", "plain"]
+__all__ = ["dim_of_links", "dims_of", "graph_of", "links_of", "plain"]
 
 I64 = npt.NDArray[np.int64]
 Links = tuple[I64, I64]     # sources and targets
@@ -41,6 +41,15 @@ def graph_of(dims: Sequence[Dim]) -> Graph:
     bandwidth, latency = (np.repeat([getattr(dim, name) for dim in of], counts) for name in ("bandwidth", "latency"))
     return Graph(nodes, source, target, bandwidth, latency, np.zeros(source.size, np.int64),
                  np.ones(source.size, np.int32))
+
+
+def dim_of_links(dims: Sequence[Dim]) -> I64:
+    """[links of `graph_of`] the dim of each."""
+    npus = int(np.prod([dim.npus for dim in dims]))
+    out = [links_of(dim, 1, npus, npus)[0].size for dim in dims]
+    down = [npus if dim.shape == Shape.SWITCH and dim.npus > 1 else 0 for dim in dims]
+    numbers = np.arange(len(dims))
+    return np.concatenate([np.repeat(numbers, out), np.repeat(numbers, down)])
 
 
 def dims_of(graph: Graph, npus: int) -> tuple[Dim, ...] | None:

@@ -1,13 +1,19 @@
-"""NCCL's topology files (`NCCL_TOPO_DUMP_FILE`; RCCL's too): a host's CPUs, PCI tree, GPUs, NICs and NVLinks.
+"""NCCL's topology files (`NCCL_TOPO_DUMP_FILE`, `NCCL_TOPO_FILE`; RCCL's too): a host's CPUs, PCI tree, GPUs, NICs and
+NVLinks.
 
-As NCCL reads them: all NVSwitches of a host are one, and a GPU's NVLinks to them one link. Rates of PCIe follow from
-speed and width; rates of NVLink and between CPUs, and latencies, are not in the file.
+As NCCL reads them (https://github.com/NVIDIA/nccl, commit 5067397c, src/graph/topo.cc): all NVSwitches of a host are
+one, and a GPU's NVLinks to them one link; `<c2c>` (NVLink-C2C) joins a GPU and its CPU with `count` links of `bw` MB/s
+(and its PCI Express, where that leads to the CPU itself, is left out: nothing takes it).
+Rates of PCIe follow from speed and width; rates of NVLink and between CPUs, and latencies, are not in the file.
+In a file without `<gpu>`, as clouds ship them, classes of PCI say which cards are GPUs and NICs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+
+from msgspec import Struct
 
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.fabric.host import PCIE, Host, Instance, pcie_rate
@@ -17,17 +23,28 @@ from astrarium.fabric.xmlfile import Element
 __all__ = ["nccl_host"]
 
 _SPEED = re.compile(r"\s*(\d{1,3}(?:\.\d{1,2})?)\s*GT/s.*")
-TAGS = {"cpu": ("pci", "nic"), "pci": ("pci", "gpu", "nic"), "gpu": ("nvlink", "xgmi"), "nic": ("net",), "net": (),
-        "nvlink": (), "xgmi": ()}
-NVSWITCH, GPU, BRIDGE = "0x0680", ("0x0300", "0x0302", "0x0380", "0x1200"), "0x0604"
+TAGS = {"cpu": ("pci", "nic"), "pci": ("pci", "gpu", "nic"), "gpu": ("nvlink", "xgmi", "c2c"), "nic": ("net",),
+        "net": (), "nvlink": (), "xgmi": (), "c2c": ()}
+NVSWITCH, NVLINK_CPU, BRIDGE = "0x068000", "0x068001", "0x0604"
+GPU = ("0x0300", "0x0302", "0x0380", "0x1200")
+CARDS = {"0x0302": "gpu", "0x0380": "gpu", "0x1200": "gpu", "0x0200": "nic", "0x0207": "nic"}
+"""Classes of cards in a file without `<gpu>`: 3D and display controllers (not VGA, which servers have for consoles),
+accelerators; Ethernet and InfiniBand. PCI Code and ID Assignment Specification."""
+
+
+class _Gpus(Struct, frozen=True):
+    """GPUs that were read. `links`: (GPU, its CPU, the element of a link)."""
+
+    by_class: bool
+    at: dict[str, Instance]         # by busid
+    links: list[tuple[Instance, Instance, Element]]
 
 
 def nccl_host(root: Element, where: str) -> Document:
     """The host of a file whose outermost element is `system`. Raises InputError with the line; UnsupportedError for
     several hosts in one file, and for elements that are not known here."""
     host = Host()
-    gpus: dict[str, Instance] = {}
-    waiting: list[tuple[Instance, Element]] = []
+    gpus = _Gpus(not _has(root, "gpu"), {}, [])
     hashes = {cpu.attributes.get("host_hash", "") for cpu in root.all_of("cpu")}
     if len(hashes) > 1:
         raise UnsupportedError(f"{where}:{root.line}", f"has {len(hashes)} hosts", expected="a file of one host")
@@ -37,15 +54,20 @@ def nccl_host(root: Element, where: str) -> Document:
         cpu = host.add("cpu")
         for child in _children(element, where):
             if child.tag == "pci":
-                _pci(host, child, cpu, (gpus, waiting), where)
+                _pci(host, child, (cpu, cpu), gpus, where)
             else:
                 host.join(cpu, host.add("nic"), "pcie")     # how it is attached is unknown
                 _nets(host, child, where)
     for one in range(host.count("cpu")):
         for two in range(one + 1, host.count("cpu")):
             host.join(("cpu", one), ("cpu", two), "between_cpus", None, "The file does not say what joins CPUs.")
-    _nvlinks(host, gpus, waiting, where)
+    _nvlinks(host, gpus, where)
     return host.document(f"NCCL topology file {where}")
+
+
+def _has(element: Element, tag: str) -> bool:
+    """Whether an element of this tag is inside it, however deep."""
+    return any(child.tag == tag or _has(child, tag) for child in element.children)
 
 
 def _children(element: Element, where: str) -> Iterator[Element]:
@@ -56,33 +78,35 @@ def _children(element: Element, where: str) -> Iterator[Element]:
         yield child
 
 
-def _pci(host: Host, element: Element, above: Instance,
-         found: tuple[dict[str, Instance], list[tuple[Instance, Element]]], where: str) -> None:
-    gpus, waiting = found
+def _pci(host: Host, element: Element, above: tuple[Instance, Instance], gpus: _Gpus, where: str) -> None:
+    """A card or bridge and what is below it. `above`: what it hangs on, and the CPU."""
     children = list(_children(element, where))
-    bus = element.attributes.get("busid", "")
-    if bus in gpus:
+    bus, kind = element.attributes.get("busid", ""), element.attributes.get("class", "")
+    if bus in gpus.at:
         raise InputError(f"{where}:{element.line}", f"busid {bus[:40]!r} is there twice", expected="another busid")
     gpu = next((child for child in children if child.tag == "gpu"), None)
     nic = next((child for child in children if child.tag == "nic"), None)
-    if gpu is None and nic is None and not element.attributes.get("class", "").startswith(BRIDGE):
+    card = "gpu" if gpu else "nic" if nic else CARDS.get(kind[:6]) if gpus.by_class else None
+    if card is None and not kind.startswith(BRIDGE):
         return      # storage and the like
-    if len(children) > 1 and (gpu or nic):
+    if len(children) > (gpu is not None or nic is not None) and card:
         raise UnsupportedError(f"{where}:{element.line}", "a card together with other parts", expected="one gpu or nic")
-    part = host.add("gpu" if gpu else "nic" if nic else "pci_switch")
-    name, rate = _pcie(element, where)
-    host.join(above, part, name, rate, f"PCI Express, {element.attributes.get('link_speed', '?')[:20]}, "
-              f"{element.attributes.get('link_width', '?')[:4]} lanes" if rate else "")
+    part = host.add(card or "pci_switch")
+    if gpu is None or above[0] != above[1] or not any(map(_to_cpu, gpu.children)):
+        name, rate = _pcie(element, where)
+        host.join(above[0], part, name, rate, f"PCI Express, {element.attributes.get('link_speed', '?')[:20]}, "
+                  f"{element.attributes.get('link_width', '?')[:4]} lanes" if rate else "")
+    if card == "gpu":
+        gpus.at[bus] = part
     if gpu:
-        gpus[bus] = part
-        waiting += [(part, link) for link in _children(gpu, where)]
+        gpus.links.extend([(part, above[1], link) for link in _children(gpu, where)])
         rank = gpu.attributes.get("rank", "")
         if rank.isascii() and rank.isdigit() and len(rank) < 10:
             host.ranks[part[1]] = int(rank)
     elif nic:
         _nets(host, nic, where)
-    for child in children if not gpu and not nic else ():
-        _pci(host, child, part, found, where)
+    for child in children if card is None else ():
+        _pci(host, child, (part, above[1]), gpus, where)
 
 
 def _nets(host: Host, nic: Element, where: str) -> None:
@@ -107,20 +131,31 @@ def _pcie(element: Element, where: str) -> tuple[str, float | None]:
     return f"pcie{PCIE[speed][0]}_x{width}", pcie_rate(speed, width)
 
 
-def _nvlinks(host: Host, gpus: Mapping[str, Instance], waiting: list[tuple[Instance, Element]], where: str) -> None:
+def _to_cpu(link: Element) -> bool:
+    """Whether a link of a GPU leads to its CPU."""
+    return link.tag == "c2c" or link.attributes.get("tclass", "").startswith(NVLINK_CPU)
+
+
+def _nvlinks(host: Host, gpus: _Gpus, where: str) -> None:
+    """Links of GPUs to NVSwitches, to CPUs and to each other."""
     to_switch: dict[Instance, int] = {}
     pairs: dict[tuple[Instance, Instance], dict[Instance, int]] = {}
-    for gpu, link in waiting:
+    for gpu, cpu, link in gpus.links:
         target, kind = link.attributes.get("target", ""), link.attributes.get("tclass", "")
         count = _number(link, "count", where)
-        if kind.startswith(NVSWITCH):
+        if link.tag == "c2c":
+            rate = count * _number(link, "bw", where) / 1000
+            host.join(gpu, cpu, f"c2c_{rate:.4g}".replace(".", "_"), rate or None, f"{count} NVLink-C2Cs of a GPU")
+        elif kind.startswith(NVLINK_CPU):
+            host.join(gpu, cpu, f"nvlink_x{count}", None, f"{count} NVLinks of a GPU to its CPU")
+        elif kind.startswith(NVSWITCH):
             to_switch[gpu] = to_switch.get(gpu, 0) + count
-        elif kind.startswith(GPU) and target in gpus:
-            other = gpus[target]
+        elif kind.startswith(GPU) and target in gpus.at:
+            other = gpus.at[target]
             pairs.setdefault((min(gpu, other), max(gpu, other)), {})[gpu] = count
         else:
             raise InputError(f"{where}:{link.line}", f"a link to {target[:40]!r} of class {kind[:20]!r}",
-                             expected="a GPU of the file, or an NVSwitch (class 0x068000)")
+                             expected="a GPU of the file, an NVSwitch (class 0x068000) or a CPU (0x068001)")
     if to_switch:
         switch = host.add("nvswitch")
         for gpu, count in to_switch.items():

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.fabric.graph import graph_of, links_of, plain
 
-__all__ = ["matching_links", "recognised", "same_graph"]
+__all__ = ["inner_dims", "matching_links", "recognised", "same_graph"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -86,13 +87,31 @@ def _ranked(rows: _Rows) -> tuple[I64, I64]:
 def recognised(graph: Graph, npus: int, hint: Sequence[Dim] = ()) -> tuple[Dim, ...] | None:
     """The dims whose `graph_of` is this graph up to names of devices and order of links; None where there are none.
 
-    `hint` are dims to try first: several dims may be one graph (two rings of two are a hypercube of four). Without
-    them dims with few NPUs come first, then shapes in the order of `Shape`.
+    With a `hint`, only dims of its shapes and sizes, with the numbers of the graph: several dims may be one graph (two
+    rings of two are a hypercube of four). Without, dims with few NPUs come first, then shapes in the order of `Shape`.
+    One NPU has no links: it is a switch of one, of 1 byte/ns and 0 ns, over which nothing goes.
     """
-    if npus < 2 or not graph.source.size:
+    if npus == 1:
+        return tuple(hint) or (Dim(Shape.SWITCH, 1, 1.0, 0.0),)
+    if not graph.source.size:
         return None
     if hint and int(np.prod([dim.npus for dim in hint])) == npus and same_graph(graph_of(hint), graph, npus):
         return tuple(hint)
+    rows = _rows(graph, npus)
+    if rows is None:
+        return None
+    return _hinted(rows, hint) if hint else _from(rows, 1, np.zeros(rows.key.size, np.bool_))
+
+
+def inner_dims(source: I64, target: I64, bandwidth: F64, latency: F64, npus: int) -> tuple[Dim, ...] | None:
+    """The innermost dims, on any number of NPUs, that these links are; None if there are none. Nodes from `npus` on
+    join NPUs only."""
+    if not source.size:
+        return ()
+    node = np.unique(np.concatenate([np.arange(npus), source, target]))
+    graph = Graph(node.size, np.searchsorted(node, source).astype(np.int32),
+                  np.searchsorted(node, target).astype(np.int32), bandwidth, latency,
+                  np.zeros(source.size, np.int64), np.ones(source.size, np.int32))
     rows = _rows(graph, npus)
     return None if rows is None else _from(rows, 1, np.zeros(rows.key.size, np.bool_))
 
@@ -117,9 +136,27 @@ def _rows(graph: Graph, npus: int) -> _Rows | None:
                  node[ranked])
 
 
+def _hinted(rows: _Rows, hint: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """The dims of the hint with the numbers of the graph; None if it is not of these shapes and sizes."""
+    found: list[Dim] = []
+    used, stride = np.zeros(rows.key.size, np.bool_), 1
+    for dim in hint:
+        if stride * dim.npus > rows.npus or rows.npus % (stride * dim.npus):
+            return None
+        found.append(dim)
+        for each in plain([dim]):
+            made = _dim(rows, each.shape, each.npus, stride)
+            if made is None or used[made[1]].any():
+                return None
+            used[made[1]] = True
+            found[-1] = replace(dim, bandwidth=made[0].bandwidth, latency=made[0].latency)
+        stride *= dim.npus
+    return tuple(found) if used.all() else None
+
+
 def _from(rows: _Rows, stride: int, used: Bools) -> tuple[Dim, ...] | None:
-    """The dims from this stride on, of links that are not `used`."""
-    if stride == rows.npus:
+    """The dims from this stride on, of links that are not `used`, until all links are."""
+    if stride == rows.npus or used.all():
         return () if used.all() else None
     for n in (n for n in range(2, rows.npus // stride + 1) if (rows.npus // stride) % n == 0):
         for shape in Shape:

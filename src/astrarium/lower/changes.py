@@ -10,7 +10,7 @@ from astrarium.design import Design
 from astrarium.engine.plan import FULL_SPEED, Changes, Changing
 from astrarium.errors import InputError
 from astrarium.network.change import Change
-from astrarium.network.planned import link_changes
+from astrarium.network.changed import link_changes
 from astrarium.system.config import NpuChange
 
 __all__ = ["changes_of", "changing"]

@@ -30,9 +30,10 @@ from astrarium.errors import InternalError
 from astrarium.lower.choice import free_of, made_choice, reaches_of
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.in_switch import abilities, along_trees, each_its_own
+from astrarium.lower.kernel_times import KernelTimer, kernels_of
 from astrarium.lower.node_tables import COMM_TYPE
 from astrarium.lower.plugins import chosen_algorithms
-from astrarium.lower.timed import Timed, timer_of, with_kernels
+from astrarium.lower.timed import Timed, timer_of
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
@@ -150,7 +151,8 @@ class CollectiveTable:
         self._settings: dict[CommOp, Settings] = kept.collectives.get(
             ("settings", said, self._dims, self._links, design.memory.bandwidth, self._in_switch), dict)
         self._custom = _custom(design)
-        self._timed: Timed | None = timer_of(design, kept.collectives)
+        self._kernels: KernelTimer | None = kernels_of(design, kept.collectives)
+        self._timed: Timed | None = timer_of(design)
         self._kept = kept
         self._reaches: dict[int, dict[int, Reach]] = {}     # per kind of group that chooses
         self._index: dict[Key, int] = {}
@@ -173,7 +175,7 @@ class CollectiveTable:
     def settings(self, keys: Sequence[Key]) -> tuple[Settings, ...] | None:
         """What plans of collectives depend on beside operation, bytes and kind of group, per operation among them; None
         where that is not all."""
-        if self._custom or self._timed is not None or self._trees:
+        if self._custom or self._timed is not None or self._kernels is not None or self._trees:
             return None
         return tuple([self._settings_of(CommOp(op)) for op in dict.fromkeys([op for op, _, _ in keys])])
 
@@ -224,7 +226,10 @@ class CollectiveTable:
         members, shape = self._shapes[kind]
         if op in self._custom:
             return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
-        if self._timed is not None and members > 1:
+        if members > 1 and self._kernels is not None and (
+                kernel := self._kernels.plan(op, size, shape, members)) is not None:
+            return kernel
+        if members > 1 and self._timed is not None:
             timed = self._timed(op, size, shape, self._members(kind))
             if timed is not None:
                 return timed
@@ -240,8 +245,7 @@ class CollectiveTable:
         found: CollectivePlan = self._kept.collectives.get(
             ("plan", int(op), size, shape, settings.on(shape)),
             lambda: plan_collective(op, size, shape, settings, cache=self._kept.schedules))
-        kernels = self._design.collective.kernels
-        return found if kernels is None else with_kernels(found, kernels, self._kept.collectives)
+        return found if self._kernels is None else self._kernels.with_phases(found, shape)
 
     def _members(self, kind: int) -> I32:
         """The NPUs of the first group of a kind, in its order."""

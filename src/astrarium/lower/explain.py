@@ -38,6 +38,7 @@ def in_its_terms(error: AstrariumError, design: Design, source: Traces | Generat
     """What to raise for an error of the engine's about a design: the same in the words of the `source` of its work."""
     from astrarium.workload.jobs import Jobs
 
+    error = _links_named(error, design)
     if isinstance(source, Generated):
         said = explained_generated(error, source)
         if not isinstance(design.workload, Jobs):
@@ -51,6 +52,18 @@ def in_its_terms(error: AstrariumError, design: Design, source: Traces | Generat
     if source is None or not isinstance(design.workload, Trace):
         return error
     return explained(error, source, named_groups(design.workload, source), design.workload.dependencies)
+
+
+def _links_named(error: AstrariumError, design: Design) -> AstrariumError:
+    """The error with names of the network's nodes, where its sentences have numbers of links."""
+    if not isinstance(error, StallError) or not any(wait.rank is None for wait in error.waits):
+        return error
+    from astrarium.network.names import link_namer
+
+    name = link_namer(design.network)
+    return StallError([wait if wait.rank is not None else wait._replace(text=re.sub(
+        r"^link (\d+)( from node \d+ to node \d+)?", lambda found: f"link {name(int(found[1]))}", wait.text))
+        for wait in error.waits])
 
 
 def explained_generated(error: AstrariumError, generated: Generated) -> AstrariumError:

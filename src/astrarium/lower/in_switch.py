@@ -11,9 +11,9 @@ from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Able
 from astrarium.design import Design
 from astrarium.engine.media import find_medium
-from astrarium.engine.plan import CollectivePlan, Dim, Kind, Phase, Plan
+from astrarium.engine.plan import CollectivePlan, Dim, Phase, Plan
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.fabric.graph import links_of
+from astrarium.lower.senders import switch_of, used_collectives
 from astrarium.network.config import LinkDim, Network, Switch
 from astrarium.network.planned import built_of, computing, on_graph, trees_of
 from astrarium.registry import names
@@ -113,7 +113,7 @@ def _served(plan: Plan, phase: Phase, members: I32) -> Iterator[tuple[tuple[int,
         for node in dict.fromkeys(phase.in_switch.nodes):
             yield (-1 - node, 0), circles[0]
         return
-    switch = _switch_of(plan.network.dims, phase.dim, plan.npus)
+    switch = switch_of(plan.network.dims, phase.dim, plan.npus)
     for circle in circles:
         yield (phase.dim, int(switch[circle[0]])), circle
 
@@ -121,19 +121,7 @@ def _served(plan: Plan, phase: Phase, members: I32) -> Iterator[tuple[tuple[int,
 def _used(plan: Plan) -> Iterator[tuple[Phase, I32]]:
     """Phases of collectives, with the ranks of a group that has them, each once."""
     everyone = np.arange(plan.program_of.size, dtype=np.int32)
-    pairs: set[tuple[int, int]] = set()
-    for number, program in enumerate(plan.programs):
-        slots = np.unique(program.slot[program.kind == Kind.COLLECTIVE])
-        places = (plan.slot_ptr[:-1][plan.program_of == number][:, None] + slots).ravel()
-        found = np.unique(np.stack([plan.slot_a[places], plan.slot_b[places]], axis=1), axis=0)
-        pairs.update([(int(a), int(b)) for a, b in found])
-    for collective, group in sorted(pairs):
+    for collective, group in used_collectives(plan):
         phases = {id(phase): phase for chunk in plan.collectives[collective].chunks for phase in chunk.phases}
         for phase in phases.values():
             yield phase, everyone if group < 0 else plan.groups[group]
-
-
-def _switch_of(dims: Sequence[Dim], d: int, npus: int) -> npt.NDArray[np.int64]:
-    """Per NPU, the number of its switch among those of the dim."""
-    stride = int(np.prod([dim.npus for dim in dims[:d]]))
-    return links_of(dims[d], stride, npus, 0)[1]

@@ -19,6 +19,7 @@ from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.errors import AstrariumError, InputError, StallError
+from astrarium.lower.deadlock import without_deadlock
 from astrarium.lower.in_switch import within_groups
 from astrarium.lower.kinds import lower_native
 from astrarium.lower.plan import placement_of
@@ -104,7 +105,7 @@ def lower_jobs(design: Design, work: JobsWork, plugins: Plugins | None, kept: Ke
     for number, job in enumerate(work.jobs):
         plan = _of_job(number, partial(lower_native, job.design, job.work, plugins, kept, groups))
         plans.append(JobPlan(plan, plan.npu_of, job.start))
-    return within_groups(design, join_jobs(plans).plan)
+    return without_deadlock(design, within_groups(design, join_jobs(plans).plan))
 
 
 def _of_job(number: int, make: Callable[[], Made]) -> Made:

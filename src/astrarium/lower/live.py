@@ -19,6 +19,7 @@ from astrarium.lower.attached import attached_of
 from astrarium.lower.changes import changes_of, changing
 from astrarium.lower.collectives import CollectiveTable
 from astrarium.lower.compute_nodes import local_memory
+from astrarium.lower.deadlock import refuse_deadlock
 from astrarium.lower.in_switch import carried
 from astrarium.lower.models import Models
 from astrarium.lower.plan import placement_of, same_memory, surroundings
@@ -59,9 +60,11 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     numbers = [table.number(op, size, group) for op, size, group in desk.collectives]
     plans = table.plans()
     carried(design.network, plans)
+    around = surroundings(design, models, dims, _process_groups(desk))
+    refuse_deadlock(design, around["network"])
     return source, RunContext(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
                               group_of=tuple(group for _, _, group in desk.collectives),
-                              **surroundings(design, models, dims, _process_groups(desk)))
+                              **around)
 
 
 def _process_groups(desk: Desk) -> int:

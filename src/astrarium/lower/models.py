@@ -31,6 +31,11 @@ class Models(Struct, frozen=True, eq=False):
 
 def own_models(design: Design) -> Models:
     """The models of a design without plug-ins."""
-    others = [(kind.compute or design.compute, kind.memory or design.memory) for kind in design.npu_types]
-    return Models(((design.compute, design.memory), *others), behind(design.memory).kind != "none",
+    types = [(design.compute, design.memory), *((kind.compute or design.compute, kind.memory or design.memory)
+                                                for kind in design.npu_types)]
+    if design.collective.kernels is not None:
+        from astrarium.lower.units import on_free_units
+
+        types = [(on_free_units(design, compute), memory) for compute, memory in types]
+    return Models(tuple(types), behind(design.memory).kind != "none",
                   design.network.backend)

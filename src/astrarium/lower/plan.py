@@ -21,6 +21,7 @@ from astrarium.lower.in_switch import carried, each_its_own, within_groups
 from astrarium.lower.models import Models
 from astrarium.lower.nodes import program_of
 from astrarium.lower.timed import pools_differ
+from astrarium.lower.units import reserved_units
 from astrarium.lower.work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
@@ -49,7 +50,8 @@ def lower_work(design: Design, work: Work, models: Models, kept: Kept, groups: i
     """The Plan of one workload. A million equal ranks cost a few arrays, never an object each. `groups`: process groups
     of a rank (as many collectives run at once with `comm_streams: auto`)."""
     dims, cache = plan_dims(design.network), work.lowered
-    key = (design.compute, design.memory, design.npu_types, design.system.placement, design.network.npus)
+    key = (design.compute, design.memory, design.npu_types, design.system.placement, design.network.npus,
+           reserved_units(design))
     programs = cache.get(("programs", key), lambda: programs_of(design, work, models))
     sizes = tuple([dim.npus for dim in dims])
     kinds = cache.get(("kinds", sizes, design.system.placement),
@@ -105,7 +107,7 @@ def surroundings(design: Design, models: Models, dims: tuple[Dim, ...], groups: 
     """Fields of a Plan and a RunContext other than ranks and their work; `groups`: process groups of a rank."""
     network = replace(network_plan(design.network, models.backend), dims=dims)
     if network.backend == "packets":
-        network = with_packets(design.network.packets, network)
+        network = with_packets(design.network.packets, network, design.network)
     return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": _lanes(design, groups),
             "reduce_bandwidth": _reduce_bandwidths(design)}

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from astrarium import registry
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, Dim
-from astrarium.errors import PluginError
+from astrarium.errors import PluginError, UnsupportedError
 from astrarium.lower.models import Models, own_models
+from astrarium.lower.units import reserved_units
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
     found = given or Plugins()
     if named["network"] and found.network is None:
         settings = _ns3(design) if network == "ns3" else (design.network.options,)
-        found = replace(found, network=load(design.network.library, design.network.options)
-                        if design.network.library is not None else _maker("backend", network, *settings))
+        found = replace(found, network=load(design.network.library or "", design.network.options)
+                        if network == "library" else _maker("backend", network, *settings))
     if named["memory"] and found.memory is None:
         found = replace(found, memory=_maker("remote", remote, design.memory.remote))
     if named["scheduling"] and found.scheduling is None:
@@ -54,10 +55,10 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
 
 
 def _ns3(design: Design) -> tuple[object, ...]:
-    """What ns-3 is told beside the dims: its section, and the graph of a fabric."""
+    """What ns-3 is told in addition to the dims: its section, and the graph of a fabric with its routes."""
     from astrarium.network.planned import foreign_graph
 
-    return design.network.ns3, foreign_graph(design.network)
+    return design.network.ns3, *foreign_graph(design.network)
 
 
 def has_medium(design: Design) -> bool:
@@ -74,6 +75,9 @@ def models_of(design: Design, plugins: Plugins | None) -> Models:
     if plugins is None:
         return own
     model = plugins.compute
+    if model is not None and reserved_units(design):
+        raise UnsupportedError("collective.kernels.units", "with a compute plug-in, whose times are of all units",
+                               expected="units: 0")
     types = own.types if model is None else tuple([(model, memory) for _, memory in own.types])
     return replace(own, types=types, remote=own.remote or plugins.memory is not None, choice=plugins.choice)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from astrarium.cache import Cache
 from astrarium.collective import timers
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.config import Collective
@@ -18,109 +17,22 @@ from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.timers import Timer, Way
 from astrarium.compute.checked import to_ps
 from astrarium.design import Design
-from astrarium.engine.plan import Chunk, CollectivePlan, Phase
+from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError, PluginError, UnsupportedError
-from astrarium.gpu import KernelTimes
-from astrarium.vocab import CommOp, PeerMode, Schedule
+from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
 
-__all__ = ["Timed", "collective_of", "pools_differ", "timer_of", "times_of", "with_kernels"]
+__all__ = ["Timed", "collective_of", "pools_differ", "timer_of", "times_of"]
 
 Timed = Callable[[CommOp, int, Sequence[SubDim], npt.NDArray[np.int32]], CollectivePlan | None]
 
 
-def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
-    """What plans collectives of a group (its shape, its NPUs in order) by the design's kernels or timer; None, also of
-    one collective: messages say how long they take. `kept`: times of kernels that were simulated before."""
-    kernels, timer = design.collective.kernels, _timer_of(design)
-    if kernels is None:
-        return timer
-    _needs_innermost(design)
-    _needs_steady_links(design)
-
-    def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan | None:
-        if kernels.of(op) is not None and all(part.dim == 0 for part in shape):
-            return _kernel_plan(kernels, op, size, npus.size, kept)
-        return None if timer is None else timer(op, size, shape, npus)
-
-    return plan
-
-
-def _needs_innermost(design: Design) -> None:
-    """Raise UnsupportedError on a graph without dims: all NPUs, of every host, are its one dim."""
-    if design.network.fabric is None or design.network.dims:
-        return
-    from astrarium.network.planned import on_graph
-
-    if on_graph(design.network):
-        raise UnsupportedError("collective.kernels", "on a graph no dim is the innermost one", expected="network.dims "
-                               "together with network.fabric: kernels run in the first dim")
-
-
-def _needs_steady_links(design: Design) -> None:
-    """Raise UnsupportedError for links of the innermost dim whose speed changes, which a kernel would not notice."""
-    for place, change in enumerate(design.network.changes):
-        ends = change.link or ()
-        if all(isinstance(end, int) for end in ends) and len(
-                {int(end) // design.network.flat[0].npus for end in ends}) == 1:
-            raise UnsupportedError(f"network.changes[{place}].link", f"{list(ends)} inside the innermost dim, whose "
-                                   "kernels (collective.kernels) know of no changes", expected="links of other dims")
-
-
-def with_kernels(plan: CollectivePlan, times: KernelTimes, kept: Cache[Any]) -> CollectivePlan:
-    """A collective over several dims, whose phases in the innermost one last as long as their kernels."""
-    numbers = {phase for chunk in plan.chunks for phase in chunk.phases
-               if phase.dim == 0 and phase.n > 1 and times.of(CommOp(phase.op)) is not None}
-    if not numbers:
-        return plan
-    timed = {phase: _kernel_phase(phase, times, kept) for phase in numbers}
-    names = sorted({f"{CommOp(phase.op).name.lower()} {chosen.name}" for phase in numbers
-                    if (chosen := times.of(CommOp(phase.op))) is not None})
-    chunks = [Chunk(chunk.repeat, tuple([timed.get(phase, phase) for phase in chunk.phases])) for chunk in plan.chunks]
-    return replace(plan, chunks=tuple(chunks), how=f"{plan.how}; innermost: kernel {', '.join(names)}")
-
-
-def _kernel_phase(phase: Phase, times: KernelTimes, kept: Cache[Any]) -> Phase:
-    """The phase without messages, of a given time."""
-    lasts = _kernel_lasts(times, CommOp(phase.op), phase.size, phase.n, kept)
-    quiet = kept.get(("kernel without messages", phase.op, phase.n), lambda: _quiet(CommOp(phase.op), phase.n))
-    return replace(phase, schedule=quiet, in_switch=None, lasts=lasts)
-
-
-def _quiet(op: CommOp, n: int) -> Schedule:
-    """A schedule without messages."""
-    none, pointer = np.zeros(0, np.int32), np.zeros(2, np.int32)
-    return Schedule(op=op, algorithm="kernel", n=n, blocks=1, peer_mode=PeerMode.RELATIVE,
-                    program=np.zeros(n, np.int32), send_ptr=pointer, send_peer=none, send_needs=none, send_match=none,
-                    send_block_ptr=np.zeros(1, np.int32), send_block=none, recv_ptr=pointer, recv_peer=none,
-                    recv_reduce=np.zeros(0, np.bool_))
-
-
-def _kernel_plan(times: KernelTimes, op: CommOp, size: int, members: int, kept: Cache[Any]) -> CollectivePlan:
-    """A collective of a given time: that of its kernel, simulated alone."""
-    chosen = times.of(op)
-    return CollectivePlan(int(op), size, (), lasts=_kernel_lasts(times, op, size, members, kept),
-                          how=f"kernel: {chosen.name if chosen else ''}")
-
-
-def _kernel_lasts(times: KernelTimes, op: CommOp, size: int, members: int, kept: Cache[Any]) -> int:
-    """Time of a kernel in ps; `size` counts as an operation's in a trace does."""
-    from astrarium.gpu import kernel_time
-    from astrarium.gpu.kernels.programs import digest
-
-    chosen, path = times.of(op), f"collective.kernels.{op.name.lower()}"
-
-    def simulated() -> int:
-        return kernel_time(op, payload(op, size, members), members, times.gpu, chosen, path=path).makespan
-
-    lasts: int = kept.get(("kernel", op, size, members, times.gpu, chosen, digest(chosen, path=path)), simulated)
-    return lasts
-
-
-def _timer_of(design: Design) -> Timed | None:
+def timer_of(design: Design) -> Timed | None:
+    """What plans collectives of a group (its shape, its NPUs in order) by the design's timer; None: messages say how
+    long they take."""
     name = design.collective.model
     if name == "simulated":
         return None

@@ -33,22 +33,16 @@ def _size_rules(network: Network) -> Iterator[Problem]:
 def _library_rules(network: Network) -> Iterator[Problem]:
     if network.backend == "library" and network.library is None:
         yield Problem("library", "is missing", "the shared library of backend: library")
-    if network.backend != "library" and network.library is not None:
-        yield Problem("library", f"has no effect with backend: {network.backend}", "backend: library")
-
-
-def _switching_rules(network: Network) -> Iterator[Problem]:
-    if network.backend not in ("contention", "packets") and network.switching is not None:
-        yield Problem("switching", f"has no effect with backend: {network.backend}", "backend: contention")
-
-
-def _ns3_rules(network: Network) -> Iterator[Problem]:
-    if network.backend != "ns3" and network.ns3 != Ns3():
-        yield Problem("ns3", f"has no effect with backend: {network.backend}", "backend: ns3")
 
 
 def _fabric_rules(network: Network) -> Iterator[Problem]:
-    """A fabric can be built, and the rest of the section fits it."""
+    """A fabric can be built, and the rest of the section fits it and the back end."""
+    if network.changes:
+        from astrarium.network.planned import changes_of_links
+
+        if problems := list(changes_of_links(network)):
+            yield from problems
+            return
     if network.fabric is None:
         for name, given in (("ecmp", network.ecmp is not None), ("routes", bool(network.routes))):
             if given:
@@ -60,8 +54,10 @@ def _fabric_rules(network: Network) -> Iterator[Problem]:
 
 
 def _packets_rules(network: Network) -> Iterator[Problem]:
-    if network.backend != "packets" and network.packets != Packets():
-        yield Problem("packets", f"has no effect with backend: {network.backend}", "backend: packets")
+    if network.backend == "packets" and network.packets.transport.tag == "roce" and network.flat:
+        from astrarium.network.roce_network import roce_faults
+
+        yield from roce_faults(network)
 
 
 def _one_dim(name: str) -> Mapping[str, Any]:
@@ -86,7 +82,7 @@ class Network(Config, frozen=True):
     """Dims, innermost first, or a fabric, and the model that times messages on them."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_one_dim, DIM_NAME, merge=_placed)
-    rules = (_size_rules, _library_rules, _switching_rules, _packets_rules, _ns3_rules, _fabric_rules)
+    rules = (_size_rules, _library_rules, _fabric_rules, _packets_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first. Beside a fabric: what it is, or on what collectives "
                                         "are laid out.")] = ()
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
@@ -108,22 +104,20 @@ class Network(Config, frozen=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Edges that reading the fabric dropped (`fabric.dangling: drop`), by path and number, and assumptions about
-        its ways and planes."""
+        """Fields that the back end does not take; edges that reading the fabric dropped (`fabric.dangling: drop`), by
+        path and number; assumptions about its ways and planes."""
+        from astrarium.network.inactive import inactive
+
         if self.fabric is None:
-            return ()
+            return tuple(inactive(self, self.backend, self.packets))
         from astrarium.fabric.built import fabric_notes
         from astrarium.network.planned import assumed
 
-        return (*fabric_notes(self.fabric), *assumed(self))
+        return (*inactive(self, self.backend, self.packets), *fabric_notes(self.fabric), *assumed(self))
 
     @property
-    def flat(self) -> tuple[LinkDim, ...]:
-        """The dims with every torus written as its ring dims; those of a fabric (design/0016) where none are given."""
-        if self.fabric is not None and not self.dims:
-            from astrarium.network.planned import fabric_dims
-
-            return fabric_dims(self)
+    def written(self) -> tuple[LinkDim, ...]:
+        """`dims` with every torus written as its ring dims."""
         found: list[LinkDim] = []
         for dim in self.dims:
             if isinstance(dim, Torus):
@@ -131,6 +125,16 @@ class Network(Config, frozen=True):
             elif isinstance(dim, LinkDim):
                 found.append(dim)
         return tuple(found)
+
+    @property
+    def flat(self) -> tuple[LinkDim, ...]:
+        """The dims of a run: those that are written, with every torus as its ring dims; those of a fabric
+        (design/0016)."""
+        if self.fabric is None:
+            return self.written
+        from astrarium.network.planned import fabric_dims
+
+        return fabric_dims(self)
 
     @property
     def npus(self) -> int:

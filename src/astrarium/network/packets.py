@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec.structs import replace
 
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Named
-from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, TransportRules
+from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, RoceRules, TransportRules
 from astrarium.errors import PluginError, asked
 from astrarium.fabric.graph import graph_of
-from astrarium.network.deadlock import circle_of
 from astrarium.network.transport import Credits, Transport
 from astrarium.registry import built_ins
 from astrarium.units import Bytes
+
+if TYPE_CHECKING:
+    from astrarium.network.section import Section
 
 __all__ = ["Packets", "with_packets"]
 
@@ -26,8 +28,6 @@ MOST_THREADS = 256
 
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
-    if not packets.transport.link_buffers and packets.buffer:
-        yield Problem("buffer", f"has no effect with transport: {packets.transport.tag}", "a field of the transport")
     if packets.transport.link_buffers and 0 < packets.buffer < float(packets.size) + float(packets.header):
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
     if packets.threads > MOST_THREADS:
@@ -59,7 +59,7 @@ class Packets(Config, frozen=True):
                                                 "(`{name: roce, kmin: 10 kB}`).")] = default(Credits())
     buffer: Annotated[Bytes, Knob("Buffer at the end of each link (credits); 0 B: without limit.")] = default("0 B")
     deadlock: Annotated[Literal["refuse", "allow"], Knob("What becomes of a design whose links may wait for each other "
-                                                         "in a circle (credits with buffers).")] = "refuse"
+                                                         "in a circle (credits with buffers, PFC).")] = "refuse"
     spray: Annotated[bool, Knob("Packets take equally fast ways in turn.")] = False
     seed: Annotated[int, Knob("Seed of the hash that decides ECN marks.", ge=0,
                               lt=2**63)] = 0
@@ -79,16 +79,26 @@ def _told(transport: Transport) -> TransportRules | None:
     return found
 
 
-def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
-    """The engine's network with the rules of `packets`; sprayed over dims, on their graph.
-
-    Raises ConfigError through `circle_of` where finite buffers may deadlock.
-    """
-    rules = PacketRules(round(float(packets.size)), round(float(packets.header)), round(float(packets.buffer)),
-                        packets.spray, packets.seed, _told(packets.transport), packets.queues, packets.threads)
+def with_packets(packets: Packets, network: NetworkPlan, section: Section) -> NetworkPlan:
+    """The engine's network with the rules of `packets`; sprayed over dims, on their graph. `section`: the design's."""
+    buffer = round(float(packets.buffer)) if packets.transport.link_buffers else 0
+    rules = PacketRules(round(float(packets.size)), round(float(packets.header)), buffer, packets.spray,
+                        packets.seed, _told(packets.transport), packets.queues, packets.threads)
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)
-    if packets.transport.link_buffers and packets.deadlock == "refuse":
-        circle_of(made)
+    if isinstance(rules.transport, RoceRules):
+        made = _by_rates(packets.transport, made, section)
     return made
+
+
+def _by_rates(transport: Transport, network: NetworkPlan, section: Section) -> NetworkPlan:
+    """With RoCE's rules of each rate of the network's links, and the links that are inside hosts."""
+    from astrarium.network.inside import inside_links
+    from astrarium.network.roce import Roce, of_rates
+
+    assert isinstance(transport, Roce)
+    rates = {dim.bandwidth for dim in network.dims if dim.npus > 1} if network.graph is None else set(
+        network.graph.bandwidth.tolist())
+    return replace(network, packets=replace(network.packets, transport=of_rates(transport, sorted(rates)),
+                                            inside=inside_links(section, network, transport.inside)))

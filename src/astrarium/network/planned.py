@@ -3,99 +3,78 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
-import numpy as np
+from msgspec.structs import replace
 
 from astrarium.config import ConfigError, Problem
 from astrarium.engine.media import find_medium
-from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Graph, NetworkPlan, Shape
-from astrarium.engine.plan import Dim as PlanDim
+from astrarium.engine.plan import FIRST_LINK, Backend, Graph, NetworkPlan
+from astrarium.engine.routes import Routes
 from astrarium.errors import InputError
 from astrarium.fabric.built import Built, build, laid_out, logical
 from astrarium.fabric.config import Fabric
 from astrarium.fabric.graph import graph_of
 from astrarium.fabric.in_switch import InSwitch
-from astrarium.fabric.recognise import matching_links
 from astrarium.fabric.ways import several_ways
-from astrarium.network.change import Change
-from astrarium.network.dims import plan_dims
-from astrarium.network.routes import Route, given_routes
-from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
-from astrarium.units import Bandwidth, Time
+from astrarium.network.as_dims import PORTS, no_closed_form, taken_as, without_congestion
+from astrarium.network.change import Change, fails, gone, which
+from astrarium.network.dims import config_dim, in_plan, plan_dims, sizes_of
+from astrarium.network.routes import given_routes
+from astrarium.network.section import Section
+from astrarium.network.shapes import LinkDim
 
 if TYPE_CHECKING:
     from astrarium.fabric.trees import Trees
 
-__all__ = ["assumed", "built_of", "computing", "fabric_dims", "faults", "foreign_graph", "link_changes", "network_plan",
-           "on_graph", "trees_of"]
+__all__ = ["assumed", "built_of", "changes_of_links", "computing", "fabric_dims", "faults", "foreign_graph",
+           "network_plan", "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
 CUT_THROUGH = "contention"      # forwards heads where a design does not say otherwise
+FORWARD = ("contention", "packets")     # back ends that a design tells what to forward (network.switching)
 NS3 = "ns3"     # a plug-in that has links of a graph
-_CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
-    Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
-    Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
-
-
-class Section(Protocol):
-    """A network section: `network.config.Network`, which uses this module."""
-
-    @property
-    def dims(self) -> Sequence[Dim]: ...
-    @property
-    def flat(self) -> tuple[LinkDim, ...]: ...
-    @property
-    def npus(self) -> int: ...
-    @property
-    def fabric(self) -> Fabric | None: ...
-    @property
-    def backend(self) -> str: ...
-    @property
-    def switching(self) -> str | None: ...
-    @property
-    def ecmp(self) -> int | Literal["off"] | None: ...
-    @property
-    def changes(self) -> Sequence[Change]: ...
-    @property
-    def routes(self) -> Sequence[Route]: ...
 
 
 def built_of(network: Section) -> Built:
     """The graph of a network's fabric. Raises InputError."""
     assert network.fabric is not None
-    hint = plan_dims(network) if network.dims else ()
-    return build(network.fabric, hint, tuple(_ends(change) for change in network.changes if _gone(change)))
-
-
-def _gone(change: Change) -> bool:
-    """Whether links are not there at all."""
-    return change.link is not None and change.at == 0 and change.speed == 0
-
-
-def _ends(change: Change) -> tuple[str | int, str | int]:
-    assert change.link is not None
-    return change.link[0], change.link[1]
+    hint = in_plan(network.written) if network.dims else ()
+    return build(network.fabric, hint, tuple([which(change) for change in network.changes if gone(change)]))
 
 
 def fabric_dims(network: Section) -> tuple[LinkDim, ...]:
-    """The dims of a fabric, or the one on which its collectives are laid out."""
-    return tuple([_dim(dim) for dim in logical(built_of(network))])
+    """The dims of a fabric, or those on which its collectives are laid out: written ones, else one. Bandwidths and
+    latencies are the fabric's where it is these dims, with or without congestion."""
+    built = built_of(network)
+    found = built.dims
+    if found is None and (network.dims or network.backend == PORTS):
+        free = without_congestion(built)
+        found = None if isinstance(free, str) else free.dims
+    if network.dims:
+        return network.written if found is None else _numbered(network.written, tuple(map(config_dim, found)))
+    return tuple(map(config_dim, logical(built) if found is None else found))
 
 
-def _dim(dim: PlanDim) -> LinkDim:
-    latency, bandwidth = Time.of(dim.latency), Bandwidth.of(dim.bandwidth)
-    if dim.shape == Shape.RING_ONE_WAY:
-        return Ring(dim.npus, one_way=True, latency=latency, bandwidth=bandwidth)
-    return _CLASSES[dim.shape](dim.npus, latency=latency, bandwidth=bandwidth)
+@lru_cache(maxsize=8)
+def _numbered(dims: tuple[LinkDim, ...], found: tuple[LinkDim, ...]) -> tuple[LinkDim, ...]:
+    """`dims` with the numbers of those that were found, if they have their shapes and sizes."""
+    if sizes_of(dims) != sizes_of(found):
+        return dims
+    return tuple([dim if (dim.message_bandwidth, dim.latency) == (each.message_bandwidth, each.latency) else
+                  replace(dim, bandwidth=each.bandwidth, bandwidth_per_npu=None, efficiency=1.0, latency=each.latency)
+                  for dim, each in zip(dims, found, strict=True)])
 
 
 def on_graph(network: Section) -> bool:
     """Whether messages go over the fabric's graph: it is no dims, a seed chooses among its ways, ways are given, or
-    its switches compute."""
+    its switches compute. With `closed_form`, which has no ways: it is no dims even without congestion, or its switches
+    compute."""
+    if network.fabric is not None and network.backend == PORTS:
+        built = built_of(network)
+        return bool(network.fabric.in_switch) or (built.dims is None and isinstance(without_congestion(built), str))
     return network.fabric is not None and (isinstance(network.ecmp, int) or bool(network.routes)
                                            or bool(network.fabric.in_switch) or built_of(network).dims is None)
 
@@ -107,11 +86,11 @@ def assumed(network: Section) -> Iterator[str]:
         yield (f"{sum(map(len, built.planes)):,} parallel devices count as {len(built.planes):,}, over which messages "
                f"are striped: {', '.join(built.planes[0])}{' ...' if len(built.planes) > 1 else ''} "
                "(network.fabric.planes: apart)")
+    if network.backend == PORTS and built.dims is None and not on_graph(network):
+        yield taken_as(built)
     if not (on_graph(network) and several_ways(built.graph)):
         return
-    if network.backend == NS3:
-        yield "ns3 takes ways of the fewest links, of equal ones always the first"
-    elif network.ecmp is None:
+    if network.ecmp is None:
         yield "a hash of the two NPUs chooses among equally fast ways (network.ecmp: 0; off takes the first)"
 
 
@@ -141,12 +120,16 @@ def faults(network: Section) -> Iterator[Problem]:
     """Problems of a fabric, and of the rest of the section with it."""
     assert network.fabric is not None
     try:
-        npus, given = laid_out(network.fabric).npus.size, math.prod([dim.npus for dim in network.flat])
+        npus, given = laid_out(network.fabric).npus.size, math.prod([dim.npus for dim in network.written])
         if network.dims and given != npus:
             yield Problem("dims", f"have {given} NPUs", f"the {npus} of the fabric")
             return
-        built_of(network)
-        link_changes(network)
+        built, in_switch = built_of(network), bool(network.fabric.in_switch)
+        if network.backend == PORTS and (problems := list(no_closed_form(built, network.written, _able(), in_switch))):
+            yield from problems
+            return
+        for place, change in enumerate(network.changes):
+            _known(network, change, f"network.changes[{place}]")
         given_routes(network.routes, built_of(network))
         computing(network)
         graph = on_graph(network)
@@ -157,21 +140,31 @@ def faults(network: Section) -> Iterator[Problem]:
     except InputError as error:
         yield _here(Problem(error.path, error.message, error.expected, error.did_you_mean))
         return
-    if graph and network.backend == NS3:
-        yield from _no_ns3(network)
+    if network.fabric.in_switch and network.backend == NS3:
+        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
                       + ("has network.ecmp" if isinstance(network.ecmp, int) else "has network.routes" if network.routes
                          else "has in_switch" if network.fabric.in_switch else "is no dims"), _able())
 
 
-def _no_ns3(network: Section) -> Iterator[Problem]:
-    assert network.fabric is not None
-    if isinstance(network.ecmp, int) or network.routes:
-        name = "ecmp" if isinstance(network.ecmp, int) else "routes"
-        yield Problem(name, "has no effect with ns3, which takes the first of equally short ways", "no " + name)
-    if network.fabric.in_switch:
-        yield Problem("fabric.in_switch", "has no effect with ns3, whose switches forward only", "no in_switch")
+def _known(network: Section, change: Change, path: str) -> None:
+    """Raise InputError for links of the fabric that a change names and that there are not."""
+    if change.dim is not None:
+        raise InputError(f"{path}.dim", "has no effect on a fabric", expected="link, nic, or tier")
+    if change.npu is None and not gone(change):
+        built_of(network).links(which(change), path)
+
+
+def changes_of_links(network: Section) -> Iterator[Problem]:
+    """Problems of links that change while a design runs, with a back end that has no links of its own."""
+    kind = find_medium(network.backend)
+    if kind is not None and kind.takes_graph:
+        return
+    for place, change in enumerate(network.changes):
+        if change.npu is None and not (network.fabric is not None and gone(change)):
+            yield Problem(f"changes[{place}]", f"changes links while the design runs, and {network.backend} has no "
+                          "links that change", "backend: contention or fluid or packets")
 
 
 def _too_long(network: Section) -> Iterator[Problem]:
@@ -203,55 +196,24 @@ def _able() -> str:
 
 
 def network_plan(network: Section, backend: str) -> NetworkPlan:
-    """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself."""
-    dims, cut = plan_dims(network), network.switching == "cut_through"
+    """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself.
+    Dims whose links fail are their graph, which has other ways."""
+    dims, cut = plan_dims(network), network.switching == "cut_through" and backend in FORWARD
     cut |= network.switching is None and backend == CUT_THROUGH
     if not on_graph(network) or backend == Backend.FOREIGN:
-        return NetworkPlan(backend, dims, cut_through=cut)
-    seed = FIRST_LINK if network.ecmp == "off" else network.ecmp or 0
-    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed,
+        rerouted = graph_of(dims) if any(map(fails, network.changes)) and _takes_graph(backend) else None
+        return NetworkPlan(backend, dims, cut_through=cut, graph=rerouted, ecmp=0 if rerouted is None else FIRST_LINK)
+    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=_seed(network),
                        routes=given_routes(network.routes, built_of(network)))
 
 
-def foreign_graph(network: Section) -> Graph | None:
-    """The graph over which ns-3 sends; None where dims say it all."""
-    return built_of(network).graph if on_graph(network) else None
-
-
-def link_changes(network: Section) -> list[tuple[int, int, int]]:
-    """(ps, link of the engine, parts per million of full speed) of every change of a link that exists. Raises
-    InputError for links that the network has not."""
-    return [(round(float(change.at) * 1000), number, round(change.speed * FULL_SPEED))
-            for place, change in enumerate(network.changes)
-            if change.link is not None and not (_gone(change) and network.fabric is not None)
-            for number in _links(network, change, f"network.changes[{place}].link")]
-
-
-def _links(network: Section, change: Change, path: str) -> list[int]:
-    """The engine's numbers of the links that a change is of."""
-    if network.fabric is None:
-        return _of_dims(network, change, path)
-    built = built_of(network)
-    found = built.between(_ends(change), path)
+def foreign_graph(network: Section) -> tuple[Graph, Routes] | tuple[()]:
+    """The graph over which ns-3 sends, and its routes; nothing where dims say it all."""
     if not on_graph(network):
-        assert built.dims is not None
-        found = matching_links(built.graph, graph_of(built.dims), built.npus)[found]
-    return [int(number) for number in found]
+        return ()
+    built = built_of(network)
+    return built.graph, Routes(built.graph, _seed(network), given_routes(network.routes, built))
 
 
-def _of_dims(network: Section, change: Change, path: str) -> list[int]:
-    """Numbers of the links that a change names in dims: all links between its two ends. An end is an NPU's number, or
-    `switch`: the switches of the other end."""
-    graph, ends = graph_of(plan_dims(network)), _ends(change)
-    nodes = np.arange(graph.nodes)
-    sides = []
-    for side, end in enumerate(ends):
-        if end != "switch" and not (isinstance(end, int) and 0 <= end < network.npus):
-            raise InputError(f"{path}[{side}]", f"there is no {end!r}",
-                             expected=f"an NPU, 0 to {network.npus - 1}, or switch")
-        sides.append(nodes >= network.npus if end == "switch" else nodes == end)
-    one, two = sides
-    found = np.flatnonzero((one[graph.source] & two[graph.target]) | (two[graph.source] & one[graph.target]))
-    if not found.size:
-        raise InputError(path, f"there is no link between {ends[0]} and {ends[1]}", expected="neighbours in a dim")
-    return [int(number) for number in found]
+def _seed(network: Section) -> int:
+    return FIRST_LINK if network.ecmp == "off" else network.ecmp or 0

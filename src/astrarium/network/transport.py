@@ -17,8 +17,8 @@ __all__ = ["Credits", "Transport"]
 class Transport(Config, frozen=True):
     """A transport of packets. A plug-in registers it as `transport.<name>`; its fields are its knobs.
 
-    `link_buffers`: each link has a buffer (`network.packets.buffer`) and packets wait for room in it, so that cycles of
-    links may deadlock.
+    `link_buffers`: each link has a buffer (`network.packets.buffer`), and packets wait for room in it. `pauses`: the
+    end of a link may pause it (PFC). Either way cycles of links may deadlock, and `network.packets.deadlock` holds.
     """
 
     variants: ClassVar[Variants | None] = Kind("transport")
@@ -26,6 +26,7 @@ class Transport(Config, frozen=True):
     shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: {"name": name},
                                                       "the name of a transport (`astrarium list transport`)")
     link_buffers: ClassVar[bool] = False
+    pauses: ClassVar[bool] = False
 
     def plan(self) -> TransportRules | None:
         """The rules for the engine; None: credits. Every transport defines it."""

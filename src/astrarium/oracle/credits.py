@@ -8,11 +8,11 @@ from msgspec import Struct, field
 
 from astrarium.engine.outcome import PacketCounts
 from astrarium.oracle.clock import NEVER
-from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet
+from astrarium.oracle.net import NONE, Cargo, Events, Net, Packet, circle_of
 
 __all__ = ["Credits"]
 
-CREDIT, ARRIVE, ASK, FREE = range(4)
+REROUTE, CREDIT, ARRIVE, ASK, FREE = range(5)
 
 
 class _Port(Struct):
@@ -33,6 +33,8 @@ class Credits:
     def __init__(self, net: Net) -> None:
         self._net, self.events = net, Events()
         self._ports = [_Port(buffer, buffer > 0, least=buffer) for buffer in net.ways.buffer]
+        for begin in net.epochs.begins if net.epochs is not None else ():
+            self.events.at(begin, REROUTE, 0, None)
 
     def ask(self, cargo: Cargo, link: int, now: int) -> None:
         self.events.at(now, ASK, 0, (link, cargo))
@@ -42,8 +44,13 @@ class Credits:
             self._instant(now)
 
     def _instant(self, now: int) -> None:
-        touched = set()
+        touched: set[int] = set()
+        if self._net.epochs is not None:
+            self._net.epochs.go_to(now)
         for kind, number, what in self.events.instant():
+            if kind == REROUTE:
+                touched |= self._reroute(now)
+                continue
             link = what[0] if kind in (ARRIVE, ASK) else number
             port = self._ports[link]
             touched.add(link)
@@ -51,13 +58,51 @@ class Credits:
                 port.room += what
             elif kind == ARRIVE:
                 port.queue.append(what[1])
-                port.waiting += what[1].bytes + self._net.rules.header
-                port.peak = max(port.peak, port.waiting)
-                self._net.queue_is(link, now, port.waiting)
+                self._waits(link, now, what[1].bytes + self._net.rules.header)
             elif kind == ASK:
                 port.own.append(what[1])
         for link in sorted(touched):
             self._start(link, self._ports[link], now)
+
+    def _reroute(self, now: int) -> set[int]:
+        """What waits for a link that has failed, or is on its way there, goes another way, if there is one. The ports
+        that got something."""
+        epochs, ways = self._net.epochs, self._net.ways
+        assert epochs is not None
+        touched = set()
+        for link, port in enumerate(self._ports):
+            if not epochs.dead(link):
+                continue
+            at = ways.ends[link][0]
+            for packet in [each for each in port.queue if epochs.reaches(at, each.cargo.destination)]:
+                following = epochs.next(at, packet.cargo.source, packet.cargo.destination)
+                port.queue.remove(packet)
+                self._ports[following].queue.append(packet)
+                self._waits(link, now, -packet.bytes - self._net.rules.header)
+                self._waits(following, now, packet.bytes + self._net.rules.header)
+                touched.add(following)
+            for cargo in [each for each in port.own if each.asked < now and epochs.reaches(at, each.destination)]:
+                following = ways.first(cargo.source, cargo.destination)
+                port.own.remove(cargo)
+                self._ports[following].own.append(cargo)
+                touched.add(following)
+        self.events.change(ARRIVE, self._on_its_way)
+        return touched
+
+    def _on_its_way(self, what: tuple[int, Packet]) -> tuple[int, Packet]:
+        """A packet that is to arrive, with the link that it is to take then."""
+        epochs, (following, packet) = self._net.epochs, what
+        assert epochs is not None
+        at = self._net.ways.ends[following][0]
+        if not epochs.dead(following) or not epochs.reaches(at, packet.cargo.destination):
+            return what
+        return epochs.next(at, packet.cargo.source, packet.cargo.destination), packet
+
+    def _waits(self, link: int, now: int, size: int) -> None:
+        port = self._ports[link]
+        port.waiting += size
+        port.peak = max(port.peak, port.waiting)
+        self._net.queue_is(link, now, port.waiting)
 
     def _start(self, link: int, port: _Port, now: int) -> None:
         """Start the packet whose turn it is, if it can."""
@@ -69,6 +114,14 @@ class Credits:
         if port.limited and port.room < size:
             return
         end = self._net.finish(link, now, self._net.serial(link, packet.bytes))
+        away = self._net.gives_up(link, packet.cargo.destination, now, end)
+        if away < NEVER:
+            self._net.charge(link, 0, now, away - now)
+            self._net.hops += 1
+            packet.cargo.lost += packet.bytes
+            port.free = away
+            self.events.at(away, FREE, link, None)
+            return
         if end == NEVER:
             port.free = NEVER
             return
@@ -115,12 +168,14 @@ class Credits:
         return bool(self._ports[link].queue or self._ports[link].own)
 
     def explain(self) -> list[str]:
+        waiting = {link for link, port in enumerate(self._ports) if self.keeps(link) and port.free < NEVER}
+        came = {link: [packet.came for packet in self._ports[link].queue] for link in waiting}
         found = []
-        for link, port in enumerate(self._ports):
-            if self.keeps(link) and port.free < NEVER:
-                waiting = sum(packet.bytes + self._net.rules.header for packet in port.queue)
-                found.append(f"{self._net.name(link)}: {waiting} bytes wait, {port.room} of "
-                             f"{self._net.ways.buffer[link]} bytes are free at its end")
+        for link in circle_of(waiting, came):
+            port = self._ports[link]
+            size = sum(packet.bytes + self._net.rules.header for packet in port.queue)
+            found.append(f"{self._net.name(link)}: {size} bytes wait, {port.room} of "
+                         f"{self._net.ways.buffer[link]} bytes are free at its end")
         return found
 
     def counts(self) -> PacketCounts | None:

@@ -11,8 +11,8 @@ from math import prod
 from typing import Protocol
 
 from astrarium.engine.plan import Attached, Changes, Changing, Dim, Graph, NetworkPlan, Phase, Shape
-from astrarium.engine.routes import Routes
 from astrarium.oracle.clock import Rates, rates_of, ticks
+from astrarium.oracle.epochs import Epochs
 from astrarium.oracle.record import Port
 
 __all__ = ["Fabric", "Hop", "bandwidths", "circle_base", "coordinate", "differing_dims", "end_at", "fabric_of",
@@ -101,10 +101,17 @@ class Fabric(Protocol):
     def ports(self) -> list[Port]:
         """The name of each link in the traffic, by its number."""
 
+    def onward(self, at: int, source: int, destination: int) -> Sequence[Hop]:
+        """The links from a node on, where links fail."""
 
-def fabric_of(network: NetworkPlan) -> Fabric:
-    """The fabric of a checked network."""
-    return DimsFabric(network.dims) if network.graph is None else GraphFabric(network, network.graph)
+    @property
+    def epochs(self) -> Epochs | None:
+        """Where links fail: the routes that are left."""
+
+
+def fabric_of(network: NetworkPlan, changes: Changes | None = None) -> Fabric:
+    """The fabric of a checked network, whose links change."""
+    return DimsFabric(network.dims) if network.graph is None else GraphFabric(network, network.graph, changes)
 
 
 def bandwidths(network: NetworkPlan) -> list[float]:
@@ -134,6 +141,7 @@ class DimsFabric:
         self._dims, self._strides, self._switches = dims, strides(dims), first_switches(dims)
         self._npus = prod(dim.npus for dim in dims)
         self._known: dict[tuple[int, int], list[Hop]] = {}
+        self.epochs = None
 
     def between(self, source: int, destination: int) -> list[Hop]:
         """The links in order; none from an NPU to itself."""
@@ -142,6 +150,11 @@ class DimsFabric:
             between = self._route if max(source, destination) < self._npus else self._half
             route = self._known[source, destination] = between(source, destination)
         return route
+
+    def onward(self, at: int, source: int, destination: int) -> list[Hop]:
+        """The same way from each node on it."""
+        del source
+        return self.between(at, destination)
 
     def _half(self, source: int, destination: int) -> list[Hop]:
         """The link between an NPU and its switch."""
@@ -220,10 +233,11 @@ def _neighbour(dim: Dim, start: int, end: int) -> tuple[int, int]:
 
 
 class GraphFabric:
-    """The links of a graph; routes as `engine.routes` finds them."""
+    """The links of a graph; routes as `engine.routes` finds them. Where links fail, `epochs` says of which time."""
 
-    def __init__(self, network: NetworkPlan, graph: Graph) -> None:
-        self._routes = Routes(graph, network.ecmp, network.routes)
+    def __init__(self, network: NetworkPlan, graph: Graph, changes: Changes | None) -> None:
+        every = Epochs(network, graph, changes)
+        self.epochs, self._routes = every if every.change else None, every.whole
         rows = zip(self._routes.source, self._routes.target, graph.bandwidth.tolist(), graph.latency.tolist(),
                    strict=True)
         self._hops = [Hop((0, source, target, number), bandwidth, latency)
@@ -231,7 +245,18 @@ class GraphFabric:
 
     def between(self, source: int, destination: int) -> list[Hop]:
         """The links in order; none from an NPU to itself."""
-        return [self._hops[link] for link in self._routes.between(source, destination)]
+        return self.onward(source, source, destination)
+
+    def onward(self, at: int, source: int, destination: int) -> list[Hop]:
+        """The links from a node on, of a message between two others."""
+        if self.epochs is None and at == source:
+            return [self._hops[link] for link in self._routes.between(source, destination)]
+        found: list[Hop] = []
+        while at != destination:
+            link = (self.epochs or self._routes).next(at, source, destination)
+            found.append(self._hops[link])
+            at = self._routes.target[link]
+        return found
 
     def ports(self) -> list[Port]:
         """The names of the links, by number."""

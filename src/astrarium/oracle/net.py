@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct
 
 from astrarium.engine.outcome import PacketCounts
-from astrarium.engine.plan import FIRST_LINK, NetworkPlan
+from astrarium.engine.plan import FIRST_LINK, NetworkPlan, RoceRules
 from astrarium.engine.routes import Routes, mix64
-from astrarium.oracle.clock import Rates, ticks
-from astrarium.oracle.fabric import Fabric, fabric_of, switch_of
+from astrarium.oracle.clock import NEVER, Rates, ticks
+from astrarium.oracle.fabric import Fabric, switch_of
 from astrarium.oracle.record import Port, Timeline, Traffic
 
-__all__ = ["NONE", "Cargo", "Events", "Net", "Packet", "Transport", "Ways"]
+__all__ = ["NONE", "Cargo", "Events", "Net", "Packet", "Transport", "Ways", "circle_of"]
 
 NONE = 2**32 - 1        # no link: a packet at its source
 
@@ -33,6 +33,7 @@ class Cargo(Struct):
     number: int                         # in the order in which messages asked
     delivered: Callable[[int], None]    # at a time
     done: int = 0                       # when the last packet so far arrives
+    lost: int = 0                       # bytes that links lost as they failed, and that were sent again
 
 
 class Packet(Struct):
@@ -62,6 +63,10 @@ class Events:
         """When the next one is."""
         return self._heap[0][0] if self._heap else None
 
+    def change(self, kind: int, changed: Callable[[Any], Any]) -> None:
+        """Make something else of all that is to happen of a kind."""
+        self._heap = [(*event[:4], changed(event[4])) if event[1] == kind else event for event in self._heap]
+
     def instant(self) -> list[tuple[int, int, Any]]:
         """All of the next instant, taken out: kind, number and what."""
         time, found = self._heap[0][0], []
@@ -74,8 +79,9 @@ class Events:
 class Ways:
     """The links of a fabric by number, and which one a packet takes."""
 
-    def __init__(self, network: NetworkPlan) -> None:
-        self._fabric: Fabric = fabric_of(network)
+    def __init__(self, network: NetworkPlan, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self.epochs = fabric.epochs
         self.ports: list[Port] = self._fabric.ports()
         self._spray = network.packets.spray
         self._routes = None if network.graph is None else Routes(network.graph, network.ecmp, network.routes)
@@ -94,23 +100,37 @@ class Ways:
             self._turn = [mix64(seed ^ link) & 0xFFFFFFFF for link in range(len(self.ends))]
             buffers = graph.buffer.tolist()
         self.buffer = [buffer or network.packets.buffer for buffer in buffers]
+        inside = network.packets.inside or bytes(max(len(self.ports), len(network.dims)))
+        self.inside = [bool(inside[port[0] if network.graph is None else number])
+                       for number, port in enumerate(self.ports)]
         self.nodes = max((node for ends in self.ends for node in ends), default=0) + 1
 
     def first(self, source: int, destination: int) -> int:
         """The link by which a message leaves its source."""
+        if self.epochs is not None:
+            return self.epochs.next(source, source, destination)
         return self._along(source, destination)[NONE]
 
     def next(self, link: int, source: int, destination: int) -> int:
         """The link after `link`, which does not end at the destination."""
-        routes = self._routes
+        at, routes = self.ends[link][1], self._routes
+        if self.epochs is not None:
+            routes = self.epochs.routes(at, destination)
         if routes is None or not self._spray or routes.is_given(source, destination):
-            return self._along(source, destination)[link]
-        able = routes.onward(self.ends[link][1], destination)
+            return self._along(source, destination)[link] if self.epochs is None else self.epochs.next(
+                at, source, destination)
+        able = routes.onward(at, destination)
         if len(able) == 1:
             return able[0]
         turn = self._turn[link]
         self._turn[link] = (turn + 1) & 0xFFFFFFFF
         return able[turn % len(able)]
+
+    def usual(self, source: int, destination: int) -> list[int]:
+        """The links of a way where nothing is sprayed."""
+        if self.epochs is not None:
+            return [self._number[hop.port] for hop in self._fabric.between(source, destination)]
+        return list(self._along(source, destination).values())
 
     def _along(self, source: int, destination: int) -> dict[int, int]:
         known = self._way.get((source, destination))
@@ -132,11 +152,13 @@ def _ends_of(network: NetworkPlan, port: Port) -> tuple[int, int]:
 class Net:
     """The links, and what went over them."""
 
-    def __init__(self, network: NetworkPlan, traffic: Traffic | None, rates: Rates[Port]) -> None:
+    def __init__(self, network: NetworkPlan, traffic: Traffic | None, fabric: Fabric, rates: Rates[Port]) -> None:
         self.rules, self.cut_through = network.packets, network.cut_through
-        self.ways, self.traffic, self.rates = Ways(network), traffic, rates
+        self.ways, self.traffic, self.rates = Ways(network, fabric), traffic, rates
+        reroutes = network.packets.transport is None or isinstance(network.packets.transport, RoceRules)
+        self.epochs = self.ways.epochs if reroutes else None
         self.hops = 0
-        self._sent: list[tuple[int, int, int, int, int]] = []
+        self._sent: list[tuple[int, int, int, int, int, int]] = []
         self.timeline = Timeline(len(self.ways.ends)) if self.rules.queues and traffic is not None else None
 
     def serial(self, link: int, payload: int) -> int:
@@ -150,6 +172,12 @@ class Net:
     def finish(self, link: int, start: int, serial: int) -> int:
         """When the last byte of a packet that starts now has left; NEVER: the link stands still for ever before."""
         return self.rates.finish(self.ways.ports[link], start, serial) if self.rates else start + serial
+
+    def gives_up(self, link: int, destination: int, start: int, end: int) -> int:
+        """When a packet that starts to cross a link goes another way instead, as the link fails before its last byte
+        has left; else NEVER."""
+        epochs = self.epochs
+        return NEVER if epochs is None else epochs.gives_up(link, self.ways.ends[link][0], destination, start, end)
 
     def charge(self, link: int, payload: int, start: int, busy: int) -> None:
         """A packet took a link."""
@@ -167,7 +195,7 @@ class Net:
         cargo.left -= 1
         if cargo.left:
             return False
-        self._sent.append((cargo.asked, cargo.done, cargo.source, cargo.destination, cargo.size))
+        self._sent.append((cargo.asked, cargo.done, cargo.source, cargo.destination, cargo.size, cargo.lost))
         cargo.delivered(cargo.done)
         return True
 
@@ -179,13 +207,36 @@ class Net:
         """What was measured."""
         if not self.hops or self.traffic is None:
             return PacketCounts(hops=self.hops) if self.hops else None
-        rows = np.array(sorted(self._sent), np.int64).reshape(-1, 5)
+        rows = np.array(sorted(self._sent), np.int64).reshape(-1, 6)
         ends = rows[:, 2:4].astype(np.int32)
         found: dict[str, Any] = {name: np.array(values, np.int64) for name, values in per_link.items()}
         if self.timeline is not None:
             found.update(self.timeline.columns())
         return PacketCounts(hops=self.hops, asked=rows[:, 0], arrived=rows[:, 1], source=ends[:, 0],
-                            destination=ends[:, 1], size=rows[:, 4], **found)
+                            destination=ends[:, 1], size=rows[:, 4], lost=rows[:, 5], **found)
+
+
+def circle_of(waiting: Collection[int], came: Mapping[int, Iterable[int]]) -> list[int]:
+    """For stalls: of the links `waiting` those that wait for each other in a circle, in order, or all where there is
+    none. `came`: by which links the packets came that wait for a link."""
+    following: dict[int, int] = {}
+    for link in sorted(waiting):
+        for each in came[link]:
+            if each in waiting:
+                following.setdefault(each, link)
+    seen: dict[int, int] = {}       # from which link
+    for start in sorted(waiting):
+        at: int | None = start
+        while at is not None and at not in seen:
+            seen[at] = start
+            at = following.get(at)
+        if at is not None and seen[at] == start:
+            circle = [at]
+            while (after := following[circle[-1]]) != at:
+                circle.append(after)
+            lowest = circle.index(min(circle))
+            return circle[lowest:] + circle[:lowest]
+    return sorted(waiting)
 
 
 class Transport(Protocol):

@@ -48,9 +48,9 @@ class Packets:
     def __init__(self, clock: Clock, network: NetworkPlan, traffic: Traffic | None,
                  changes: Changes | None = None) -> None:
         self._clock, self._network = clock, network
-        self._fabric = fabric_of(network)
+        self._fabric = fabric_of(network, changes)
         self._rates = link_rates(self._fabric, changes)
-        self._net = Net(network, traffic, self._rates)
+        self._net = Net(network, traffic, self._fabric, self._rates)
         _check_links(network, self._net.ways)
         self._transport = _transport(self._net, network.packets.transport)
         self._window = min(self._net.ways.latency, default=1000)
@@ -74,6 +74,8 @@ class Packets:
         packets = max(1, -(-size // self._network.packets.size))
         cargo = Cargo(source, destination, size, size, packets, now, self._asked, done)
         self._asked += 1
+        if self._net.epochs is not None:
+            self._net.epochs.go_to(now)
         self._transport.ask(cargo, self._net.ways.first(source, destination), now)
         self._wake_after(now)
 

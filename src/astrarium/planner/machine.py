@@ -105,7 +105,10 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
         raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
     model = compute or usual_model(device)
     settings = stack_settings(stack, len(found.flat) > 1, device, model)
-    how = decode(Collective, {**settings["collective"], "model": collectives or usual_collectives(found)})
+    times = collectives or usual_collectives(found)
+    known = {name: value for name, value in settings["collective"].items()
+             if name != "library" or times == "measured"}       # a library's times are measured ones
+    how = decode(Collective, {**known, "model": times})
     return Machine(device, _compute(device, model, {**settings["compute"], **powers}),
                    Memory(**row.memory), found, how, decode(System, settings["system"]), stack,
                    (*said, *assumed, *([reserve.text] if reserve.text else ())), cost or NOWHERE, reserve)

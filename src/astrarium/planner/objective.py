@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -26,6 +27,7 @@ from astrarium.planner.job import Job
 from astrarium.planner.lower_bound import LowerBound
 from astrarium.planner.machine import Machine
 from astrarium.system.config import System
+from astrarium.workload.config import Workload
 
 __all__ = ["OBJECTIVES", "TIME", "Objective", "objective_of", "priced"]
 
@@ -58,13 +60,22 @@ class Objective(Struct, frozen=True):
 TIME = Objective("time", 1.0)
 
 
-def priced(machine: Machine, job: Job) -> Design:
+class Based(Protocol):
+    """What is run on a machine, with a workload of one rank."""
+
+    @property
+    def base(self) -> Workload:
+        """The workload."""
+        ...
+
+
+def priced(machine: Machine, job: Based) -> Design:
     """A design of a machine whose work is of no concern: for figures of designs alone."""
     return Design(workload=job.base, network=machine.network, compute=machine.compute, memory=machine.memory,
                   system=System(placement=[0]), cost=machine.cost)
 
 
-def _cost(machine: Machine, job: Job) -> Objective:
+def _cost(machine: Machine, job: Based) -> Objective:
     design, cost = priced(machine, job), machine.cost
     check_hourly(design, "objective cost")
     rent = rent_per_hour(design)
@@ -82,14 +93,14 @@ def _watts(power: SitePower) -> tuple[float, float]:
     return power.waiting, power.pue * (power.active - power.idle)
 
 
-def _energy(machine: Machine, job: Job) -> Objective:
+def _energy(machine: Machine, job: Based) -> Objective:
     design = priced(machine, job)
     check_site(design, "objective energy")
     base, more = _watts(site_power(design))
     return Objective("energy", base / KWH_NJ, more / KWH_NJ, "energy_per_tera_tokens")
 
 
-def _carbon(machine: Machine, job: Job) -> Objective:
+def _carbon(machine: Machine, job: Based) -> Objective:
     grid = machine.cost.grid
     if grid is None:
         raise InputError("objective carbon", "is not known without cost.carbon_intensity (or cost.region)",
@@ -99,7 +110,7 @@ def _carbon(machine: Machine, job: Job) -> Objective:
     return Objective("carbon", found.per_ns * kilograms, found.per_busy_ns * kilograms, "carbon_per_tera_tokens")
 
 
-OBJECTIVES: Mapping[str, Callable[[Machine, Job], Objective]] = MappingProxyType({
+OBJECTIVES: Mapping[str, Callable[[Machine, Based], Objective]] = MappingProxyType({
     "time": lambda machine, job: TIME, "cost": _cost, "energy": _energy, "carbon": _carbon})
 """Name -> what makes it for a machine and a job."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from astrarium.catalog import name_of
 from astrarium.catalog.market import part
 from astrarium.config.named import merged
 from astrarium.cost import FIGURES
@@ -126,9 +127,9 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     launch = read_launch(path, ignore)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)
-    devices = [device] if isinstance(device, str) else device
+    devices = _names(device)
     launch, stack, fixed = as_framework(launch, devices, compute, collectives, stack, fixed or {})
-    machines = [make(npus) for make, _ in _makers(device, network, compute, collectives, stack, terms, reserve)]
+    machines = [make(npus) for make, _ in _makers(devices, network, compute, collectives, stack, terms, reserve)]
     launch = replace(launch, settings=settings_for(machines[0], launch.settings))
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     for machine in machines:
@@ -152,14 +153,20 @@ def _makers(device: str | Sequence[str], network: str | Network | None, compute:
             needs: Support | None = None, why: str = "") -> list[Maker]:
     """What makes machines of every device, all with one stack, which runs what `needs` says where it is left out, and
     how many NPUs a host of it has. `why`: a sentence about a stack that is named."""
-    names = [device] if isinstance(device, str) else list(device)
-    if not names:
-        raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
+    names = _names(device)
     taken = Chosen(None if stack == "none" else stack, why)
     if stack is None:
         taken = usual_stack(names, compute, collectives, needs)
     kept_free = reserve_of(reserve, taken.stack)
     return [_maker(name, network, compute, collectives, taken, terms, kept_free) for name in names]
+
+
+def _names(device: str | Sequence[str]) -> list[str]:
+    """Names of devices of the catalog. Raises InputError for none, and for an unknown one."""
+    given = [device] if isinstance(device, str) else list(device)
+    if not given:
+        raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
+    return [name_of("devices", each) for each in given]
 
 
 def _maker(device: str, network: str | Network | None, compute: str | None, collectives: str | None,

@@ -13,7 +13,7 @@ from astrarium.result.messages import Comm
 from astrarium.result.nodes import seen
 from astrarium.vocab import CommOp
 
-__all__ = ["Collectives", "collective_numbers", "collectives_of"]
+__all__ = ["Collectives", "collective_numbers", "collectives_of", "kernel_overlap"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -114,3 +114,26 @@ def _instances(plan: Plan, outcome: Outcome, group: I64, rank: I64) -> I64:
     counts = [int(ranks_of_row[row]) // int((outcome.row[plan.groups[g]] == row).sum()) if g >= 0 else 1
               for g, row in pairs.tolist()]
     return np.array(counts, np.int64)[pair_of.reshape(-1)]
+
+
+def kernel_overlap(plan: Plan, comm: Comm) -> tuple[int, int, int]:
+    """(rank, ps, ps) of the rank on which kernels of different collectives run at the same time for longest: that time,
+    and the time in which any of them runs. Each takes the time that it takes alone."""
+    lasts = np.array([c.lasts if c.how.startswith("kernel") else 0 for c in plan.collectives] or [0], np.int64)
+    chosen = np.flatnonzero(comm.kind == Kind.COLLECTIVE)
+    chosen = chosen[lasts[comm.a[chosen]] > 0]
+    if not chosen.size:
+        return 0, 0, 0
+    rank, end = comm.rank[chosen].astype(np.int64), comm.end[chosen]
+    start = end - lasts[comm.a[chosen]]
+    order = np.lexsort((start, rank))
+    rank, start, end = rank[order], start[order], end[order]
+    ranks, row = np.unique(rank, return_inverse=True)
+    apart = row * (int(end.max()) + 1)      # ranks one behind the other on one axis
+    before = np.concatenate([[0], np.maximum.accumulate(end + apart)[:-1]]) - apart
+    fresh = np.maximum(0, end - np.maximum(start, before))
+    busy, both = np.zeros((2, ranks.size), np.int64)
+    np.add.at(busy, row, fresh)
+    np.add.at(both, row, end - start - fresh)
+    worst = int(np.argmax(both))
+    return int(ranks[worst]), int(both[worst]), int(busy[worst])

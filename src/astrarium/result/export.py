@@ -64,7 +64,8 @@ def _packets(result: Result) -> dict[str, Table]:
     found: dict[str, Table] = {}
     if (f := result.flows) is not None:
         found["flows"] = {"source_npu": f.source, "destination_npu": f.destination, "size_bytes": f.size,
-                          "asked_ns": _ns(f.asked), "arrived_ns": _ns(f.arrived), "time_ns": _ns(f.time)}
+                          "asked_ns": _ns(f.asked), "arrived_ns": _ns(f.arrived), "time_ns": _ns(f.time),
+                          "lost_bytes": f.lost}
     if (q := result.packet_links) is not None:
         found["packet_links"] = {"link": q.number, "name": np.array([q.name(row) for row in range(q.number.size)]),
                            "queue_bytes": q.queue, "buffer_bytes": q.buffer, "ecn_marks": q.marks,

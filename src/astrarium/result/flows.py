@@ -19,13 +19,14 @@ I64 = npt.NDArray[np.int64]
 
 class Flows(Struct, frozen=True, eq=False):
     """Messages [flows] by the time at which they asked for their first link, the first 2^20 that arrived: NPUs, bytes,
-    and times in ps."""
+    and times in ps. `lost`: bytes that were on links as these failed, and that the links' first nodes sent again."""
 
     source: I32
     destination: I32
     size: I64
     asked: I64
     arrived: I64
+    lost: I64
 
     @property
     def time(self) -> I64:
@@ -63,7 +64,7 @@ def flows_of(outcome: Outcome) -> Flows | None:
     found = outcome.packets
     if found is None or not found.size.size:
         return None
-    return Flows(found.source, found.destination, found.size, found.asked, found.arrived)
+    return Flows(found.source, found.destination, found.size, found.asked, found.arrived, found.lost)
 
 
 def packet_links_of(plan: Plan, outcome: Outcome, names: LinkNames | None) -> PacketLinks | None:

@@ -28,6 +28,8 @@ from astrarium.config.files import plain_with_files, with_files
 from astrarium.config.whole import write_whole
 from astrarium.design import Design
 from astrarium.errors import InputError
+from astrarium.search.agents.base import Options
+from astrarium.search.axes import Point
 from astrarium.search.inputs import file_fields, files_of
 from astrarium.search.space import Space
 from astrarium.search.store import Store
@@ -219,6 +221,8 @@ def rerun(path: str, *, jobs: int = 1, processes: bool = False, ray: str | None 
         with Workers(plan.space, plan.goal, jobs, "processes" if processes else "threads", ray) as workers, \
                 Store(str(kept)) as store:
             store.given.update(stopped := _stopped(bundle))
+            for round_, points in _answers(bundle).items():
+                store.keep_answer(round_, points)
             study = conduct(plan, max(1, len(bundle.lines)), store, workers, progress)
         return Rerun(study, len(bundle.lines), _first_difference(bundle, kept), dict(bundle.versions), len(stopped))
 
@@ -231,6 +235,16 @@ def _stopped(bundle: Bundle) -> dict[bytes, Verdict]:
         verdict = Verdict(None, problem=trial["problem"])
         if verdict.stopped:
             found[key(tuple(trial["point"]))] = verdict
+    return found
+
+
+def _answers(bundle: Bundle) -> dict[int, list[Point]]:
+    """Round -> points, of an agent outside: a bundle never starts a program."""
+    found: dict[int, list[Point]] = {}
+    if isinstance(bundle.plan.agent, Options) and bundle.plan.agent.outside:
+        for line in bundle.lines:
+            trial = msgspec.json.decode(line)
+            found.setdefault(trial["round"], []).append(tuple(trial["point"]))
     return found
 
 

@@ -15,9 +15,9 @@ import msgspec
 
 from astrarium.config.whole import write_whole
 from astrarium.errors import InputError
-from astrarium.search.choice import plain
+from astrarium.search.choice import jsonable, plain
 from astrarium.search.space import space_plain
-from astrarium.search.studyfile import StoredStudy, jsonable
+from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["FORMAT", "write_certificate"]
 

@@ -16,8 +16,8 @@ from astrarium.config.spec import FieldSpec, Problem, join, specs
 from astrarium.errors import InputError, nearest
 from astrarium.units import Quantity
 
-__all__ = ["MAX_VALUES", "Choice", "Domain", "Field", "choice_of", "field_at", "joined", "parent_of", "plain",
-           "spread"]
+__all__ = ["MAX_VALUES", "Choice", "Domain", "Field", "choice_of", "field_at", "joined", "jsonable", "parent_of",
+           "plain", "spread"]
 
 NO_KNOB = Knob("")
 MAX_VALUES = 1_000_000
@@ -134,6 +134,15 @@ def spread(path: str, base: Config | None) -> tuple[str, ...]:
 def plain(value: Any) -> Any:
     """Convert a value to what expressions compare: a quantity to a number in base units."""
     return float(value) if isinstance(value, Quantity) else value
+
+
+def jsonable(value: Any) -> Any:
+    """Convert data for JSON: quantities and keys to text."""
+    if isinstance(value, Quantity):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(each) for key, each in value.items()}
+    return [jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value
 
 
 class Choice(Struct, frozen=True):

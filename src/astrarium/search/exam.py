@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from astrarium.errors import InputError
-from astrarium.search.agents.base import AgentOptions, Values
+from astrarium.search.agents.base import AgentOptions, Told, Values
 from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal, Objective
@@ -126,7 +126,7 @@ def _visited(options: AgentOptions, space: Space, value: Callable[[Point], Value
             values.append(value(point))
             if len(seen) < distinct:
                 seen.setdefault(point, values[-1])
-        agent.tell(points, values)
+        agent.tell([Told(point, value) for point, value in zip(points, values)])
         idle = 0 if len(seen) > before else idle + 1
     return seen
 

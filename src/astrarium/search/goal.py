@@ -13,8 +13,9 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.result import Result
 
-__all__ = ["NAMED", "Case", "Goal", "Objective", "goal_of"]
+__all__ = ["FUNCTION", "NAMED", "Case", "Goal", "Objective", "goal_of"]
 
+FUNCTION = "a Python function"       # what a file says of a measure that is one
 Measure = Callable[[Design, Result], float]
 
 NAMED: Mapping[str, str] = MappingProxyType({

@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InputError
-from astrarium.search.agents.base import needed
+from astrarium.search.agents.base import Told, needed
 from astrarium.search.axes import Point
+from astrarium.search.dialogue import Dialogue
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_space
@@ -70,6 +71,7 @@ class DesignEnv(gymnasium.Env):      # type: ignore[misc]
         self.render_mode = render_mode
         self.steps, self.penalty, self._step = steps, penalty, 0
         self._judge = Evaluator(self.space, goal)
+        self._dialogue = Dialogue(self.space, goal, self._judge.judge.figures)
         self._sign = -1.0 if goal.objectives[0].maximize else 1.0
         self._base = self._base_value()
         self._log: IO[str] | None = None
@@ -98,13 +100,14 @@ class DesignEnv(gymnasium.Env):      # type: ignore[misc]
         return np.zeros(len(self.space.axes) + 1, np.float32), {}
 
     def step(self, action: Sequence[int]) -> tuple[Observation, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Judge one design. `info`: point, objective (None: infeasible), problem, and the knobs' values."""
+        """Judge one design. `info`: point, objective (None: it has none), and `trial`, what an agent in a program of
+        its own is told of it (`Dialogue.told`): values, figures, the margin of each requirement, why it was refused."""
         point = self.space.projector.project(action_wish(self.space, action))
         verdict = self._judge(point)
         reward = self._reward(verdict)
         self._step += 1
-        info = {"point": point, "objective": None if verdict.values is None else verdict.values[0],
-                "problem": verdict.problem, "values": self.space.values(point)}
+        told = self._dialogue.told(Told(point, (), verdict, self._step - 1))
+        info = {"point": point, "objective": None if verdict.values is None else verdict.values[0], "trial": told}
         if self._log is not None:
             line = {"step": self._step, "action": [int(each) for each in action], "observation": list(point),
                     "reward": reward, "objective": info["objective"]}

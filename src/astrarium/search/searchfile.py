@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from astrarium import registry
 from astrarium.config.base import ConfigError
 from astrarium.config.files import decode_at, plain_beside
 from astrarium.config.whole import write_whole
@@ -173,12 +174,20 @@ def _measures(key: str, found: Mapping[str, Any]) -> Any:
 
 def _agent(value: Any) -> tuple[str | None, dict[str, Any]]:
     if value is None or isinstance(value, str):
-        return value, {}
+        return _inside(value), {}
     options = dict(mapping("agent", value))
     name = options.pop("agent", None)
     if not isinstance(name, str):
         raise InputError("agent.agent", "is missing", expected="the name of an agent")
-    return name, options
+    return _inside(name), options
+
+
+def _inside(name: str | None) -> str | None:
+    """The name of an agent of a file. Raises InputError for one that starts a program: a file is data."""
+    kind = "" if name is None else name.partition(":")[0]
+    if kind in registry.names("agent") and getattr(registry.load("agent", kind), "outside", False):
+        raise InputError("agent", f"{kind} starts a program, which a file may not", expected=f"--agent '{kind}:...'")
+    return name
 
 
 def _whole(key: str, value: Any, least: int) -> int | None:

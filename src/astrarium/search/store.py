@@ -41,6 +41,8 @@ CREATE TABLE trial (
     "values" TEXT, figures TEXT NOT NULL, slacks TEXT NOT NULL, problem TEXT NOT NULL, seconds REAL NOT NULL);
 CREATE INDEX trial_design ON trial (design) WHERE same_as IS NULL;
 """
+_ANSWERS = "CREATE TABLE IF NOT EXISTS answer (round INTEGER PRIMARY KEY, points TEXT NOT NULL)"
+_ANSWER = "INSERT INTO answer VALUES (?, ?)"
 _COLUMNS = 'number, round, point, design, same_as, "values", figures, slacks, problem, seconds'
 _INSERT = f"INSERT INTO trial ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FROM = f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number"
@@ -49,6 +51,7 @@ _DESCRIBE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _NAN = float("nan")
 _NUMBERS = msgspec.json.Decoder(tuple[float | None, ...])
 _POINT: msgspec.json.Decoder[Point] = msgspec.json.Decoder(tuple[int | float, ...])
+_POINTS: msgspec.json.Decoder[list[Point]] = msgspec.json.Decoder(list[tuple[int | float, ...]])
 
 
 class Store:
@@ -108,12 +111,14 @@ class Store:
             mark = _mark(about) if about else data.execute("PRAGMA user_version").fetchone()[0]
             found = {row[0]: row for row in readable(data, self.path, _FROM) if _whole(row)}
             found |= {row[0]: row for row in self._waiting}
+            answers = _answers(data)
             whole = next(number for number in range(len(found) + 1) if number not in found)
             data.close()
             self._data = None
-            kept = replace_damaged(self.path, f"{_SCHEMA} {_SALVAGED}; PRAGMA application_id = {APPLICATION};"
-                                   f" PRAGMA user_version = {mark};", [
-                (_DESCRIBE, list(about.items())), (_INSERT, [found[number] for number in range(whole)]),
+            kept = replace_damaged(self.path, f"{_SCHEMA} {_SALVAGED}; {_ANSWERS};"
+                                   f" PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {mark};", [
+                (_DESCRIBE, list(about.items())), (_ANSWER, answers),
+                (_INSERT, [found[number] for number in range(whole)]),
                 (_INSERT.replace("trial", "salvaged", 1), [row for number, row in found.items() if number > whole])])
         except (sqlite3.Error, OSError) as other:
             return InputError(self.path, f"is damaged ({error}), and cannot be repaired ({other})",
@@ -151,6 +156,7 @@ class Store:
             data.execute("PRAGMA synchronous = NORMAL")
             if not tables:
                 data.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION}; COMMIT;")
+            data.execute(_ANSWERS)
         except sqlite3.Error as error:
             raise (InputError(self.path, f"is not a study ({error})") if damaged(error)
                    else disk_error(self.path, error)) from None
@@ -192,6 +198,17 @@ class Store:
                 self._write(_INSERT, self._waiting)
             self._waiting.clear()
         self._written = time.monotonic()
+
+    def answer(self, round_: int) -> list[Point] | None:
+        """The points that an agent outside answered in a round; None if it was not asked."""
+        with self._disk():
+            row = self.data.execute("SELECT points FROM answer WHERE round = ?", (round_,)).fetchone()
+            return None if row is None else _POINTS.decode(row[0])
+
+    def keep_answer(self, round_: int, points: Sequence[Point]) -> None:
+        """Store an answer, before its designs run."""
+        with self._disk():
+            self._write(_ANSWER, [(round_, _text(points))])
 
     def known(self, designs: Sequence[bytes]) -> dict[bytes, tuple[int, Verdict]]:
         """Design -> number and verdict of its first trial, for those of `designs` that have one."""
@@ -239,6 +256,15 @@ def _salvaged(data: sqlite3.Connection) -> dict[bytes, Verdict]:
     if not data.execute("SELECT count(*) FROM sqlite_master WHERE name = 'salvaged'").fetchone()[0]:
         return {}
     return {row[3]: _verdict(row) for row in data.execute(f"SELECT {_COLUMNS} FROM salvaged")}
+
+
+def _answers(data: sqlite3.Connection) -> list[tuple[int, str]]:
+    """The answers that can be read."""
+    found: list[tuple[int, str]] = []
+    with contextlib.suppress(sqlite3.Error):
+        for row in data.execute("SELECT round, points FROM answer ORDER BY round"):
+            found.append(row)
+    return found
 
 
 def _mark(entries: Mapping[str, str]) -> int:

@@ -13,14 +13,26 @@ from msgspec import Struct, field
 
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
-from astrarium.search.agents.base import Agent, AgentOptions, Options, PluginAgent, Proof, Prover, Values, agent_options
+from astrarium.search.agents.base import (
+    Agent,
+    AgentOptions,
+    Closing,
+    Hearing,
+    Options,
+    PluginAgent,
+    Proof,
+    Prover,
+    Told,
+    agent_options,
+)
 from astrarium.search.axes import Point
 from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
+from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.studyfile import Plan, design_keys, resume
+from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, resume
 from astrarium.search.trial import Front, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers
 from astrarium.units import Bytes
@@ -32,7 +44,8 @@ TICK = 1.0
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
            cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
-           trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
+           trials: int = 200, seed: int = 0, start: Start | Sequence[Start] = (),
+           jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
            cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
     """Search a space for the best designs.
@@ -50,6 +63,9 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         options: Hyper-parameters of the agent, by name.
         trials: Trials of the study in the end, stored ones included.
         seed: Seed of the agent.
+        start: Known designs, tried first and told to the agent: a Design, a mapping knob -> value, or a file (a design,
+            a study, or a CSV of `astrarium report --csv`); several in a list. Of a study the ten best count. A knob
+            that a start does not have keeps the base's value, and the nearest design of the space is taken.
         jobs: Designs evaluated at a time.
         processes: Whether to evaluate in processes instead of threads.
         ray: Address of a Ray cluster to evaluate on (`local`, `auto`, `host:port`); `jobs` is then its number of CPUs.
@@ -67,10 +83,19 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         InputError: before the first trial, for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
-    plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
+    named = chosen_agent(default_agent(goal) if agent is None else agent, options)
+    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else (start,)
+    plan = Plan(space, goal, named, seed, starts_of(space, [each for given in listed for each in _known(given)]))
     with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                  cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
         return conduct(plan, trials, store, workers, progress)
+
+
+def _known(start: Any) -> Sequence[Any]:
+    """The best designs of a start that is a study file; else the start."""
+    if isinstance(start, (str, os.PathLike)) and is_study(os.fspath(start)):
+        return best_values(os.fspath(start))
+    return (start,)
 
 
 def cache_of(given: str | int) -> int:
@@ -158,7 +183,12 @@ def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
     if store.path != MEMORY:
         resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
-    return _Loop(plan, trials, store, workers, progress).run()
+    loop = _Loop(plan, trials, store, workers, progress)
+    try:
+        return loop.run()
+    finally:
+        if isinstance(loop.agent, Closing):
+            loop.agent.close()
 
 
 def _started(plan: Plan) -> Agent:
@@ -178,6 +208,7 @@ class _Loop:
                  progress: Callable[[Progress], None] | None):
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
         self.agent = _started(plan)
+        self.outside = isinstance(plan.agent, Options) and plan.agent.outside
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
         self.front, self.top = Front(self.signs), Top(self.signs[0])
         self.stored: Iterator[Trial] = store.trials()
@@ -192,16 +223,17 @@ class _Loop:
         on when the study is continued."""
         exhausted = False
         self._report()
+        self._start()
         while self.done < self.trials:
             before = self.done
-            points = self.agent.ask(self.plan.agent.batch)
+            points = self._asked()
             if not points:
                 exhausted = True
                 break
             cut = points[:self.trials - before]
             found = self._round(cut)
             if len(cut) == len(points):
-                self.agent.tell([trial.point for trial in found], [self._told(trial.verdict) for trial in found])
+                self.agent.tell([self._told(trial) for trial in found])
             self.round += 1
             self._report()
         self.store.flush()
@@ -212,6 +244,27 @@ class _Loop:
                      time.perf_counter() - self.start, self.fresh, exhausted,
                      self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
 
+    def _start(self) -> None:
+        """The starts of the plan, batch by batch; then an agent that hears is told them."""
+        starts, batch = self.plan.starts, self.plan.agent.batch
+        found: list[Trial] = []
+        for at in range(0, min(len(starts), self.trials), batch):
+            found += self._round(starts[at:min(at + batch, self.trials)])
+            self.round += 1
+            self._report()
+        if found and isinstance(self.agent, Hearing):
+            self.agent.hear([self._told(trial) for trial in found])
+
+    def _asked(self) -> list[Point]:
+        """The points of the next round. Answers from outside are stored before they run, and asked for once."""
+        if not self.outside:
+            return self.agent.ask(self.plan.agent.batch)
+        points = self.store.answer(self.round)
+        if points is None:
+            points = self.agent.ask(self.plan.agent.batch)
+            self.store.keep_answer(self.round, points)
+        return points
+
     def _proof(self) -> Proof | None:
         """The proof of an agent that proves; an empty one if a design was stopped, so that its value is not known."""
         if not isinstance(self.agent, Prover):
@@ -221,11 +274,12 @@ class _Loop:
         self.notes.append(f"{self.stopped:,} trials were stopped at their limit, so that nothing is proved")
         return Proof(-math.inf, math.inf, False)
 
-    def _told(self, verdict: Verdict) -> Values:
-        """The values for an agent: less is better, infinity for infeasible."""
-        if verdict.values is None or not verdict.feasible:
-            return (math.inf,) * len(self.signs)
-        return tuple(sign * value for sign, value in zip(self.signs, verdict.values))
+    def _told(self, trial: Trial) -> Told:
+        """A trial for an agent: of its values less is better, infinity for infeasible."""
+        values, verdict = (math.inf,) * len(self.signs), trial.verdict
+        if verdict.values is not None and verdict.feasible:
+            values = tuple(sign * value for sign, value in zip(self.signs, verdict.values))
+        return Told(trial.point, values, verdict, trial.number)
 
     def _round(self, points: Sequence[Point]) -> list[Trial]:
         """The trials of one round in the order asked: stored ones, then new ones."""

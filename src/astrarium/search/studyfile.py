@@ -18,21 +18,21 @@ from astrarium.cost import FIGURES
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Options
 from astrarium.search.axes import Point
+from astrarium.search.choice import jsonable
 from astrarium.search.evaluate import Judge
-from astrarium.search.goal import Case, Goal, Objective
+from astrarium.search.goal import FUNCTION, Case, Goal, Objective
 from astrarium.search.inputs import Inputs, differing, inputs_of
 from astrarium.search.searchfile import space_from
 from astrarium.search.space import Space, space_plain
 from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in
-from astrarium.search.trial import Trial
-from astrarium.units import Quantity
+from astrarium.search.trial import Top, Trial
 
-__all__ = ["FUNCTION", "INPUTS", "Plan", "StoredStudy", "design_keys", "jsonable", "load_study", "refuse_others",
+__all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "load_study", "refuse_others",
            "resume", "study_of"]
 
 FORMAT = "2"
-FUNCTION = "a Python function"
 INPUTS = "inputs"       # the key of the record in a study file
+DATABASE = b"SQLite format 3"
 SHOWN = 60              # characters of a value in a message
 
 
@@ -43,6 +43,7 @@ class Plan(Struct, frozen=True):
     goal: Goal
     agent: AgentOptions
     seed: int = 0
+    starts: tuple[Point, ...] = ()
 
     def __post_init__(self) -> None:
         changed = [path for case in self.goal.cases for path in case.changes]
@@ -64,22 +65,14 @@ class Plan(Struct, frozen=True):
         assert isinstance(self.agent, Options)
         return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
                 "requirements": text(self.goal.requirements), "cases": text(cases),
-                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed)}
+                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed),
+                **({"starts": text(self.starts)} if self.starts else {})}
 
 
 def design_keys(plan: Plan) -> Callable[[Point], bytes]:
     """A function from a point to the hash of its design: of the base and of every value that is put into it."""
     prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
     return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
-
-
-def jsonable(value: Any) -> Any:
-    """Convert data for JSON: quantities and keys to text."""
-    if isinstance(value, Quantity):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(each) for key, each in value.items()}
-    return [jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value
 
 
 def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
@@ -93,8 +86,9 @@ def resume(store: Store, described: Mapping[str, str], inputs: Inputs) -> None:
     if INPUTS not in known:
         raise InputError(store.path, "was made by an Astrarium that recorded neither versions nor files, so that its "
                          "trials may be of other inputs", expected=new)
-    for key, value in described.items():
-        if known.get(key) != value:
+    for key in dict.fromkeys((*described, "starts")):
+        value = described.get(key, "")
+        if known.get(key, "") != value:
             which = "other" if key.endswith("s") else "another"
             raise InputError(store.path, f"holds a study with {which} {key}{_where(known.get(key, ''), value)}",
                              expected=f"the same command, or {new}")
@@ -202,6 +196,26 @@ def load_study(path: str | os.PathLike[str]) -> StoredStudy:
         raise InputError(name, f"is a study that cannot be read ({type(error).__name__}: {error})") from None
 
 
+def is_study(path: str) -> bool:
+    """Whether a file is a study. Raises InputError if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(DATABASE)) == DATABASE
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror or error})") from None
+
+
+def best_values(path: str) -> list[dict[str, Any]]:
+    """Knob -> value of the ten best designs of a study file. Raises InputError if it has none."""
+    study = load_study(path)
+    best = Top(-1.0 if study.plan.goal.objectives[0].maximize else 1.0)
+    for trial in study.trials():
+        best.add(trial)
+    if not best.trials:
+        raise InputError(path, "has no feasible trial", expected="a study with one")
+    return [study.plan.space.values(trial.point) for trial in best.trials]
+
+
 def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStudy:
     """Make the study called `name` of its decoded plan; relative files of its base start at `folder`. Raises KeyError,
     TypeError, ValueError or InputError if the plan cannot be decoded."""
@@ -211,7 +225,8 @@ def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStud
     goal = Goal(objectives, tuple(meta["requirements"]), cases)
     agent = cast(AgentOptions, decode(Options, meta["agent"]))
     functions = any(callable(each.measure) for each in objectives)
-    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]))
+    starts = tuple(tuple(point) for point in meta.get("starts", ()))
+    plan = Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"]), starts)
     return StoredStudy(name, plan, functions, meta.get(INPUTS))
 
 

@@ -7,6 +7,7 @@ steps, `loop` the clock, `record` what it writes down, `outcome` what came of it
 
 from __future__ import annotations
 
+from astrarium.serving.find import FoundRate, Tried
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Objective, Policy, Tier
 from astrarium.serving.requests import (
@@ -25,7 +26,8 @@ from astrarium.serving.requests import (
     ShareGpt,
     Uniform,
 )
-from astrarium.serving.serve import LONGER, Serving, load_serving, policy_of, serve, serve_slower
+from astrarium.serving.serve import LONGER, Serving, load_serving, most_requests, policy_of, serve, serve_slower
+from astrarium.serving.slo import Slo, slo_of
 
 __all__ = [
     "LONGER",
@@ -33,6 +35,7 @@ __all__ = [
     "Buckets",
     "ClosedLoop",
     "Empirical",
+    "FoundRate",
     "Gamma",
     "JsonLines",
     "Lengths",
@@ -47,10 +50,14 @@ __all__ = [
     "Serving",
     "Session",
     "ShareGpt",
+    "Slo",
     "Tier",
+    "Tried",
     "Uniform",
     "load_serving",
+    "most_requests",
     "policy_of",
     "serve",
     "serve_slower",
+    "slo_of",
 ]

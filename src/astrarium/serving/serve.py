@@ -12,6 +12,8 @@ from astrarium import config
 from astrarium.config import Config, Knob, parse_yaml
 from astrarium.config.yamlfile import read_text
 from astrarium.design import Design, load_design
+from astrarium.errors import InputError
+from astrarium.serving.find import FoundRate, find_rate
 from astrarium.serving.loop import Told, run
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Buckets, Objective, Policy
@@ -19,12 +21,14 @@ from astrarium.serving.requests import Arrivals, busiest, requests_of
 from astrarium.serving.servers import fleet_of
 from astrarium.serving.settings import of_stack, reaching
 from astrarium.serving.shape import Scaled
+from astrarium.serving.slo import Slo
 from astrarium.serving.steps.simulated import Known
 
-__all__ = ["LONGER", "Serving", "load_serving", "policy_of", "serve", "serve_slower"]
+__all__ = ["FINE", "LONGER", "Serving", "load_serving", "most_requests", "policy_of", "serve", "serve_slower"]
 
 LONGER = 1.3        # times as long a step is where the margin is tested
 BUSIEST = 4000      # requests with which it is
+FINE = 0.01         # share between the rates of `most_requests`
 
 
 class Serving(Config, frozen=True, kw_only=True):
@@ -84,3 +88,24 @@ def serve_slower(design: Design, requests: Arrivals, policy: Policy, buckets: Bu
     for server in fleet.servers:
         server.times = Scaled(server.times, LONGER)
     return run(busiest(requests_of(requests), BUSIEST), fleet, progress)
+
+
+def most_requests(design: Design, requests: Arrivals, policy: Policy, buckets: Buckets, slo: Slo, *, known: Known,
+                  longer: float = 1.0, progress: Told | None = None) -> FoundRate:
+    """The highest rate of a stream at which all limits hold, within FINE; its own rate is the first that is tried.
+
+    All rates have the same requests, whose arrivals come closer together. `longer`: times that steps take as long.
+    Raises InputError where the stream has no rate.
+    """
+    start = getattr(requests, "rate", None)
+    if start is None:
+        raise InputError("requests", f"kind {requests.tag} has no rate to find", expected="poisson, gamma or sharegpt")
+
+    def at(rate: float) -> Served:
+        fleet = fleet_of(design, policy, buckets, known)
+        for server in fleet.servers:
+            server.times = server.times if longer == 1 else Scaled(server.times, longer)
+        stream = requests_of(config.replace(requests, "rate", rate))
+        return run(reaching(stream, getattr(design.workload, "model", None), policy.priorities), fleet, progress)
+
+    return find_rate(at, slo, float(start), tolerance=FINE)

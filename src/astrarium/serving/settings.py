@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from astrarium import catalog
 from astrarium.config.spec import specs
 from astrarium.design import Design
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
 from astrarium.serving.policy import Policy
 from astrarium.serving.requests import Requests
 from astrarium.workload.inference.config import Inference
@@ -19,19 +19,28 @@ from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.spread import exchanges
 from astrarium.workload.model.base import Model
 
-__all__ = ["of_stack", "reaching", "refuse_or_note"]
+__all__ = ["of_stack", "policy_settings", "reaching", "refuse_or_note"]
 
 
 def of_stack(design: Design) -> Mapping[str, Any]:
     """What the design's stack says of the policy. Raises InputError for a stack that does not serve."""
-    if design.stack is None:
+    return policy_settings(design.stack)
+
+
+def policy_settings(stack: str | None) -> Mapping[str, Any]:
+    """What a stack says of the policy; nothing without one. Raises InputError for a name that is not a stack, and for a
+    stack that does not serve."""
+    if stack is None:
         return {}
     stacks = catalog.load("stacks")
-    if "policy" not in stacks[design.stack]:
-        engines = [name for name, row in stacks.items() if "policy" in row]
-        raise InputError("stack", f"{design.stack} trains, and does not serve (its row has no policy)",
+    engines = [name for name, row in stacks.items() if "policy" in row]
+    if stack not in stacks:
+        raise InputError("stack", f"{stack[:60]!r} is not known", expected=f"{', '.join(engines)}, or no stack",
+                         did_you_mean=nearest(stack, engines))
+    if "policy" not in stacks[stack]:
+        raise InputError("stack", f"{stack} trains, and does not serve (its row has no policy)",
                          expected=f"{', '.join(engines)}, or no stack")
-    found: Mapping[str, Any] = stacks[design.stack]["policy"]
+    found: Mapping[str, Any] = stacks[stack]["policy"]
     return found
 
 

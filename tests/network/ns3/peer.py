@@ -11,7 +11,7 @@ import sys
 import time
 
 NEVER = 2**63 - 1
-HELLO = b"astrarium-ns3" + struct.pack("<I", 1) + b"none"
+HELLO = b"astrarium-ns3" + struct.pack("<I", 2) + b"none"
 
 
 def write(kind: bytes, body: bytes) -> None:
@@ -33,7 +33,7 @@ def before_the_topology(fault: str) -> None:
         os.write(1, b"Usage: " * 20)
         time.sleep(600)
     if fault == "other_version":
-        write(b"H", HELLO.replace(b"\1\0\0\0", b"\2\0\0\0"))
+        write(b"H", HELLO.replace(b"\2\0\0\0", b"\3\0\0\0"))
     elif fault == "other_program":
         write(b"H", b"hello")
     elif fault == "dies_at_once":
@@ -69,14 +69,16 @@ def main(fault: str) -> None:
     write(b"N", struct.pack("<q", NEVER))
     under_way: list[tuple[int, int]] = []       # delivered at, id
     while True:
-        _, body = read()
+        kind, body = read()
+        if kind == b"W":
+            continue
         until, _ = struct.unpack_from("<qI", body)
         for number, _, _, size, at in struct.iter_unpack("<QIIqq", body[12:]):
             under_way.append((at + 1_000_000 + size, number))
         at_a_step(fault, until)
         write(b"B", struct.pack("<q", until))
         due = sorted(each for each in under_way if each[0] <= until)
-        under_way = [each for each in under_way if each[0] > until]
+        under_way = [] if fault == "loses" else [each for each in under_way if each[0] > until]
         late = 1 if fault == "early" else 0
         write(b"D", b"".join(struct.pack("<Qq", number, at - late) for at, number in due))
         write(b"N", struct.pack("<q", min((at for at, _ in under_way), default=NEVER)))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import astrarium as ar
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
+from astrarium.cli.progress import Running
+from astrarium.engine import HAVE_CORE, Limit
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.engine.plugins.network import NEVER
 from astrarium.errors import InputError, PluginError
@@ -46,7 +47,7 @@ def test_it_passes_the_exam(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("fault", "message"), [
     ("silent", "said nothing for 0.3 s"),
     ("garbage", "does not speak this protocol"),
-    ("other_version", "speaks version 2 of the protocol, this is version 1: build it again"),
+    ("other_version", "speaks version 3 of the protocol, this is version 2: build it again"),
     ("other_program", "does not speak this protocol"),
     ("dies_at_once", "ended with status 127; it said: cannot open libns3-core.so"),
 ])
@@ -64,6 +65,7 @@ def test_a_program_that_does_not_start(fault: str, message: str, tmp_path: Path)
     ("unknown_message", "delivers a message 99, which is not under way"),
     ("strange_frame", r"sends a frame b'\?' of 0 bytes"),
     ("time_back", "says that -1 ps are next, at 0 ps"),
+    ("loses", "ns-3 has nothing left to do, and 1 messages have not arrived; the first: 1000 bytes from NPU 0 to 1"),
     ("early", "delivers at 1000999 ps, and was asked about 1001000 ps"),
 ])
 def test_a_program_that_fails_in_a_run(fault: str, message: str, tmp_path: Path) -> None:
@@ -112,18 +114,24 @@ def test_a_whole_design(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         assert ar.simulate(design, pure=pure).makespan_ps == 6 * 1_250_000
 
 
+@pytest.mark.skipif(not HAVE_CORE, reason="the compiled core keeps the progress of a thread")
+def test_a_run_tells_how_far_it_is(tmp_path: Path) -> None:
+    limit = Limit()
+    limit.begin()
+    try:
+        network = Ns3Network(EXAM_FABRIC, Ns3(program=program(tmp_path)))
+        network.sim_send(1000, 0, 1, lambda: None)
+        drain(network)
+    finally:
+        limit.end()
+    assert limit.progress == (1_001_000, 0)
+    assert Running(limit)().startswith("running: 1.001 us simulated, 0:0")
+
+
 def test_what_it_cannot_carry() -> None:
-    network = {"dims": [ar.Switch(4, bandwidth="50 GB/s", latency="500 ns")]}
-    with pytest.raises(InputError, match="ns3: has no effect with backend: fluid"):
-        ar.Network(**network, backend="fluid", ns3=Ns3(transport="tcp"))
     with pytest.raises(InputError, match=r"packet: 65001 B is impossible; expected whole bytes from 1 to 65000"):
         Ns3(packet="65001 B")
     with pytest.raises(InputError, match=r"window: .*impossible"):
         Ns3(window="2 GiB")
     with pytest.raises(InputError, match=r"transport: .*did you mean 'tcp'"):
         Ns3(transport="tpc")
-    dims = (Dim(Shape.RING, 4, 50.0, 500.0),)
-    from astrarium.fabric.graph import graph_of
-
-    with pytest.raises(PluginError, match="cannot spread by a hash"):
-        Ns3Network(NetworkPlan(Backend.FOREIGN, dims, graph=graph_of(dims), ecmp=7), Ns3())

@@ -78,7 +78,7 @@ def test_files_within_lists_and_optional_sections(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("llama2_7b", r"Section.model: 'llama2_7b' is not a model of the catalog; .*did you mean 'llama2-7b'"),
+        ("llama2_7", r"Section.model: 'llama2_7' is not a model of the catalog; .*did you mean 'llama2-7b'"),
         ("nowhere/config.json", r"Section.model: nowhere/config.json: cannot be read \(No such file"),
         ({"family": "decodr"}, r"Section.model.family: 'decodr' is not known; .*did you mean 'decoder'"),
         ({"family": "decoder", "layers": 1, "d_model": 8, "heads": 2, "ffn": 8}, r"Section.model.vocab: is missing"),

@@ -25,6 +25,8 @@ bool pulls(const Network& network) { return transport_of(network.packets).pulls;
 void check(const Network& network) {
     const PacketRules& rules = network.packets;
     check_rules(rules);
+    require(rules.inside.empty() || rules.inside.size() == (network.graph ? network.graph->links() : network.dims.size()),
+            "packets whose links inside hosts are of another network");
     const auto one = [&rules](double latency, std::int64_t buffer, const std::string& what) {
         if (ticks(latency, false) < 1) throw Unsupported("packets over " + what + " without latency: at least 1 ps");
         if (buffer == 0) buffer = rules.buffer;

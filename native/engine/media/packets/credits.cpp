@@ -37,7 +37,7 @@ class Credits final : public Transport {
 public:
     Credits(Net& net, Windows& windows)
         : net_(net), windows_(windows), ports_(net.ways->wires.size()), trains_(net, windows, ports_),
-          crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+          crew_(net.rules.spray || net.epochs ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
           part_((ports_.size() / crew_.size() / 64 + 1) * 64) {
         for (Hand& hand : hands_) hand.packets_to.resize(crew_.size()), hand.credits_to.resize(crew_.size());
         for (std::size_t k = 0; k < ports_.size(); ++k) {
@@ -72,12 +72,22 @@ public:
         for (Hand& hand : hands_) net_.take(hand.left);
     }
 
+    void reroute(Tick now) override {
+        for (std::uint32_t link = 0; link < ports_.size(); ++link)
+            if (net_.epochs->dead(link) && keeps(link)) reroute_packets(link, now), reroute_own(link, now);
+    }
+
     bool keeps(std::uint32_t link) const override { return ports_[link].head < ports_[link].inbox.size() || ports_[link].first != none; }
 
     void explain(std::vector<std::string>& waits) const override {
-        for (std::uint32_t link = 0; link < ports_.size(); ++link) {
+        std::vector<std::uint32_t> next(ports_.size(), none);
+        for (std::uint32_t link = 0; link < ports_.size(); ++link)
+            if (keeps(link) && ports_[link].free != never) next[link] = itself;
+        for (std::uint32_t link = 0; link < ports_.size(); ++link)
+            for (std::size_t k = ports_[link].head; k < ports_[link].inbox.size() && next[link] != none; ++k)
+                if (const std::uint32_t came = ports_[link].inbox[k].came; next[came] != none) next[came] = std::min(next[came], link);
+        for (const std::uint32_t link : circle_of(next)) {
             const Port& port = ports_[link];
-            if (!keeps(link) || port.free == never) continue;
             std::int64_t bytes = 0;
             for (std::size_t k = port.head; k < port.inbox.size(); ++k) bytes += port.inbox[k].bytes + net_.rules.header;
             waits.push_back(name_of(net_, link) + ": " + std::to_string(bytes) + " bytes wait, " + std::to_string(port.room) + " of " +
@@ -269,6 +279,10 @@ private:
             packet = port.inbox[port.head];
         }
         const Tick serial = net_.serial(link, packet.bytes), end = net_.finish(link, start, serial);
+        if (const Tick away = net_.gives_up(link, packet.destination, start, end); away != never) {
+            ++hand.left.hops, net_.cargos[cargo].lost += packet.bytes, port.free = away;
+            return net_.charge(link, 0, start, away - start, hand.left);
+        }
         if (end == never) return void(port.free = never);
         if (net_.record) count(port, start + 1);
         const std::int64_t bytes = packet.bytes + net_.rules.header;
@@ -313,6 +327,61 @@ private:
         port.sorted -= port.head, port.seen -= std::min(port.seen, port.head), port.head = 0;
     }
 
+    // Packets that wait here go to the end of the queue of their new port, those on their way here to that port.
+    void reroute_packets(std::uint32_t link, Tick now) {
+        Port& port = ports_[link];
+        const std::int32_t at = net_.ways->wires[link].source;
+        std::vector<Packet> all(port.inbox.begin() + port.head, port.inbox.end());
+        const std::size_t waiting = port.sorted - port.head;
+        port.inbox.clear(), port.head = port.sorted = port.seen = 0;
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            Packet& packet = all[k];
+            const bool here = k < waiting;
+            if (!net_.epochs->reaches(at, packet.destination)) {
+                port.inbox.push_back(packet), port.sorted += here, port.seen += here;
+                continue;
+            }
+            const std::uint32_t to = net_.ways->onward(at, packet.destination, net_.cargos[packet.cargo].pair);
+            Port& other = ports_[to];
+            if (here) {
+                const std::int64_t bytes = packet.bytes + net_.rules.header;
+                packet.time = now;
+                if (net_.record) {
+                    port.waiting -= bytes, other.waiting += bytes, ++other.seen;
+                    other.peak = std::max(other.peak, other.waiting);
+                    net_.queue_is(link, now, port.waiting), net_.queue_is(to, now, other.waiting);
+                }
+                other.inbox.insert(other.inbox.begin() + other.sorted++, packet);
+            } else {
+                other.inbox.push_back(packet);
+            }
+            windows_.mark(packet.time, to);
+        }
+    }
+
+    // Messages that begin here, before those that ask from now on.
+    void reroute_own(std::uint32_t link, Tick now) {
+        Port& port = ports_[link];
+        const std::uint32_t first = std::exchange(port.first, none);
+        port.last = none;
+        for (std::uint32_t cargo = first, next; cargo != none; cargo = next) {
+            Cargo& c = net_.cargos[cargo];
+            next = std::exchange(c.next, none);
+            const bool goes = c.asked < now && net_.epochs->reaches(c.source, c.destination);
+            const std::uint32_t to = goes ? net_.ways->first(c.source, c.destination, c.pair) : link;
+            insert(ports_[to], cargo, goes ? now : never);
+            if (goes) ports_[to].free = std::max(ports_[to].free, now), windows_.mark(now, to);
+        }
+    }
+
+    void insert(Port& port, std::uint32_t cargo, Tick before) {
+        std::uint32_t behind = none, at = port.first;
+        while (at != none && net_.cargos[at].asked < before) behind = at, at = net_.cargos[at].next;
+        net_.cargos[cargo].next = at;
+        (behind == none ? port.first : net_.cargos[behind].next) = cargo;
+        if (at == none) port.last = cargo;
+    }
+
     Net& net_;
     Windows& windows_;
     bool limited_ = false;  // any port
@@ -323,7 +392,7 @@ private:
     const std::size_t part_;  // links
 };
 
-const TransportKind credits{.name = "credits", .pulls = true, .link_buffers = true, .open = open_transport<Credits>};
+const TransportKind credits{.name = "credits", .pulls = true, .reroutes = true, .link_buffers = true, .open = open_transport<Credits>};
 const RegisteredTransport registered_credits(credits);
 
 }  // namespace

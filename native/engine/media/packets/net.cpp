@@ -36,9 +36,16 @@ std::int64_t whole_setting(const PacketRules& rules, std::string_view name) {
     return static_cast<std::int64_t>(value);
 }
 
+const std::vector<double>& table(const PacketRules& rules, std::string_view name) {
+    const auto found = rules.tables.find(name);
+    require(found != rules.tables.end(), "packets without a table of their transport");
+    return found->second;
+}
+
 Net::Net(const Plan& plan, bool with_record, Carried& carried)
     : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried),
-      traffic(plan.network, PortRows::each(plan), with_record), ways(open_ways(plan, traffic)) {
+      traffic(plan.network, PortRows::each(plan), with_record), ways(open_ways(plan, traffic)),
+      epochs(transport_of(rules).reroutes ? ways->epochs() : nullptr) {
     for (std::uint32_t link = 0; link < ways->wires.size(); ++link) {
         const Wire& wire = ways->wires[link];
         full.push_back(wire.serial(rules.size + rules.header)), head.push_back(wire.serial(rules.header));
@@ -82,7 +89,7 @@ void Net::arrived(std::uint32_t cargo, Tick when, Left& left) {
 
 void Net::end(std::uint32_t cargo) {
     const Cargo& c = cargos[cargo];
-    if (record && sent_.size() < most_sent) sent_.push_back({c.asked, c.done, c.source, c.destination, c.size});
+    if (record && sent_.size() < most_sent) sent_.push_back({c.asked, c.done, c.source, c.destination, c.size, c.lost});
     run.deliver(c.id, c.done);
     spare.push_back(cargo);
 }
@@ -100,13 +107,29 @@ void Net::report(PacketCounts& out) const {
     std::sort(all.begin(), all.end());
     for (const Sent& s : all) {
         out.source.push_back(s.source), out.destination.push_back(s.destination), out.size.push_back(s.size);
-        out.asked.push_back(s.asked), out.arrived.push_back(s.arrived);
+        out.asked.push_back(s.asked), out.arrived.push_back(s.arrived), out.lost.push_back(s.lost);
     }
 }
 
 std::string name_of(const Net& net, std::uint32_t link) {
     const Wire& wire = net.ways->wires[link];
     return "link " + std::to_string(link) + " from node " + std::to_string(wire.source) + " to node " + std::to_string(wire.target);
+}
+
+std::vector<std::uint32_t> circle_of(const std::vector<std::uint32_t>& next) {
+    std::vector<std::uint32_t> all, seen(next.size(), none);  // seen: from which link
+    for (std::uint32_t from = 0; from < next.size(); ++from) {
+        if (next[from] == none) continue;
+        all.push_back(from);
+        std::uint32_t at = from;
+        while (at < next.size() && seen[at] == none) seen[at] = from, at = next[at];
+        if (at >= next.size() || seen[at] != from) continue;
+        std::vector<std::uint32_t> circle{at};
+        while (next[circle.back()] != at) circle.push_back(next[circle.back()]);
+        std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
+        return circle;
+    }
+    return all;
 }
 
 }  // namespace astrarium::packets

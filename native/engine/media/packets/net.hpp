@@ -24,6 +24,7 @@ struct Cargo {
     std::uint64_t number = 0;            // in the order in which messages asked
     std::uint32_t next = none;           // behind it at its first link
     std::uint32_t flow = none;           // roce
+    std::int64_t lost = 0;               // bytes that links lost as they failed, and that were sent again
 };
 
 // A packet that is or will be at a port.
@@ -53,6 +54,10 @@ struct Net {
     // When the last byte of a packet that starts now has left; `never`: the link stands still for ever before.
     Tick finish(std::uint32_t link, Tick start, Tick serial) const {
         return rates.empty() ? start + serial : rates.finish(link, start, serial);
+    }
+    // When a packet that starts to cross a link goes another way instead, as the link fails before its last byte has left; else `never`.
+    Tick gives_up(std::uint32_t link, std::int32_t destination, Tick start, Tick end) const {
+        return epochs ? epochs->gives_up(link, ways->wires[link].source, destination, start, end) : never;
     }
     void charge(std::uint32_t link, std::int64_t bytes, Tick start, Tick busy) {
         if (!record) return;
@@ -85,6 +90,7 @@ struct Net {
     std::unique_ptr<Ways> ways;
     std::vector<Tick> full, head;  // per link: of a whole packet, of a header
     Rates rates;
+    Epochs* const epochs;  // where links fail and the transport reroutes; else null, and routes are those of the start
     Growing<Cargo> cargos;
     std::vector<std::uint32_t> spare;
     bool together = false;               // several threads run a window
@@ -100,7 +106,7 @@ private:
     struct Sent {  // a message that has arrived
         Tick asked, arrived;
         std::int32_t source, destination;
-        std::int64_t size;
+        std::int64_t size, lost;
         auto operator<=>(const Sent&) const = default;
     };
     static constexpr std::size_t most_sent = 1 << 20;
@@ -113,6 +119,8 @@ public:
     virtual ~Transport() = default;
     virtual void ask(std::uint32_t cargo, std::uint32_t link, Tick now) = 0;
     virtual void run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) = 0;
+    // Of one that reroutes. An epoch begins: what waits for a link that has failed goes another way.
+    virtual void reroute(Tick) {}
     virtual void explain(std::vector<std::string>& waits) const = 0;  // what keeps packets for ever
     virtual bool keeps(std::uint32_t link) const = 0;                 // whether packets wait for it
     virtual void report(PacketCounts& out) const = 0;                 // per link
@@ -123,6 +131,7 @@ struct TransportKind {
     std::string_view name;
     bool by_node = false;       // a unit is a node, whose links share a buffer
     bool pulls = false;         // messages at one first link go one after the other, so that those that wait need not exist
+    bool reroutes = false;      // packets leave the queue of a link that fails, if there is another way
     bool link_buffers = false;  // links have buffers of their own, which must hold a packet
     void (*check)(const PacketRules&) = nullptr;  // throws where settings are out of range
     std::unique_ptr<Transport> (*open)(Net&, Windows&) = nullptr;
@@ -142,8 +151,13 @@ std::unique_ptr<Transport> open_transport(Net& net, Windows& windows) {
 // A setting of the transport; throws InternalError where there is none of this name.
 double setting(const PacketRules& rules, std::string_view name);
 std::int64_t whole_setting(const PacketRules& rules, std::string_view name);
+const std::vector<double>& table(const PacketRules& rules, std::string_view name);
 
 // For stalls: "link 3 from node 1 to node 2".
 std::string name_of(const Net& net, std::uint32_t link);
+// For stalls: links that wait for each other in a circle, in order, or all that wait where there is none. `next`: per link that waits the
+// lowest one for which a packet at its end waits, or `itself`; `none` of links that do not wait.
+inline constexpr std::uint32_t itself = none - 1;
+std::vector<std::uint32_t> circle_of(const std::vector<std::uint32_t>& next);
 
 }  // namespace astrarium::packets

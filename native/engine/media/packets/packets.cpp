@@ -18,6 +18,7 @@ public:
     void ask(MessageId id, Tick now) override {
         const Flight& flight = net_.run.flight(id);
         if (flight.source == flight.destination) return net_.run.deliver(id, now);
+        if (net_.epochs) visit_epochs(now), net_.epochs->go_to(now);
         const std::uint32_t cargo = net_.load(id, flight, now);
         const packets::Cargo& c = net_.cargos[cargo];
         transport_->ask(cargo, net_.ways->first(c.source, c.destination, c.pair), now);
@@ -30,7 +31,8 @@ public:
         for (std::int64_t window; (window = windows_.first()) != packets::Windows::nothing;) {
             const Tick until = windows_.end(window), begin = until - width_;
             if (until > now) return wake_at(until);
-            transport_->run(windows_.take(window), begin, until);
+            if (net_.epochs) run_by_epochs(window, begin, until);
+            else transport_->run(windows_.take(window), begin, until);
             if (const std::uint64_t more = (net_.hops >> 16) - (hops_ >> 16)) {
                 count_progress(now, more << 16);
                 stop_if_interrupted();
@@ -61,6 +63,47 @@ public:
     }
 
 private:
+    // Windows in which an epoch begins are run, whatever else is in them; but for those before the first message.
+    void visit_epochs(Tick now) {
+        for (; visited_ < net_.epochs->begins().size(); ++visited_) {
+            const Tick begin = net_.epochs->begins()[visited_];
+            if (windows_.of(begin) < windows_.of(now)) {
+                ++epoch_;
+                continue;
+            }
+            windows_.mark(begin, 0);
+            wake_at(windows_.end(windows_.of(begin)));
+        }
+    }
+
+    // A window in parts, each with the routes of its epoch. What a part leaves to do may lie in the next one.
+    void run_by_epochs(std::int64_t window, Tick begin, Tick until) {
+        std::vector<std::uint32_t> units = windows_.take(window, true);
+        const std::vector<Tick>& begins = net_.epochs->begins();
+        for (; epoch_ < begins.size() && begins[epoch_] < until; ++epoch_) {
+            const Tick now = std::max(begin, begins[epoch_]);
+            if (begin < now) run_part(units, begin, now);
+            net_.epochs->go_to(now);
+            transport_->reroute(now);
+            add_marked(units, window);
+            begin = now;
+        }
+        windows_.take(window);
+        run_part(units, begin, until);
+    }
+
+    void run_part(std::vector<std::uint32_t>& units, Tick begin, Tick until) {
+        net_.epochs->go_to(begin);
+        transport_->run(units, begin, until);
+    }
+
+    void add_marked(std::vector<std::uint32_t>& units, std::int64_t window) {
+        const std::vector<std::uint32_t>& marked = windows_.take(window, true);
+        units.insert(units.end(), marked.begin(), marked.end());
+        std::sort(units.begin(), units.end());
+        units.erase(std::unique(units.begin(), units.end()), units.end());
+    }
+
     std::size_t units() const {
         return packets::transport_of(net_.rules).by_node ? static_cast<std::size_t>(net_.ways->nodes) : net_.ways->wires.size();
     }
@@ -91,6 +134,7 @@ private:
     std::unique_ptr<packets::Transport> transport_;
     Tick due_ = never;  // the earliest wake that is scheduled
     std::uint64_t hops_ = 0;
+    std::size_t visited_ = 0, epoch_ = 0;  // begins of epochs whose windows are marked; that are over
 };
 
 const MediumKind kind{.name = "packets",

@@ -19,43 +19,99 @@ RoceRules roce_rules(const PacketRules& rules) {
             setting(rules, "alpha"),
             setting(rules, "gain"),
             setting(rules, "additive"),
+            setting(rules, "hyper"),
+            setting(rules, "least"),
             whole("cnp_interval"),
             whole("alpha_timer"),
             whole("rate_timer"),
             whole("byte_counter"),
             whole("recovery"),
-            whole("departing") != 0};
+            setting(rules, "window"),
+            whole("window_scales") != 0,
+            whole("clamp") != 0,
+            whole("departing") != 0,
+            whole("per_message") != 0};
+}
+
+// Those of links of each rate; first those of all others.
+std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules) {
+    constexpr std::size_t columns = 7;
+    const std::vector<double>& rows = table(rules, "by_rate");
+    require(rows.size() % columns == 0, "packets out of range");
+    std::vector<std::pair<double, RoceRules>> all{{0, roce_rules(rules)}};
+    for (std::size_t at = 0; at < rows.size(); at += columns) {
+        RoceRules row = all[0].second;
+        for (std::size_t k = 0; k < columns; ++k) require(rows[at + k] >= 0 && rows[at + k] < 0x1p62, "packets out of range");
+        row.kmin = static_cast<std::int64_t>(rows[at + 1]), row.kmax = static_cast<std::int64_t>(rows[at + 2]);
+        row.pmax = static_cast<std::int64_t>(rows[at + 3]), row.alpha = rows[at + 4];
+        row.additive = rows[at + 5], row.hyper = rows[at + 6];
+        all.emplace_back(rows[at], row);
+    }
+    return all;
 }
 
 }  // namespace
 
 Roce::Roce(Net& net, Windows& windows)
-    : net_(net), windows_(windows), rules_(roce_rules(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)),
-      hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+    : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
+      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && !net.epochs),
+      crew_(net.rules.spray || net.epochs ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+      part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
     for (std::size_t k = 0; k < ports_.size(); ++k) {
         const Wire& wire = net.ways->wires[k];
         ports_[k].latency = wire.latency, ports_[k].source = wire.source, ports_[k].target = wire.target;
+        if (!wire.inside) ports_[k].rules = ends_[k].rules = rules_at(wire.bandwidth);
+        small_.push_back(wire.serial(control_bytes));
     }
     std::vector<int> links(nodes_.size(), 0);
-    for (Node& node : nodes_) node.shared = rules_.buffer;
+    const std::int64_t buffer = by_rate_[0].second.buffer;
+    for (Node& node : nodes_) node.shared = buffer;
     for (const Wire& wire : net.ways->wires) {
+        if (wire.inside) continue;
         const auto node = static_cast<std::size_t>(wire.target);
-        nodes_[node].shared -= static_cast<std::int64_t>(2 * (static_cast<double>(wire.latency) / 1000 * wire.bandwidth)) +
-                               3 * (net.rules.size + net.rules.header);
-        ++links[node], small_.push_back(wire.serial(control_bytes));
+        ++links[node], nodes_[node].shared -= static_cast<std::int64_t>(2 * (static_cast<double>(wire.latency) / 1000 * wire.bandwidth)) +
+                                              3 * (net.rules.size + net.rules.header);
     }
     for (std::size_t node = 0; node < nodes_.size(); ++node)
         if (links[node] > 1 && nodes_[node].shared < 1)
-            throw Unsupported("a RoCE buffer of " + std::to_string(rules_.buffer) + " bytes at node " + std::to_string(node) +
-                              ": the headroom of its links takes " + std::to_string(rules_.buffer - nodes_[node].shared));
+            throw Unsupported("a RoCE buffer of " + std::to_string(buffer) + " bytes at node " + std::to_string(node) +
+                              ": the headroom of its links takes " + std::to_string(buffer - nodes_[node].shared));
 }
 
-void Roce::Fifo::pop() {
-    if (++head == all.size()) all.clear(), head = 0;
-    else if (head >= 64 && 2 * head >= all.size()) all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head)), head = 0;
-    __builtin_prefetch(all.data() + head);  // a packet time before it starts
+const RoceRules* Roce::rules_at(double bandwidth) const {
+    for (std::size_t k = 1; k < by_rate_.size(); ++k)
+        if (by_rate_[k].first == bandwidth) return &by_rate_[k].second;
+    return &by_rate_[0].second;
+}
+
+// The rate of a flow, which is that of its first link outside hosts; its window: what its slowest link carries in a round trip of a packet
+// that waits for nothing. Within hosts it has neither. A window is sent evenly over its round trip.
+void Roce::measure(Flow& flow) {
+    Ways& ways = *net_.ways;
+    double line = 0, slowest = ways.wires[flow.link].bandwidth;
+    Tick head = 0, tail = 0;
+    flow.route = static_cast<std::uint32_t>(routes_.size());
+    const std::uint64_t there = ways.pair(flow.source, flow.destination), back = ways.pair(flow.destination, flow.source);
+    for (std::uint32_t link = flow.link;; link = ways.usual(link, flow.destination, there)) {
+        const Wire& wire = ways.wires[link];
+        if (fixed_) routes_.push_back(link);
+        if (line == 0 && !wire.inside) line = wire.bandwidth;
+        slowest = std::min(slowest, wire.bandwidth);
+        const Tick start = head;
+        tail = std::max(start + net_.full[link], tail) + wire.latency;
+        head = net_.cut_through ? std::min(tail, start + net_.head[link] + wire.latency) : tail;
+        if (wire.target == flow.destination) break;
+    }
+    if (fixed_) routes_.push_back(none);
+    flow.rules = rules_at(line);
+    flow.rate = Rate::of_line(line == 0 ? ways.wires[flow.link].bandwidth : line);
+    if (line == 0 || flow.rules->window <= 0) return;
+    for (std::uint32_t link = ways.first(flow.destination, flow.source, back);; link = ways.usual(link, flow.source, back)) {
+        flow.back += small_[link] + ways.wires[link].latency;
+        if (ways.wires[link].target == flow.source) break;
+    }
+    flow.pace = flow.rules->window * slowest, flow.window = flow.pace * (static_cast<double>(tail + flow.back) / 1000);
 }
 
 void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
@@ -65,8 +121,8 @@ void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
     if (fresh) {
         Flow flow;
         flow.source = c.source, flow.destination = c.destination, flow.link = link;
-        flow.rate.line = flow.rate.current = flow.rate.target = net_.ways->wires[link].bandwidth;
-        flows_.push_back(flow);
+        measure(flow);
+        flows_.push_back(std::move(flow));
     }
     net_.cargos[cargo].flow = at->second;
     Event event;
@@ -90,6 +146,10 @@ void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) 
             }
         });
         net_.together = false;
+        for (Hand& hand : hands_) {
+            for (const Acked& acked : hand.acked) acknowledge(acked.flow, acked.time);
+            hand.acked.clear();
+        }
     } else {
         for (std::size_t u = 0; u < units.size(); ++u) fetch(units, u), run_node(hands_[0], units[u], begin);
     }
@@ -123,7 +183,7 @@ void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
     due.collect(node.inbox, begin, until_);
     for (Tick now = begin;;) {
         const bool mine = !(due.front() < hand.agenda.front());
-        const Tick next = mine ? hand.agenda.front().time : due.front().time;
+        const Tick next = mine ? hand.agenda.front().time : due.first();
         if (next != now && !hand.touched.empty()) {
             start_touched(hand, now);
             continue;  // what started may end before what is next
@@ -146,14 +206,16 @@ void Roce::start_touched(Hand& hand, Tick now) {
 
 void Roce::fetch(const Hand& hand, const Node& node) const {
     __builtin_prefetch(&node.inbox[hand.due.later(8)]);
-    const std::uint32_t out = node.inbox[hand.due.later(4)].out;
-    if (out != none) __builtin_prefetch(&ports_[out]), __builtin_prefetch(&ports_[out].control);
+    const Event& soon = node.inbox[hand.due.later(4)];
+    if (soon.kind != Kind::arrive) return;
+    const std::uint32_t out = link_of(soon);
+    __builtin_prefetch(&ports_[out]), __builtin_prefetch(&ports_[out].peak), __builtin_prefetch(&ends_[soon.number]);
 }
 
 // `event` may lie in the inbox of the node: it is not read any more once something is given.
 void Roce::happen(Hand& hand, Node& node, const Event& event) {
     switch (event.kind) {
-        case Kind::left: return release(hand, node, {{event.time, event.kind, event.number}, event.serial, event.bytes});
+        case Kind::left: return release(hand, node, {event.time, event.kind, event.number, event.serial, event.bytes});
         case Kind::arrive: return came(hand, node, event);
         case Kind::notice:
         case Kind::put_off: return notify(hand, event);
@@ -169,13 +231,15 @@ void Roce::happen(Hand& hand, Node& node, const Event& event) {
         }
         case Kind::asked: {
             Flow& flow = flows_[net_.cargos[event.cargo].flow];
-            if (flow.first == none) {
-                flow.first = event.cargo;
-                ports_[flow.link].own.push({std::max(flow.allowed, event.time), flow.destination, net_.cargos[event.cargo].flow});
-            } else {
-                net_.cargos[flow.last].next = event.cargo;
-            }
+            const bool alone = flow.first == none;
+            (alone ? flow.first : net_.cargos[flow.last].next) = event.cargo;
             flow.last = event.cargo;
+            if (alone) line_up(net_.cargos[event.cargo].flow, std::max(flow.allowed, event.time));
+            return touch(hand, flow.link, event.time);
+        }
+        case Kind::opened: {
+            const Flow& flow = flows_[event.number];
+            ports_[flow.link].own.push({event.time, flow.destination, event.number});
             return touch(hand, flow.link, event.time);
         }
     }
@@ -191,46 +255,106 @@ void Roce::resume(std::uint32_t link, Tick now) {
     if (net_.timeline) net_.timeline->paused(link, ports_[link].paused_at, now);
 }
 
-// A packet joins the queue of its next link.
+// A flow with something to send takes its place at its first link, from a time on.
+void Roce::line_up(std::uint32_t number, Tick when) {
+    Flow& flow = flows_[number];
+    const bool scales = flow.rate.limited && flow.rules->window_scales;
+    flow.limit = scales ? flow.window * (flow.rate.current / flow.rate.line) : flow.window;
+    if (opens(flow, when)) ports_[flow.link].own.push({when, flow.destination, number});
+    else flow.held = true, flow.allowed = when;
+}
+
+// Whether ACKs, come or under way, open the window, and when, if later.
+bool Roce::opens(Flow& flow, Tick& when) const {
+    if (flow.limit == 0) return true;
+    for (; !flow.acks.empty() && (flow.acks.front() <= when || static_cast<double>(flow.flying) >= flow.limit); flow.acks.pop())
+        when = std::max(when, flow.acks.front()), flow.flying -= first_flying(flow);
+    return static_cast<double>(flow.flying) < flow.limit;
+}
+
+// Bytes of the packet that is acknowledged next.
+std::int64_t Roce::first_flying(Flow& flow) const {
+    const std::uint32_t packet = flow.acknowledged++;
+    if (flow.shorts.empty() || flow.shorts.front().packet != packet) return net_.rules.size + net_.rules.header;
+    const std::int64_t bytes = flow.shorts.front().bytes;
+    return flow.shorts.pop(), bytes;
+}
+
+void Roce::acknowledge(std::uint32_t number, Tick time) {
+    Flow& flow = flows_[number];
+    flow.acks.push(time);
+    if (net_.rules.spray) {  // packets may pass each other
+        std::vector<Tick>& all = flow.acks.all;
+        for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k] < all[k - 1]; --k) std::swap(all[k], all[k - 1]);
+    }
+    if (!flow.held || !opens(flow, flow.allowed)) return;
+    flow.held = false;
+    give(flow.source, Soon(flow.allowed, Kind::opened, number).event());
+}
+
+// A packet joins the queue of its next link, and starts at once where nothing else can in this instant.
 void Roce::came(Hand& hand, Node& node, const Event& event) {
-    const std::uint32_t link = event.out;
+    const std::uint32_t link = link_of(event);
+    const Tick now = event.time;
     Port& port = ports_[link];
-    touch(hand, link, event.time);
-    if (event.cls != Class::data) return port.control.push(event);
+    if (event.cls != Class::data) return port.control.push(event), touch(hand, link, now);
     const std::int64_t bytes = size(event);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
-    net_.queue_is(link, event.time, port.waiting);
-    port.queue.push(event);
-    if (!rules_.departing && mark(link, port, event)) port.queue.back().marked = true, ++port.marks;
-    Ingress& end = ends_[event.number];
+    net_.queue_is(link, now, port.waiting);
+    const bool at_once = port.idle(now) && hand.ends(now), counted = counts(event.number, link);
+    const bool marked = counted && !port.rules->departing && mark(link, port, event);
+    port.marks += marked;
+    Parcel here;
+    if (at_once) here = event;  // which may move
+    else port.queue.push(event);
+    Parcel& packet = at_once ? here : port.queue.back();
+    packet.counted = counted, packet.marked |= marked;
+    if (counted) take_in(hand, node, event.number, bytes, now);
+    if (!at_once) touch(hand, link, now);
+    else if (!leave(hand, link, packet, now)) port.queue.push(packet);
+}
+
+// Bytes that came by a link count in the node's buffer.
+void Roce::take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t bytes, Tick now) {
+    Ingress& end = ends_[came];
     end.bytes += bytes, end.peak = std::max(end.peak, end.bytes);
     node.used += bytes, node.peak = std::max(node.peak, node.used);
-    if (end.paused || static_cast<double>(end.bytes) <= rules_.alpha * static_cast<double>(node.shared - node.used)) return;
+    if (end.paused || static_cast<double>(end.bytes) <= end.rules->alpha * static_cast<double>(node.shared - node.used)) return;
     end.paused = true;
     Event frame;
-    frame.time = add(event.time, ports_[event.number].latency), frame.kind = Kind::pause, frame.marked = true, frame.number = event.number;
-    give(hand, ports_[event.number].source, frame);
+    frame.time = add(now, ports_[came].latency), frame.kind = Kind::pause, frame.marked = true, frame.number = came;
+    give(hand, ports_[came].source, frame);
+}
+
+// The first packet of a queue starts.
+bool Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+    Port& port = ports_[link];
+    port.own_before = false;
+    if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
+    port.waiting -= size(packet);
+    net_.queue_is(link, now, port.waiting);
+    return transmit(hand, link, packet, now);
 }
 
 bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
-    if (port.waiting <= rules_.kmin) return false;
-    if (port.waiting > rules_.kmax) return true;
+    const RoceRules& rules = *port.rules;
+    if (port.waiting <= rules.kmin) return false;
+    if (port.waiting > rules.kmax) return true;
     const Cargo& c = net_.cargos[packet.cargo];
     const std::uint64_t pair = std::uint64_t{static_cast<std::uint32_t>(c.source)} << 32 | static_cast<std::uint32_t>(c.destination);
     const std::uint64_t chance = mix64(mix64(mix64(seed_ ^ link) ^ pair) ^ packet.serial) >> 32;
-    return static_cast<Wide>(chance) * (rules_.kmax - rules_.kmin) * 1'000'000 <
-           static_cast<Wide>(port.waiting - rules_.kmin) * rules_.pmax * (std::int64_t{1} << 32);
+    return static_cast<Wide>(chance) * (rules.kmax - rules.kmin) * 1'000'000 <
+           static_cast<Wide>(port.waiting - rules.kmin) * rules.pmax * (std::int64_t{1} << 32);
 }
 
 // A packet has left the node.
 void Roce::release(Hand& hand, Node& node, const Soon& left) {
-    touch(hand, left.number(), left.time);
-    if (left.came == none) return;
+    if (ports_[left.number()].waits()) touch(hand, left.number(), left.time);
     Ingress& end = ends_[left.came];
     end.bytes -= left.bytes, node.used -= left.bytes;
     const std::int64_t packet = net_.rules.size + net_.rules.header;
     if (!end.paused ||
-        (end.bytes > 0 && static_cast<double>(end.bytes + 2 * packet) > rules_.alpha * static_cast<double>(node.shared - node.used)))
+        (end.bytes > 0 && static_cast<double>(end.bytes + 2 * packet) > end.rules->alpha * static_cast<double>(node.shared - node.used)))
         return;
     end.paused = false;
     Event frame;
@@ -238,28 +362,27 @@ void Roce::release(Hand& hand, Node& node, const Soon& left) {
     give(hand, ports_[left.came].source, frame);
 }
 
-// The destination's NIC sees a marked packet, or the end of a message; or the source's a CNP.
+// The destination's NIC sees a marked packet, or the source's a CNP.
 void Roce::notify(Hand& hand, const Event& event) {
-    if (event.cls == Class::cnp) return flows_[event.cargo].rate.cut(rules_, event.time);
     Flow& flow = flows_[event.cargo];
-    if (event.cls == Class::ack) return answer(hand, flow, event.cargo, Class::ack, event.time);
+    if (event.cls == Class::cnp) return flow.rate.cut(*flow.rules, event.time);
     if (event.kind == Kind::put_off) flow.put_off = false;
     else if (flow.put_off) return;
-    else if (flow.notified >= 0 && event.time - flow.notified < rules_.cnp_interval) return notify_after(hand, flow, event);
+    else if (flow.notified >= 0 && event.time - flow.notified < flow.rules->cnp_interval) return notify_after(hand, flow, event);
     flow.notified = event.time;
-    answer(hand, flow, event.cargo, Class::cnp, event.time);
+    answer(hand, flow, event.cargo, event.time);
 }
 
 // A mark within the interval after a CNP: the next one goes at its end.
 void Roce::notify_after(Hand& hand, Flow& flow, const Event& event) {
     flow.put_off = true;
-    put(hand, flow.destination, {{add(flow.notified, rules_.cnp_interval), Kind::put_off, event.cargo}});
+    put(hand, flow.destination, add(flow.notified, flow.rules->cnp_interval), Kind::put_off, event.cargo);
 }
 
-void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Class cls, Tick now) {
+void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) {
     const std::uint32_t link = net_.ways->first(flow.destination, flow.source, net_.ways->pair(flow.destination, flow.source));
     Parcel packet;
-    packet.tail = now, packet.cls = cls, packet.number = none, packet.cargo = number;
+    packet.tail = now, packet.cls = Class::cnp, packet.number = none, packet.cargo = number;
     ports_[link].control.push(packet);
     touch(hand, link, now);
 }
@@ -268,28 +391,37 @@ void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Class cls,
 void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
     Port& port = ports_[link];
     if (!port.control.empty()) {
-        transmit(hand, link, port.control.front(), now);
-        return port.control.pop();
+        if (transmit(hand, link, port.control.front(), now)) port.control.pop();
+    } else if (!port.paused) {
+        const bool own = !port.own.empty() && port.own.top().allowed <= now;
+        if (own && (port.queue.empty() || !port.own_before)) now = start_own(hand, link, now);
+        else if (!port.queue.empty() && leave(hand, link, port.queue.front(), now)) port.queue.pop();
     }
-    if (port.paused) return;
-    const bool own = !port.own.empty() && port.own.top().allowed <= now;
-    if (own && (port.queue.empty() || !port.own_before)) {
+    start_later(hand, link, now);
+}
+
+// A packet of a flow that begins here, and those after it as long as nothing else happens at the node. When the last one started.
+Tick Roce::start_own(Hand& hand, std::uint32_t link, Tick now) {
+    Port& port = ports_[link];
+    for (;;) {
         port.own_before = true;
         Parcel packet = cut(port, now);
-        return transmit(hand, link, packet, now);
+        if (!transmit(hand, link, packet, now)) port.queue.put_back(packet);
+        if (!port.queue.empty() || port.own.empty()) return now;
+        const Tick next = std::max(port.free, port.own.top().allowed);
+        if (next >= until_ || !hand.ends(next)) return now;
+        now = next;
     }
-    if (!port.queue.empty()) {
-        port.own_before = false;
-        Parcel& packet = port.queue.front();
-        if (rules_.departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
-        port.waiting -= size(packet);
-        net_.queue_is(link, now, port.waiting);
-        transmit(hand, link, packet, now);
-        return port.queue.pop();
-    }
-    if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;
-    port.timer = port.own.top().allowed;
-    put(hand, port.source, {{port.timer, Kind::timer, link}});
+}
+
+// What waits at a port touches it when it may start, unless an event does that will come anyway.
+void Roce::start_later(Hand& hand, std::uint32_t link, Tick now) {
+    Port& port = ports_[link];
+    if (port.leaves && port.free > now) return;
+    if (!port.control.empty()) return touch_at(hand, link, now, port.free);
+    if (port.paused) return;
+    if (!port.queue.empty()) return touch_at(hand, link, now, port.free);
+    if (!port.own.empty()) touch_at(hand, link, now, std::max(port.free, port.own.top().allowed));
 }
 
 // The next packet of the flow that is allowed first.
@@ -299,48 +431,61 @@ Parcel Roce::cut(Port& port, Tick now) {
     Flow& flow = flows_[number];
     Cargo& c = net_.cargos[flow.first];
     Parcel packet;
-    packet.tail = now, packet.number = none, packet.cargo = flow.first;
+    packet.tail = now, packet.number = none, packet.cargo = flow.first, packet.hop = flow.route;
     packet.bytes = static_cast<std::uint32_t>(std::min(c.to_send, net_.rules.size)), packet.serial = flow.packets++;
+    if (flow.rules->per_message && c.to_send == c.size) flow.rate = Rate::of_line(flow.rate.line);
     c.to_send -= packet.bytes;
     if (c.to_send == 0) flow.first = c.next;
-    flow.rate.catch_up(rules_, now);
+    flow.rate.catch_up(*flow.rules, now);
     const std::int64_t bytes = size(packet);
-    const double rate = flow.rate.limited ? flow.rate.current : flow.rate.line;
+    const double rate = flow.window > 0 ? std::min(flow.rate.now(), flow.pace) : flow.rate.now();
     flow.allowed = add(now, ticks(static_cast<double>(bytes) / rate, false));
-    flow.rate.sent(rules_, bytes);
-    if (flow.first != none) port.own.push({flow.allowed, flow.destination, number});
+    flow.rate.sent(*flow.rules, bytes);
+    flow.flying += bytes;
+    if (flow.window > 0 && packet.bytes != net_.rules.size) flow.shorts.push(packet.serial, bytes);
+    if (flow.first != none) line_up(number, flow.allowed);
     return packet;
 }
 
-void Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
+bool Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     Port& port = ports_[link];
     const bool is_data = packet.cls == Class::data;
     const Tick serial = is_data ? net_.serial(link, packet.bytes) : small_[link], end = net_.finish(link, now, serial);
-    if (end == never) return void(port.free = never);
+    if (net_.epochs && loses(hand, link, packet, now, end)) return false;
+    if (end == never) return port.free = never, true;
     port.free = std::max(end, packet.tail);
     net_.charge(link, is_data ? packet.bytes : 0, now, end - now, hand.left);
     if ((++hand.left.hops & 0xffff) == 0 && &hand == hands_.data()) stop_if_interrupted();  // in the thread that runs
-    put(hand, port.source, {{port.free, Kind::left, link}, is_data ? packet.number : none, static_cast<std::uint32_t>(size(packet))});
+    port.leaves = packet.counted;
+    if (packet.counted) put(hand, port.source, port.free, Kind::left, link, packet.number, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
-    const Way way = way_of(packet);
-    if (port.target == way.destination) return deliver(hand, port.target, packet, tail);
+    const std::uint32_t next = onward(link, packet);
+    if (next == none) return deliver(hand, port.target, packet, tail), true;
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
-    packet.tail = tail, packet.number = link;
-    give(hand, port.target, {packet, Kind::arrive, net_.ways->next(link, way.destination, way.pair), head});
+    give(hand, port.target, packet, tail, link, next, head);
+    return true;
+}
+
+std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
+    Ways& ways = *net_.ways;
+    if (packet.cls == Class::data) {
+        const Cargo& c = net_.cargos[packet.cargo];
+        return ports_[link].target == c.destination ? none : ways.next(link, c.destination, c.pair);
+    }
+    const Flow& flow = flows_[packet.cargo];
+    return ports_[link].target == flow.source ? none : ways.next(link, flow.source, ways.pair(flow.destination, flow.source));
 }
 
 // A packet is at its destination.
 void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
-    if (packet.cls == Class::ack) return;
-    if (packet.cls == Class::cnp) return packet.number = packet.cargo, give(hand, node, {packet, Kind::notice, none, tail});
-    const Cargo& cargo = net_.cargos[packet.cargo];
-    const std::uint32_t flow = cargo.flow;
-    const Tick done = std::max(cargo.done, tail);
-    const bool last = cargo.left == 1;
+    if (packet.cls == Class::cnp) return give(hand, node, Class::cnp, packet.cargo, tail);
+    const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
-    packet.cargo = packet.number = flow;
-    if (packet.marked) give(hand, node, {packet, Kind::notice, none, tail});
-    if (last) packet.cls = Class::ack, give(hand, node, {packet, Kind::notice, none, done});
+    if (const Flow& flow = flows_[number]; flow.back > 0) {
+        if (net_.together) hand.acked.push_back({number, tail + flow.back});
+        else acknowledge(number, tail + flow.back);
+    }
+    if (packet.marked) give(hand, node, Class::data, number, tail);
 }
 
 bool Roce::keeps(std::uint32_t link) const {
@@ -349,10 +494,18 @@ bool Roce::keeps(std::uint32_t link) const {
 }
 
 void Roce::explain(std::vector<std::string>& waits) const {
+    std::vector<std::uint32_t> next(ports_.size(), none);
     for (std::uint32_t link = 0; link < ports_.size(); ++link)
-        if (keeps(link) && ports_[link].free != never)
-            waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
-                            (ports_[link].paused ? ", and its end has paused it" : ""));
+        if (keeps(link) && ports_[link].free != never) next[link] = itself;
+    for (std::uint32_t link = 0; link < ports_.size(); ++link) {
+        const auto& queue = ports_[link].queue;
+        for (std::size_t k = queue.head; k < queue.all.size() && next[link] != none; ++k)
+            if (const std::uint32_t came = queue.all[k].number; came != none && next[came] != none)
+                next[came] = std::min(next[came], link);
+    }
+    for (const std::uint32_t link : circle_of(next))
+        waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
+                        (ports_[link].paused ? ", and its end has paused it" : ""));
 }
 
 void Roce::report(PacketCounts& out) const {
@@ -365,15 +518,17 @@ void Roce::report(PacketCounts& out) const {
 namespace {
 
 void check_roce(const PacketRules& rules) {
-    const RoceRules roce = roce_rules(rules);
-    require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000,
-            "packets out of range");
-    require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 &&
-                roce.byte_counter >= 1 && roce.recovery >= 1 && roce.additive > 0,
-            "packets out of range");
+    for (const auto& [rate, roce] : rules_by_rate(rules)) {
+        require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000,
+                "packets out of range");
+        require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 &&
+                    roce.byte_counter >= 0 && roce.recovery >= 1 && roce.additive > 0 && roce.hyper >= 0 && roce.least > 0 &&
+                    roce.window >= 0,
+                "packets out of range");
+    }
 }
 
-const TransportKind roce{.name = "roce", .by_node = true, .check = check_roce, .open = open_transport<Roce>};
+const TransportKind roce{.name = "roce", .by_node = true, .reroutes = true, .check = check_roce, .open = open_transport<Roce>};
 const RegisteredTransport registered_roce(roce);
 
 }  // namespace

@@ -52,8 +52,9 @@ public:
         return far_.empty() ? nothing : far_.begin()->first;
     }
 
-    // The marked ports of a window, the first of those that are left, by number. Later marks only lie in later windows.
-    const std::vector<std::uint32_t>& take(std::int64_t window) {
+    // The marked ports of a window, the first of those that are left, by number. Later marks only lie in later windows, or in this one where
+    // a `part` of it is run.
+    const std::vector<std::uint32_t>& take(std::int64_t window, bool part = false) {
         go_to(window);
         for (; !far_.empty() && far_.begin()->first - base_ < static_cast<std::int64_t>(slots_); far_.erase(far_.begin()))
             for (const std::uint32_t port : far_.begin()->second) mark(times(far_.begin()->first, width_), port);
@@ -63,7 +64,7 @@ public:
             for (std::uint64_t left = std::exchange(bits_[slot * words_ + w], 0); left; left &= left - 1)
                 taken_.push_back(static_cast<std::uint32_t>(w * 64) + static_cast<std::uint32_t>(std::countr_zero(left)));
         any_[slot] = 0;
-        go_to(window + 1);
+        if (!part) go_to(window + 1);
         return taken_;
     }
 

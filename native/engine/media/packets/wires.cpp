@@ -1,10 +1,6 @@
 #include "media/packets/wires.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <span>
-
-#include "media/shortest.hpp"
 
 namespace astrarium::packets {
 namespace {
@@ -12,7 +8,8 @@ namespace {
 // Dimension-ordered: computed.
 class DimsWays final : public Ways {
 public:
-    DimsWays(const Network& network, const Traffic& traffic) : fabric_(network, traffic) {
+    DimsWays(const Plan& plan, const Traffic& traffic) : fabric_(plan, traffic) {
+        const Network& network = plan.network;
         const auto npus = static_cast<std::int32_t>(traffic.rows.rows);
         std::vector<std::int32_t> switches;  // per dim: the node of its first one
         std::int32_t stride = 1;
@@ -75,46 +72,59 @@ private:
 // Looked up.
 class GraphWays final : public Ways {
 public:
-    GraphWays(const Network& network, const Traffic& traffic)
-        : graph_(*network.graph), spray_(network.packets.spray),
-          shortest_(graph_, static_cast<std::int32_t>(traffic.rows.rows), std::size_t{1} << 29) {
+    GraphWays(const Plan& plan, const Traffic& traffic)
+        : graph_(*plan.network.graph), spray_(plan.network.packets.spray),
+          epochs_(graph_, static_cast<std::int32_t>(traffic.rows.rows), std::size_t{1} << 29, plan.link_rates.get(), key(graph_)) {
         const auto npus = static_cast<std::int32_t>(traffic.rows.rows);
         nodes = graph_.nodes;
-        seed_ = graph_.ecmp == Graph::first_link ? 0 : mix64(static_cast<std::uint64_t>(graph_.ecmp));
+        seed_ = seed_of(graph_);
         wires.reserve(graph_.links());
         for (std::size_t k = 0; k < graph_.links(); ++k)
             wires.push_back({k, 0, graph_.source[k], graph_.target[k], graph_.source[k] < npus, graph_.buffer[k],
                              ticks(graph_.latency[k], false), graph_.bandwidth[k]});
-        given_.emplace(graph_, [this](std::int32_t source, std::int32_t destination) { return pair(source, destination); });
         if (spray_)
             for (std::size_t k = 0; k < graph_.links(); ++k) turn_.push_back(static_cast<std::uint32_t>(mix64(seed_ ^ k)));
     }
 
     std::uint32_t first(std::int32_t source, std::int32_t destination, std::uint64_t pair) override {
-        if (const std::uint32_t given = given_->link(pair, source); given != GivenRoutes::none) return given;
-        const std::uint32_t found = shortest_(source, destination);
-        return found & Shortest::many ? by_pair(shortest_.list(found), source, pair) : found;
+        return onward(source, destination, pair);
     }
     std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) override {
         const std::int32_t at = graph_.target[link];
-        if (const std::uint32_t given = given_->link(pair, at); given != GivenRoutes::none) return given;
-        const std::uint32_t found = shortest_(at, destination);
+        if (!spray_) return onward(at, destination, pair);
+        Routing& routing = epochs_.from(at, destination);
+        if (const std::uint32_t given = routing.given.link(pair, at); given != GivenRoutes::none) return given;
+        const std::uint32_t found = routing.shortest(at, destination);
         if (!(found & Shortest::many)) return found;
-        const auto list = shortest_.list(found);
-        return spray_ ? list[turn_[link]++ % list.size()] : by_pair(list, at, pair);
+        const auto list = routing.shortest.list(found);
+        return list[turn_[link]++ % list.size()];
     }
-    void forget() override { shortest_.forget(); }
-
-private:
-    std::uint32_t by_pair(std::span<const std::uint32_t> list, std::int32_t at, const std::uint64_t& pair) const {
+    std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) override {
+        return onward(graph_.target[link], destination, pair);
+    }
+    std::uint32_t onward(std::int32_t at, std::int32_t destination, const std::uint64_t& pair) override {
+        Routing& routing = epochs_.from(at, destination);
+        if (const std::uint32_t given = routing.given.link(pair, at); given != GivenRoutes::none) return given;
+        const std::uint32_t found = routing.shortest(at, destination);
+        if (!(found & Shortest::many)) return found;
+        const auto list = routing.shortest.list(found);
         if (graph_.ecmp == Graph::first_link) return list[0];
         return list[mix64(pair ^ static_cast<std::uint64_t>(at)) % list.size()];
+    }
+    Epochs* epochs() override { return epochs_.change() ? &epochs_ : nullptr; }
+    void forget() override { epochs_.forget(); }
+
+private:
+    static std::uint64_t seed_of(const Graph& graph) {
+        return graph.ecmp == Graph::first_link ? 0 : mix64(static_cast<std::uint64_t>(graph.ecmp));
+    }
+    static std::function<std::uint64_t(std::int32_t, std::int32_t)> key(const Graph& graph) {
+        return [seed = seed_of(graph)](std::int32_t source, std::int32_t destination) { return hash(seed, source, destination); };
     }
 
     const Graph& graph_;
     const bool spray_;
-    Shortest shortest_;
-    std::optional<GivenRoutes> given_;
+    Epochs epochs_;
     std::vector<std::uint32_t> turn_;  // per link, where packets are sprayed
 };
 
@@ -129,10 +139,15 @@ std::uint64_t mix64(std::uint64_t word) {
 
 std::unique_ptr<Ways> open_ways(const Plan& plan, const Traffic& traffic) {
     std::unique_ptr<Ways> ways;
-    if (plan.network.graph) ways = std::make_unique<GraphWays>(plan.network, traffic);
-    else ways = std::make_unique<DimsWays>(plan.network, traffic);
-    for (Wire& wire : ways->wires)
-        if (wire.buffer == 0) wire.buffer = plan.network.packets.buffer;
+    if (plan.network.graph) ways = std::make_unique<GraphWays>(plan, traffic);
+    else ways = std::make_unique<DimsWays>(plan, traffic);
+    const PacketRules& rules = plan.network.packets;
+    for (std::size_t k = 0; k < ways->wires.size(); ++k) {
+        Wire& wire = ways->wires[k];
+        if (wire.buffer == 0) wire.buffer = rules.buffer;
+        const std::size_t place = plan.network.graph ? k : wire.dim;
+        wire.inside = !rules.inside.empty() && rules.inside[place] != 0;
+    }
     return ways;
 }
 

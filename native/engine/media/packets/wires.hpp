@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "media/epochs.hpp"
 #include "media/fabric.hpp"
 
 namespace astrarium::packets {
@@ -22,6 +23,7 @@ struct Wire {
     std::int64_t buffer = 0;  // bytes at its end; 0: any number
     Tick latency = 0;
     double bandwidth = 0;
+    bool inside = false;  // a host: not a hop of the transport
     Tick serial(std::int64_t bytes) const { return ticks(static_cast<double>(bytes) / bandwidth, false); }
 };
 
@@ -33,16 +35,25 @@ public:
     // The link after `link`, which does not end at the destination. Where several begin cheapest ways: by the pair, or where packets are
     // sprayed in turn of what came by this link.
     virtual std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) = 0;
+    // Where links fail: which routes are left, and when that changes; null elsewhere.
+    virtual Epochs* epochs() { return nullptr; }
+    // The link by which a message leaves a node that it was not to leave by another one.
+    virtual std::uint32_t onward(std::int32_t, std::int32_t, const std::uint64_t&) { return none; }
+    // The link after `link` where nothing is sprayed.
+    virtual std::uint32_t usual(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) {
+        return next(link, destination, pair);
+    }
     // Between windows: forgets what takes too much memory. Within one, several threads may ask for ways.
     virtual void forget() {}
-    std::uint64_t pair(std::int32_t source, std::int32_t destination) const {
-        return mix64(seed_ ^ (std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(destination)));
-    }
+    std::uint64_t pair(std::int32_t source, std::int32_t destination) const { return hash(seed_, source, destination); }
 
     std::vector<Wire> wires;
     std::int32_t nodes = 0;
 
 protected:
+    static std::uint64_t hash(std::uint64_t seed, std::int32_t source, std::int32_t destination) {
+        return mix64(seed ^ (std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(destination)));
+    }
     std::uint64_t seed_ = 0;  // mixed
 };
 

@@ -15,7 +15,7 @@ from astrarium.registry import load, names
 from astrarium.units import Bytes
 from astrarium.vocab import CommOp
 
-__all__ = ["kernel_algorithm", "kernel_launch", "kernel_time", "write_kernel"]
+__all__ = ["kernel_algorithm", "kernel_launch", "kernel_time", "on_engines", "write_kernel"]
 
 FLAGS = {"simple": 0, "ll": 2, "ll128": 1, "lamport": 1}
 """Lines with flags that a request of payload takes, by protocol; 0: none."""
@@ -31,11 +31,12 @@ def kernel_algorithm(name: str) -> KernelAlgorithm:
 
 
 def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels | None = None, *,
-                  path: str = "kernels") -> Launch:
+                  units: int = 0, path: str = "kernels") -> Launch:
     """The launch of a collective on `gpus` GPUs.
 
     `payload`: bytes as nccl-tests counts them (all_gather and reduce_scatter: all chunks together; else one GPU's
-    buffer); each GPU's chunk is rounded up to whole requests. Raises InputError and UnsupportedError at `path`.
+    buffer); each GPU's chunk is rounded up to whole requests. `units`: it runs on so many compute units, the first
+    ones; 0: on all (copy engines use none). Raises InputError and UnsupportedError at `path`.
     """
     kernels = Kernels() if kernels is None else kernels
     if not 0 <= payload < 1 << 62:
@@ -47,7 +48,16 @@ def kernel_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kern
 
         launch = program_launch(op, payload, gpus, gpu, kernels, path=path)
     _check_device(launch, gpu, kernels, path)
+    if not 0 <= units <= gpu.units:
+        raise InputError(f"{path}.units", f"{units} of {gpu.units}", expected=f"0 to {gpu.units}")
+    if units and not on_engines(kernels):
+        launch = replace(launch, streams=tuple([replace(each, units=tuple(range(units))) for each in launch.streams]))
     return replace(launch, starts=(round(kernels.launch * 1000),))
+
+
+def on_engines(kernels: Kernels) -> bool:
+    """Whether a kernel runs on copy engines."""
+    return kernels.program is None and kernel_algorithm(kernels.algorithm).engines
 
 
 def _check_device(launch: Launch, gpu: Gpu, kernels: Kernels, path: str) -> None:
@@ -123,6 +133,6 @@ def write_kernel(op: CommOp, gpus: int, chunk: int, kernels: Kernels, *, path: s
 
 
 def kernel_time(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels | None = None, *,
-                pure: bool = False, path: str = "kernels") -> Finished:
+                units: int = 0, pure: bool = False, path: str = "kernels") -> Finished:
     """Run a collective's kernels, alone: see `kernel_launch`. `pure`: in Python. One GPU represents all."""
-    return run_launch(kernel_launch(op, payload, gpus, gpu, kernels, path=path), pure=pure, path=path)
+    return run_launch(kernel_launch(op, payload, gpus, gpu, kernels, units=units, path=path), pure=pure, path=path)

@@ -19,7 +19,10 @@ What each costs before its first workgroup runs, and how NCCL's protocols go on 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.config import decode
@@ -30,7 +33,7 @@ from astrarium.gpu.kernels.device import Gpu
 from astrarium.gpu.kernels.settings import Kernels
 from astrarium.vocab import CommOp
 
-__all__ = ["LIBRARIES", "library_kernels", "library_time"]
+__all__ = ["LIBRARIES", "MEASURED", "Measured", "has_kernels", "library_kernels", "library_time", "measured"]
 
 KIB, MIB = 1 << 10, 1 << 20
 THREADS = 16                    # warps of a block of 512 threads
@@ -39,20 +42,42 @@ RINGS = (("ll", 16 * KIB, 0, 16 * KIB), ("ll128", 32 * KIB, 16 * KIB, 16 * MIB),
 """Protocol, least bytes of a channel, least and most payload."""
 
 
-def library_kernels(library: str, device: str, op: CommOp, payload: float, gpus: int) -> tuple[Kernels, ...]:
+class Measured(Struct, frozen=True):
+    """Measured collectives of a library: benchmarks/data/gpu_collectives.csv has rows of `least` to `most` bytes."""
+
+    ops: tuple[CommOp, ...]
+    devices: tuple[str, ...]
+    gpus: tuple[int, ...]
+    least: int
+    most: int
+
+
+def measured(library: str, device: str, op: CommOp, gpus: int) -> Measured | None:
+    """The measured collectives with which this library's kernels were compared; None: there are none."""
+    return next((rows for rows in MEASURED[library] if op in rows.ops and device in rows.devices and gpus in rows.gpus),
+                None)
+
+
+def has_kernels(library: str, op: CommOp, payload: float, gpus: int) -> bool:
+    """Whether a library has a kernel for an operation; `payload` as of `kernel_launch`."""
+    return bool(LIBRARIES[library](op, int(payload), gpus))
+
+
+def library_kernels(library: str, device: str, op: CommOp, payload: float, gpus: int, *, path: str = "library"
+                    ) -> tuple[Kernels, ...]:
     """The kernels among which a library chooses. `payload`: as of `kernel_launch`; `device`: a row of
     catalog/gpus.toml. Raises InputError for an unknown name, UnsupportedError where a library has no such kernel."""
     row = catalog.row_of("gpus", device)
     if library not in row["libraries"]:
-        raise InputError("library", f"{library[:60]!r} is not known", expected="one of " + ", ".join(row["libraries"]),
-                         did_you_mean=nearest(library, row["libraries"]))
+        raise InputError(path, f"{library[:60]!r} is not known on {device}", expected="one of "
+                         + ", ".join(row["libraries"]), did_you_mean=nearest(library, row["libraries"]))
     found = LIBRARIES[library](op, int(payload), gpus)
     if not found:
-        raise UnsupportedError("library", f"{library} has no {op.name.lower()} of {int(payload)} B on {gpus} GPUs",
+        raise UnsupportedError(path, f"{library} has no {op.name.lower()} of {int(payload)} B on {gpus} GPUs",
                                expected="the payloads of the library's kernels")
-    measured = row["libraries"][library]
-    common = {key: value for key, value in measured.items() if not isinstance(value, Mapping)}
-    ways = [(each, measured.get(each["algorithm"] if each["algorithm"] == "nvls" else each.get("protocol", "")))
+    costs = row["libraries"][library]
+    common = {key: value for key, value in costs.items() if not isinstance(value, Mapping)}
+    ways = [(each, costs.get(each["algorithm"] if each["algorithm"] == "nvls" else each.get("protocol", "")))
             for each in found]
     return tuple(decode(Kernels, {**each, **common, **(own or {})}) for each, own in ways if own or library != "nccl")
 
@@ -121,3 +146,18 @@ def _mscclpp(op: CommOp, payload: int, gpus: int) -> list[Mapping[str, Any]]:
 LIBRARIES = {"engine": _engine, "engine_rocm": _engine_rocm, "trtllm": _trtllm, "mscclpp": _mscclpp,
              "multimem": _multimem, "nccl": _nccl}
 """Library -> its kernels (settings as plain data) for an operation, a payload in bytes and a number of GPUs."""
+
+_SXM = ("a100_sxm_80gb", "h100_sxm", "h200_sxm", "b200")
+_RINGS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER)
+_SUM = (CommOp.ALL_REDUCE,)
+MEASURED: Mapping[str, tuple[Measured, ...]] = MappingProxyType({
+    "engine": (Measured(_SUM, _SXM, (4, 8), KIB, 8 * MIB),),
+    "engine_rocm": (Measured(_SUM, ("mi300x",), (2,), 4 * KIB, 8 * MIB),
+                    Measured(_SUM, ("mi300x",), (4,), 2 * KIB, 8 * MIB)),
+    "trtllm": (Measured(_SUM, _SXM, (2, 4, 8), KIB, 512 * KIB),),
+    "mscclpp": (Measured(_SUM, ("a100_sxm_80gb",), (8,), 8 * KIB, 32 * MIB),
+                Measured(_SUM, ("h100_sxm",), (8,), 24 * KIB, 72 * KIB)),
+    "multimem": (Measured(_SUM, ("h100_sxm", "h200_sxm"), (8,), 256 * KIB, 32 * MIB),
+                 Measured(_SUM, ("b200",), (8,), MIB, 32 * MIB)),
+    "nccl": (Measured(_RINGS, _SXM, (8,), KIB, 64 * MIB),)})
+"""Library -> its measured collectives."""

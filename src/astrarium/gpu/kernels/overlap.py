@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from astrarium.config import Config, Knob, Problem
 from astrarium.gpu.engine import Finished, Launch, run_launch, together
-from astrarium.gpu.kernels.build import kernel_algorithm, kernel_launch
+from astrarium.gpu.kernels.build import kernel_launch, on_engines
 from astrarium.gpu.kernels.device import Gpu
 from astrarium.gpu.kernels.gemm import Gemm, gemm_launch
 from astrarium.gpu.kernels.settings import Kernels
@@ -101,7 +101,7 @@ def gpu_overlap(asked: GpuOverlap, *, pure: bool = False) -> list[Overlapped]:
     cases = []
     for i, kernels in enumerate(asked.kernels):
         alone = _until_ends(run_launch(_collective(asked, kernels, 0, f"kernels[{i}]"), pure=pure))
-        for units in (None,) if _on_engines(kernels) else asked.units:
+        for units in (None,) if on_engines(kernels) else asked.units:
             cases.append(_case(asked, kernels, units, (gemm, alone), pure=pure))
     return cases
 
@@ -129,16 +129,11 @@ def _case(asked: GpuOverlap, kernels: Kernels, units: int | None, alone: tuple[i
 
 def _collective(asked: GpuOverlap, kernels: Kernels, reserved: int, path: str) -> Launch:
     """The collective's launch, its data where they are, on reserved units if there are any."""
-    launch = kernel_launch(CommOp[asked.op.upper()], float(asked.payload), asked.gpus, asked.gpu, kernels, path=path)
+    launch = kernel_launch(CommOp[asked.op.upper()], float(asked.payload), asked.gpus, asked.gpu, kernels,
+                           units=reserved, path=path)
     if asked.memory == "hbm":
         launch = replace(launch, buffers=tuple(replace(each, hbm=not each.flagged) for each in launch.buffers))
-    if reserved and not _on_engines(kernels):
-        launch = replace(launch, streams=tuple(replace(each, units=tuple(range(reserved))) for each in launch.streams))
     return launch
-
-
-def _on_engines(kernels: Kernels) -> bool:
-    return kernels.program is None and kernel_algorithm(kernels.algorithm).engines
 
 
 def _until_ends(ran: Finished) -> int:

@@ -16,7 +16,7 @@ from astrarium.gpu.mscclpp.read import MOST_BYTES, PlannedKernels, read_mscclpp
 from astrarium.units import Bandwidth, Bytes, Time
 from astrarium.vocab import CommOp
 
-__all__ = ["digest", "program_launch", "prove_program"]
+__all__ = ["digest", "program_gpus", "program_launch", "prove_program"]
 
 
 def program_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Kernels, *, path: str) -> Launch:
@@ -32,6 +32,12 @@ def program_launch(op: CommOp, payload: float, gpus: int, gpu: Gpu, kernels: Ker
     plan = read_mscclpp(name)
     _check(op, gpus, plan.op, len(plan.gpus), name, path)
     return mscclpp_launch(plan, payload, gpu, unroll=kernels.unroll, folded=True)
+
+
+def program_gpus(name: str, *, path: str) -> int:
+    """For how many GPUs a plan or program in a file is. Raises InputError for a bad one."""
+    given = _bytes(name, path)
+    return len(parse_msccl(given, path=name).gpus) if name.endswith(".xml") else len(read_mscclpp(name).gpus)
 
 
 def prove_program(name: str) -> CommOp:

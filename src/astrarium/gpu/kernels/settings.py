@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, get_args
 
 from astrarium.config import Config, Knob, default
+from astrarium.config.named import Shorthand
 from astrarium.gpu.kernels.device import Gpu
 from astrarium.registry import Kind
 from astrarium.units import Time
 from astrarium.vocab import CommOp
 
-__all__ = ["KernelTimes", "Kernels"]
+__all__ = ["KernelTimes", "Kernels", "Library"]
 
 
 class Kernels(Config, frozen=True):
@@ -44,19 +46,32 @@ class Kernels(Config, frozen=True):
         return self.program or f"{self.algorithm} {self.protocol} {self.direction}"
 
 
-Choice = Annotated[Kernels | None, Knob("Its kernel; none: its messages or the timer say how long it takes.")]
+Choice = Annotated[Kernels | None, Knob("Its kernel; none: that of a library, else its messages or the timer say how "
+                                        "long it takes.")]
+Library = Literal["engine", "engine_rocm", "trtllm", "mscclpp", "multimem", "nccl"]
 
 
 class KernelTimes(Config, frozen=True, kw_only=True):
     """Which operations inside the innermost dim take the time of a GPU kernel, simulated alone: collectives of groups
-    that lie there, and phases there of collectives over several dims."""
+    that lie there, and phases there of collectives over several dims (only of operations with a given kernel)."""
 
-    gpu: Annotated[Gpu, Knob("What the kernels run on, ports and links to the other GPUs included.")]
+    shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: {"libraries": [name]}, "a library of kernels: "
+                                                      + ", ".join(get_args(Library)))
+    libraries: Annotated[Sequence[Library], Knob(
+        "Whose kernels groups inside the innermost dim run: of the first library that has one for the operation, the "
+        "size and the number of GPUs, the fastest. Others send messages.")] = ()
+    device: Annotated[str | None, Knob("The GPU of the catalog (`astrarium list gpu`) on which kernels run; left out: "
+                                       "that of compute's device.")] = None
+    gpu: Annotated[Gpu | None, Knob("What the kernels run on in place of `device`, ports and links to the other GPUs "
+                                    "included.")] = None
+    units: Annotated[int, Knob("Compute units of each GPU that only kernels of collectives use, for the whole run: "
+                               "these run there, compute on the others. 0: kernels have all units, and compute is not "
+                               "slower.", ge=0)] = 0
     all_reduce: Choice = None
     all_gather: Choice = None
     reduce_scatter: Choice = None
     all_to_all: Choice = None
 
     def of(self, op: CommOp) -> Kernels | None:
-        """The kernel of an operation; None: it has none."""
+        """The kernel that is given for an operation; None: there is none."""
         return getattr(self, op.name.lower(), None)

@@ -6,17 +6,18 @@ import struct
 
 import numpy as np
 
-from astrarium.engine.plan import FIRST_LINK, Graph, NetworkPlan
+from astrarium.engine.limit import show_progress
+from astrarium.engine.plan import Graph, NetworkPlan
 from astrarium.engine.plugins.clockwork import EventQueue, Mailbox
 from astrarium.engine.plugins.network import NEVER, Callback
-from astrarium.errors import PluginError
+from astrarium.engine.routes import Routes
 from astrarium.fabric.graph import graph_of
-from astrarium.network.ns3.program import WHO, Frame, Program, path_of
+from astrarium.network.ns3.program import Frame, Program, path_of
 from astrarium.network.ns3.settings import Ns3
 
 __all__ = ["MAGIC", "PROTOCOL", "Ns3Network"]
 
-MAGIC, PROTOCOL = b"astrarium-ns3", 1
+MAGIC, PROTOCOL = b"astrarium-ns3", 2
 ANY_QUEUE = 2**32 - 1       # packets
 AT_ONCE = 1 << 14           # sends of a frame
 SEND = struct.Struct("<QIIqq")      # id, source, destination, bytes, at
@@ -30,17 +31,17 @@ class Ns3Network:
     """One run of ns-3 over `fabric`. The program says before which time nothing will be delivered, and is asked again
     only then, or when there are new messages (design/0018)."""
 
-    def __init__(self, fabric: NetworkPlan, settings: Ns3, graph: Graph | None = None) -> None:
-        if fabric.graph is not None and fabric.ecmp != FIRST_LINK:
-            raise PluginError(WHO, "has one way between two NPUs, by the lowest link numbers: it cannot spread by a "
-                              "hash (ecmp)")
+    def __init__(self, fabric: NetworkPlan, settings: Ns3, graph: Graph | None = None,
+                 routes: Routes | None = None) -> None:
         graph = fabric.graph if graph is None else graph
         graph = graph_of(fabric.dims) if graph is None else graph
         npus = int(np.prod([dim.npus for dim in fabric.dims]))
         self._events, self._mail = EventQueue(), Mailbox()
         self._open: dict[int, Open] = {}
-        self._sends = bytearray()
-        self._number, self._due, self._at = 0, NEVER, 0
+        self._sends, self._ways = bytearray(), bytearray()
+        self._routes = routes
+        self._told: set[tuple[int, int]] = set()
+        self._number, self._due, self._new = 0, NEVER, 0
         self._program = Program(path_of(settings.program), float(settings.patience) / 1e9)
         self.version = self._hello()
         """The version of ns-3."""
@@ -62,11 +63,22 @@ class Ns3Network:
         if src == dst:
             self._events.schedule(0, lambda: self._arrive((callback, key)))
             return
+        if self._routes is not None:
+            self._way(self._routes, src, dst)
+            self._way(self._routes, dst, src)       # of acknowledgements
         self._open[self._number] = callback, key
         self._sends += SEND.pack(self._number, src, dst, msg_size, self._events.now)
         self._number += 1
         if len(self._sends) >= AT_ONCE * SEND.size:
             self._step(self._events.now)
+
+    def _way(self, routes: Routes, source: int, destination: int) -> None:
+        """Tell the program the route between two NPUs, once."""
+        if (source, destination) not in self._told:
+            self._told.add((source, destination))
+            links = routes.between(source, destination)
+            self._ways += struct.pack(f"<III{len(links)}I", source, destination, len(links), *links)
+            self._new += 1
 
     def sim_recv(self, msg_size: int, src: int, dst: int, callback: Callback, tag: int = 0) -> None:
         """As `Network` says."""
@@ -96,12 +108,21 @@ class Ns3Network:
         self._events.advance(to)
 
     def _step(self, until: int) -> None:
-        """Hand over the sends and run the program up to `until`."""
+        """Hand over new routes and the sends, and run the program up to `until`."""
+        if self._new:
+            self._program.write(b"W", struct.pack("<I", self._new) + self._ways)
+            self._ways.clear()
+            self._new = 0
         body = struct.pack("<qI", until, len(self._sends) // SEND.size) + self._sends
         self._sends.clear()
         self._program.write(b"S", body)
         for found in self._answer(until):
             self._arrive(found)
+        show_progress(until)
+        if self._due == NEVER and self._open and not self._sends:
+            size, (source, target) = next((key[3], key[:2]) for _, key in self._open.values())
+            raise self._program.fault(f"at {until} ps ns-3 has nothing left to do, and {len(self._open)} messages have "
+                                      f"not arrived; the first: {size} bytes from NPU {source} to {target}")
 
     def _answer(self, until: int) -> list[Open]:
         """What was delivered; then the program has said what is due next."""
@@ -115,7 +136,9 @@ class Ns3Network:
                 if self._due <= until:
                     raise self._program.fault(f"the program says that {self._due} ps are next, at {until} ps")
                 return found
-            elif kind != b"B":
+            elif kind == b"B" and len(body) == 8:
+                show_progress(struct.unpack("<q", body)[0])
+            else:
                 raise self._program.fault(f"the program sends a frame {kind!r} of {len(body)} bytes here")
 
     def _delivered(self, number: int, at: int, until: int) -> Open:

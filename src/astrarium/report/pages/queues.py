@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from astrarium.design import Design
-from astrarium.network.packets import Packets
+from astrarium.network.config import Network
 from astrarium.network.roce import Roce
+from astrarium.network.roce_network import roce_marks
 from astrarium.report.pages.html import note, wide
 from astrarium.report.svg.charts import Thresholds, over_time
 from astrarium.result import Result
 from astrarium.result.queues import Queues
-from astrarium.units import Bytes
 
 __all__ = ["SHOWN", "queue_chart", "queue_part"]
 
 SHOWN = 6           # links
 
 
-def queue_chart(queues: Queues, packets: Packets, links: int = SHOWN) -> str:
+def queue_chart(queues: Queues, network: Network, links: int = SHOWN) -> str:
     """The longest queues, one line each; with `roce`, where marks begin and where every packet is marked. Bars above
     them say when PFC stopped each link."""
     rows = _longest(queues)[:links]
@@ -28,7 +28,7 @@ def queue_chart(queues: Queues, packets: Packets, links: int = SHOWN) -> str:
     scale, unit = (1e9, "ms") if last > 1e9 else (1e6, "us")
     time = (np.arange(queues.longest.shape[1]) * queues.bin / scale).tolist()
     series = [(queues.name(row), [*time, last / scale], [*(queues.longest[row] / 1e3).tolist(), 0.0]) for row in rows]
-    return over_time(series, unit, "kB", _thresholds(queues, packets), [_spans(queues, row, scale) for row in rows])
+    return over_time(series, unit, "kB", _thresholds(queues, network), [_spans(queues, row, scale) for row in rows])
 
 
 def _longest(queues: Queues) -> list[int]:
@@ -37,13 +37,14 @@ def _longest(queues: Queues) -> list[int]:
     return [int(row) for row in order]
 
 
-def _thresholds(queues: Queues, packets: Packets) -> Thresholds:
-    """The thresholds of marks within the chart."""
-    roce = packets.transport
-    if not isinstance(roce, Roce):
+def _thresholds(queues: Queues, network: Network) -> Thresholds:
+    """The thresholds of marks within the chart, those of each rate where links have several."""
+    if not isinstance(network.packets.transport, Roce):
         return {}
     most = 2 * int(queues.longest.max())
-    limits = {"marks begin": Bytes.of(roce.kmin), "all are marked": Bytes.of(roce.kmax)}
+    rows = roce_marks(network)
+    limits = {name + (f" at {8 * row.rate:g} Gb/s" if len(rows) > 1 else ""): limit for row in rows
+              for name, limit in (("marks begin", row.kmin), ("all are marked", row.kmax))}
     return {name: limit / 1e3 for name, limit in limits.items() if limit <= most}
 
 
@@ -60,7 +61,7 @@ def queue_part(design: Design, result: Result) -> Iterator[str]:
     if queues is None:
         return
     yield "<h2>Queues of links over time</h2>"
-    yield wide(queue_chart(queues, design.network.packets))
+    yield wide(queue_chart(queues, design.network))
     stopped = queues.paused.any()
     yield note(f"The {min(SHOWN, queues.number.size)} longest of {queues.number.size:,} queues; of each span of "
                f"{queues.bin / 1e6:.3g} us the longest that stood in it."

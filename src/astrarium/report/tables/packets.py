@@ -35,7 +35,9 @@ def _flows(flows: Flows) -> Table:
         rows.append((format_bytes(size), f"{of.size:,}", format_time(float(of[0])),
                      *(format_time(_percentile(of, part)) for part, _ in PARTS)))
     more = f", {TOP} of {sizes.size} sizes" if sizes.size > TOP else ""
-    return Table(f"messages{more} (time: until the last byte is there)", ">>>>>>", rows,
+    lost = int(flows.lost.sum())
+    lost_too = f"; links that failed lost {format_bytes(lost)}, sent again" if lost else ""
+    return Table(f"messages{more} (time: until the last byte is there{lost_too})", ">>>>>>", rows,
                  ("bytes", "messages", "least", *(name for _, name in PARTS)))
 
 

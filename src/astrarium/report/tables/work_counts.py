@@ -17,6 +17,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.compute_nodes import timed
 from astrarium.lower.placement import placed_of
+from astrarium.lower.units import on_free_units
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Workload
@@ -83,7 +84,7 @@ def operators(design: Design, made: Generated) -> list[Operator]:
     found: dict[tuple[str, str], Operator] = {}
     gemm = _gemm_flops(design.workload)
     for trace in made.classes:
-        times = _durations(design.compute, design, trace)
+        times = _durations(on_free_units(design, design.compute), design, trace)
         counts: dict[tuple[str, str], int] = {}
         for node, parts in _names(trace):
             if trace.type[node] != NodeKind.COMP:

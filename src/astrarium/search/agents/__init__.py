@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from astrarium.search.agents.base import Agent, AgentOptions, Batch, Options, Values, agent_options, one_objective
+from astrarium.search.agents.base import Agent, AgentOptions, Batch, Options, Told, Values, agent_options, one_objective
 
-__all__ = ["Agent", "AgentOptions", "Batch", "Options", "Values", "agent_options", "one_objective"]
+__all__ = ["Agent", "AgentOptions", "Batch", "Options", "Told", "Values", "agent_options", "one_objective"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -45,6 +45,14 @@ class _Annealing:
         self.chains = [_Chain() for _ in range(options.batch)]
         self.best: tuple[float, Point | None] = (math.inf, None)
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """Chains begin at the best of the points, one each."""
+        best = sorted((each.values[0], number) for number, each in enumerate(told) if math.isfinite(each.values[0]))
+        for chain, (value, number) in zip(self.chains, best):
+            chain.value, chain.point = value, told[number].point
+        if best and best[0][0] < self.best[0]:
+            self.best = (best[0][0], told[best[0][1]].point)
+
     def ask(self, count: int) -> list[Point]:
         """The next point of each chain."""
         return [self._move(chain) for chain in self.chains[:count]]
@@ -61,9 +69,10 @@ class _Annealing:
             point = self.space.projector.moved(point, place, self.rng, self.options.reach)
         return point
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Move each chain to its new point, or leave it."""
-        for chain, point, (value,) in zip(self.chains, points, values):
+        for chain, each in zip(self.chains, told):
+            point, (value,) = each.point, each.values
             if value < self.best[0]:
                 self.best = (value, point)
             if chain.point is None or self._accepted(chain, value):

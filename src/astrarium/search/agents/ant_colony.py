@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -45,6 +45,10 @@ class _Colony:
         self.trails = [[options.pheromone] * (axis.size + 1) for axis in space.axes]      # the last one is -1
         self.best: tuple[float, Point | None] = (math.inf, None)
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """The best of the points strengthens its trails, as that of a round does."""
+        self.tell(told)
+
     def ask(self, count: int) -> list[Point]:
         """The points of `count` ants."""
         return [self._walk() for _ in range(count)]
@@ -75,9 +79,9 @@ class _Colony:
                 return index
         return len(weights) - 1
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Strengthen the trails of the best ant of this round and of the best ever, whose worth is 1."""
-        round_ = min(zip((value for value, in values), points), key=lambda each: each[0])
+        round_ = min(((each.values[0], each.point) for each in told), key=lambda each: each[0])
         if round_[0] < self.best[0]:
             self.best = round_
         for value, point in (round_, self.best):

@@ -17,14 +17,25 @@ from astrarium.registry import Kind
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
+from astrarium.search.trial import Verdict
 
-__all__ = ["Agent", "AgentOptions", "Batch", "Options", "PluginAgent", "Proof", "Prover", "Scale", "Values",
-           "agent_options", "needed", "one_objective"]
+__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "Options", "PluginAgent", "Proof", "Prover", "Scale",
+           "Told", "Values", "agent_options", "needed", "one_objective"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
 
 Batch = Annotated[int, Knob("Points asked for at a time; their results are told together.", ge=1, lt=1 << 20)]
+
+
+class Told(Struct, frozen=True):
+    """What an agent hears of a point. `values`: what it is worth; `verdict`: objectives and figures as they are, the
+    margin of each requirement, and why the design was refused; `trial`: its number in the study."""
+
+    point: Point
+    values: Values
+    verdict: Verdict = Verdict(None)
+    trial: int = -1
 
 
 class Agent(Protocol):
@@ -33,8 +44,8 @@ class Agent(Protocol):
     def ask(self, count: int) -> list[Point]:
         """Propose 1 to `count` feasible points; none if there is nothing left to propose."""
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """Learn the values of the points of the last `ask`, in their order."""
+    def tell(self, told: Sequence[Told]) -> None:
+        """Learn what became of the points of the last `ask`, in their order."""
 
 
 class Proof(Struct, frozen=True):
@@ -47,6 +58,22 @@ class Proof(Struct, frozen=True):
 
 
 @runtime_checkable
+class Hearing(Agent, Protocol):
+    """An agent that learns from points that it did not ask for: the starts of a search."""
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """Learn what became of them; before the first `ask`."""
+
+
+@runtime_checkable
+class Closing(Agent, Protocol):
+    """An agent that holds something (a program), which ends with the search."""
+
+    def close(self) -> None:
+        """Let it go."""
+
+
+@runtime_checkable
 class Prover(Agent, Protocol):
     """An agent that proves how far its best point can be from the optimum."""
 
@@ -55,10 +82,15 @@ class Prover(Agent, Protocol):
 
 
 class Options(Config, frozen=True, kw_only=True):
-    """The hyper-parameters of an agent; a concrete class has the methods of `AgentOptions`."""
+    """The hyper-parameters of an agent; a concrete class has the methods of `AgentOptions`.
+
+    `outside`: another program answers. Its answers need not be the same twice, so a study stores them before they run,
+    and replays them instead of asking again. Only the command line and Python may name such an agent, no file.
+    """
 
     variants: ClassVar[Variants | None] = Kind("agent")
     tag_key: ClassVar[str] = "agent"
+    outside: ClassVar[bool] = False
 
 
 class AgentOptions(Protocol):
@@ -73,8 +105,11 @@ class AgentOptions(Protocol):
 
 
 def agent_options(name: str, options: Mapping[str, Any] | None = None) -> AgentOptions:
-    """The options of an agent, by its name. Raises InputError for an unknown name or option."""
-    return cast(AgentOptions, decode(Options, {"agent": name, **(options or {})}))
+    """The options of an agent, by its name; `NAME:TEXT` sets the field that is called like the agent (a `command`).
+    Raises InputError for an unknown name or option."""
+    name, colon, text = name.partition(":")
+    own = {name: text} if colon else {}
+    return cast(AgentOptions, decode(Options, {"agent": name, **own, **(options or {})}))
 
 
 def one_objective(name: str, goal: Goal) -> None:
@@ -136,12 +171,20 @@ class PluginAgent:
                                   "space.sample or space.projector.project")
         return found
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Tell the agent."""
         try:
-            self.agent.tell(points, values)
+            self.agent.tell(told)
         except Exception as error:
             raise self._raised("tell", error) from error
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """Tell an agent that hears."""
+        if isinstance(self.agent, Hearing):
+            try:
+                self.agent.hear(told)
+            except Exception as error:
+                raise self._raised("hear", error) from error
 
     def _known(self, point: Point) -> bool:
         try:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Proof, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Proof, Told, one_objective
 from astrarium.search.agents.genetic import Genetic
 from astrarium.search.axes import Point
 from astrarium.search.bounds.branches import Branch, branches_of
@@ -122,12 +122,16 @@ class ExactSearch:
             found = self._lowest(self.candidates, count)
         return found
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def hear(self, told: Sequence[Told]) -> None:
+        """Lower the best value."""
+        self.best = min(self.best, *(each.values[0] for each in told))
+
+    def tell(self, told: Sequence[Told]) -> None:
         """Lower the best value; teach the genetic search its own points."""
-        self.best = min(self.best, *(value for value, in values))
+        self.best = min(self.best, *(each.values[0] for each in told))
         if self.asked == "warm":
-            self.warm.tell(points, values)
-            self.warmed += len(points)
+            self.warm.tell(told)
+            self.warmed += len(told)
 
     def _first(self) -> list[Point]:
         """A design with a low bound from each of the few branches whose bounds are lowest."""

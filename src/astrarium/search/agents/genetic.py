@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -37,11 +37,16 @@ class _Genetic:
     def __init__(self, options: Genetic, space: Space, seed: int):
         self.options, self.space, self.rng = options, space, random.Random(seed)
         self.population: list[tuple[float, Point]] = []
+        self.starts: dict[Point, float] = {}
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """The points are of the first generation; random ones fill it."""
+        self.starts = {each.point: each.values[0] for each in told}
 
     def ask(self, count: int) -> list[Point]:
         """The points of the next generation."""
         if not self.population:
-            return [self.space.sample(self.rng) for _ in range(count)]
+            return [self.space.sample(self.rng) for _ in range(max(1, count - len(self.starts)))]
         known = {point for _, point in self.population}
         found: list[Point] = []
         for _ in range(count):
@@ -54,11 +59,11 @@ class _Genetic:
             found.append(child)
         return found
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Make the new generation and the elite of the old one the population."""
         elite = self.population[:self.options.elite]
-        merged = {point: value for value, point in elite}
-        merged |= {point: value for point, (value,) in zip(points, values)}
+        merged, self.starts = {**self.starts, **{point: value for value, point in elite}}, {}
+        merged |= {each.point: each.values[0] for each in told}
         self.population = sorted(((value, point) for point, value in merged.items()), key=lambda each: each[0])
 
     def _parent(self) -> Point:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Told, needed, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -101,21 +101,29 @@ class Bridge:
             else:
                 self.study.tell(trial, value)
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Tell the sampler the scaled values."""
-        for trial, point, (value,) in zip(self.open, points, values):
-            scaled = self.scale(value)
+        for trial, each in zip(self.open, told):
+            point, scaled = each.point, self.scale(each.values[0])
             if not self.lamarckian:
                 self._finish(trial, scaled)
                 continue
             self._finish(trial, None)
-            if point in self.told:
-                continue
-            self.told[point] = scaled
-            params = {axis.name: each for axis, each in zip(self.space.axes, point)}
-            self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions,
-                                                                value=scaled))
+            self._teach(point, scaled)
         self.open = []
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """Teach the sampler points that it did not wish for."""
+        for each in told:
+            self._teach(each.point, self.scale(each.values[0]))
+
+    def _teach(self, point: Point, scaled: float) -> None:
+        if point in self.told:
+            return
+        self.told[point] = scaled
+        params = {axis.name: each for axis, each in zip(self.space.axes, point)}
+        self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions,
+                                                            value=scaled))
 
 
 class Tpe(Options, frozen=True, kw_only=True):

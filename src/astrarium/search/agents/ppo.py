@@ -19,7 +19,7 @@ import numpy as np
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Told, needed, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -167,7 +167,7 @@ class _Ppo:
             raise InputError("agent", f"ppo gives {len(actions)} points at a time", expected="its own batch")
         return [self.space.projector.project(self._wish(self.space, action)) for action in actions]
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Reward the policy with the negative scaled values."""
-        rewards = [-self.scale(value) for _, (value,) in zip(points, values)]
+        rewards = [-self.scale(each.values[0]) for each in told]
         self.actions = self._others_turn(lambda: self.wire.rewards.put(rewards))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, needed
+from astrarium.search.agents.base import Agent, Batch, Options, Scale, Told, Values, needed
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -46,6 +46,12 @@ class PymooBridge:
         self.waiting: list[int] = []
         self.generation: Any = None
 
+    def hear(self, told: Sequence[Told]) -> None:
+        """The points stand in the place of the first random ones in the first generation."""
+        first = self.algorithm.initialization.sampling
+        for row, each in zip(first, told):
+            row[:] = each.point
+
     def ask(self, count: int) -> list[Point]:
         """Points of the current generation, or of the next one if all values are known."""
         if not self.waiting:
@@ -60,10 +66,10 @@ class PymooBridge:
             self.waiting = list(range(len(points)))
         return [self.points[place] for place in self.waiting[:count]]
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Collect values; the algorithm learns those of a whole generation."""
-        self.worth.extend(tuple(scale(each) for scale, each in zip(self.scales, value)) for value in values)
-        self.waiting = self.waiting[len(points):]
+        self.worth.extend(tuple(scale(value) for scale, value in zip(self.scales, each.values)) for each in told)
+        self.waiting = self.waiting[len(told):]
         if self.waiting:
             return
         static = self.pymoo.problems.static.StaticProblem(self.problem, F=np.array(self.worth))

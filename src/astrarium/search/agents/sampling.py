@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Values
+from astrarium.search.agents.base import Agent, Batch, Options, Told
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -35,7 +35,7 @@ class _Random:
         """Draw `count` points."""
         return [self.space.sample(self.rng) for _ in range(count)]
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Nothing is learned."""
 
 
@@ -61,7 +61,7 @@ class _Grid:
         """The next points; none after the last."""
         return [self.space.point(number) for number in itertools.islice(self.numbers, count)]
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(self, told: Sequence[Told]) -> None:
         """Nothing is learned."""
 
 

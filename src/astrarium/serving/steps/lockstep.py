@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from astrarium.serving.shape import Prompt, Shape, StepTimes
 
-__all__ = ["Lockstep"]
+__all__ = ["Lockstep", "busiest"]
 
 I64 = npt.NDArray[np.int64]
 
@@ -36,15 +36,15 @@ class Lockstep(Struct, frozen=True):
 
     def of(self, shape: Shape, /) -> int:
         """Time of a step in ps."""
-        return self.times.of(_busiest(shape, self.ranks))
+        return self.times.of(busiest(shape, self.ranks))
 
     def decoding(self, count: int, context: int, steps: int, padding: int = 0, /) -> I64:
         """Times of successive decode steps in ps [steps]."""
-        each = _busiest(Shape(count, context, (), padding), self.ranks)
+        each = busiest(Shape(count, context, (), padding), self.ranks)
         return self.times.decoding(each.count, each.context, steps, each.padding)
 
 
-def _busiest(shape: Shape, ranks: int) -> Shape:
+def busiest(shape: Shape, ranks: int) -> Shape:
     """What the busiest rank does of a step: decoding sequences are dealt out, of mean context; each prompt, the longest
     first, goes to the rank with the fewest tokens."""
     whole, more = divmod(shape.count, ranks)

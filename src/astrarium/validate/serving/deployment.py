@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from astrarium.serving.layout import Layout
+
 __all__ = ["Deployment", "Layout", "Lengths", "numbers_of"]
 
 
@@ -25,28 +27,6 @@ class Lengths(Struct, frozen=True):
     def mean(self) -> float:
         """Mean tokens."""
         return (self.low + self.high) / 2
-
-
-class Layout(Struct, frozen=True):
-    """NPUs of one engine: attention over `tp` ranks in each of `dp` replicas, `pp` stages; experts over `ep` groups of
-    NPUs, each expert over `tp * dp / ep` of them."""
-
-    tp: int = 1
-    dp: int = 1
-    pp: int = 1
-    ep: int = 1
-
-    @property
-    def npus(self) -> int:
-        """NPUs of one engine."""
-        return self.tp * self.dp * self.pp
-
-    @property
-    def kind(self) -> str:
-        """The layout's group in tables of errors."""
-        if self.dp > 1:
-            return "attention-DP"
-        return "ep inside tp" if self.ep > 1 else "tp"
 
 
 class Deployment(Struct, frozen=True):

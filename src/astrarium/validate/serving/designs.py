@@ -7,15 +7,17 @@ from typing import Any
 
 from astrarium import catalog, config
 from astrarium.design import Design
+from astrarium.serving.layout import SKEW, exchange_of, pool_of
 from astrarium.serving.policy import Policy
 from astrarium.serving.serve import policy_of as stack_policy
-from astrarium.validate.serving.deployment import Deployment, Layout, numbers_of
+from astrarium.validate.serving.deployment import Deployment, numbers_of
 from astrarium.validate.systems import System, system_named
 
 __all__ = ["design_of", "policy_of"]
 
 RACK = 72
-SKEW = 1.01     # of experts' loads, as of the rows of kernels; routers of models are no more even
+
+
 def design_of(meant: Deployment) -> Design:
     """The design of a deployment. Raises InputError for what no model here covers."""
     system = system_named(meant.system)
@@ -24,12 +26,12 @@ def design_of(meant: Deployment) -> Design:
     experts = experts_of(meant.model)
     if experts and meant.layout.dp == 1:
         work["routing"] = {"skew": SKEW}
-    exchange = _exchange(meant, system)
-    back = _pool(experts, meant.layout, exchange)
+    exchange = exchange_of(meant.stack, system.inner.endswith(f"nvl{RACK}"))
+    back = pool_of(experts, meant.layout, exchange)
     if meant.prefill is None:
         work |= {"source": "inference", "phase": "decode", "context": 1, **back, "dp": meant.layout.dp * meant.engines}
     else:
-        front = {**_pool(experts, meant.prefill[0], exchange), "workers": meant.prefill[1]}
+        front = {**pool_of(experts, meant.prefill[0], exchange), "workers": meant.prefill[1]}
         work |= {"source": "disaggregated", "prompt": 1, "generated": 1, "prefill": front,
                  "decode": {**back, "workers": meant.engines}}
         work["batch"] = meant.layout.dp * meant.engines * meant.prefill[0].dp * meant.prefill[1]
@@ -68,16 +70,6 @@ def experts_of(model: str) -> int:
     return int(found["experts"]) if found else 0
 
 
-def _pool(experts: int, layout: Layout, exchange: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"tp": layout.tp, "dp": layout.dp, "pp": layout.pp, "ep": layout.ep}
-    if experts:
-        found["moe_tp"] = layout.tp * layout.dp // layout.ep
-        found["redundant_experts"] = -experts % layout.ep
-        if layout.dp > 1:       # parts of an expert are always gathered
-            found["exchange"] = exchange if found["moe_tp"] == 1 else "all_gather"
-    return found
-
-
 def _dims(system: System, npus: int) -> list[dict[str, Any]]:
     rack = RACK if system.inner.endswith(f"nvl{RACK}") else system.hosted
     inner = npus if npus % rack else rack       # hosts that are not full count as one
@@ -100,10 +92,3 @@ def _library(meant: Deployment, system: System) -> str:
     if name == "vllm" and "b300" in system.device and numbers_of(meant.version) >= (0, 19):
         return "vllm_fused"
     return f"{name}/{meant.version}"
-
-
-def _exchange(meant: Deployment, system: System) -> str:
-    """How the engine gets tokens of several dp ranks to their experts."""
-    if meant.stack == "trt-llm" and system.inner.endswith(f"nvl{RACK}"):
-        return "nvlink_one_sided"
-    return "deepep_low_latency" if meant.stack == "sglang" else "all_gather"

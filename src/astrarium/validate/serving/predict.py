@@ -58,7 +58,8 @@ class Predictor(Struct, frozen=True):
                               _joined([self._open(meant, rate) for rate in meant.rates], meant.rates))
         return self.made[key]
 
-    def _fleet(self, meant: Deployment) -> Fleet:
+    def fleet(self, meant: Deployment) -> Fleet:
+        """The engines of a deployment, new: nothing has come to them."""
         design = design_of(meant)
         engine = (meant.model, meant.system, meant.stack, meant.version, tuple(sorted(meant.formats.items())),
                   meant.layout, meant.prefill, meant.engines)
@@ -72,7 +73,7 @@ class Predictor(Struct, frozen=True):
         waves = WAVES if meant.concurrency < MANY else FEW_WAVES
         count = max(waves * meant.concurrency, FEWEST)
         stream = config.decode(ClosedLoop, {"concurrency": meant.concurrency, "count": count, **_lengths(meant)})
-        made = _figures(run(requests_of(stream), self._fleet(meant)), meant)
+        made = _figures(run(requests_of(stream), self.fleet(meant)), meant)
         later = {name: getattr(made, name) + meant.client for name in LATER}
         output = meant.output.mean
         seconds = (later["ttft"] + made.tpot * (output - 1)) / 1e3
@@ -80,7 +81,7 @@ class Predictor(Struct, frozen=True):
 
     def _open(self, meant: Deployment, rate: float) -> Figures:
         stream = config.decode(Poisson, {"rate": rate, "count": OPEN, **_lengths(meant)})
-        return _figures(run(requests_of(stream), self._fleet(meant)), meant)
+        return _figures(run(requests_of(stream), self.fleet(meant)), meant)
 
 
 def _lengths(meant: Deployment) -> dict[str, object]:

@@ -16,7 +16,7 @@ from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, to_plain
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
-from astrarium.errors import InputError, UnsupportedError, nearest
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.registry import Kind, load
 from astrarium.workload.model.checkpoint import Checkpoint
 
@@ -46,11 +46,11 @@ def _plain(text: str) -> Mapping[str, Any]:
         from astrarium.workload.model.hugging_face import read_config
 
         return to_plain(read_config(text))
-    rows = catalog.load("models")
-    if text not in rows:
+    try:
+        found: Mapping[str, Any] = catalog.row_of("models", text)["model"]
+    except InputError as error:
         raise InputError("", f"{text[:60]!r} is not a model of the catalog", expected=_TAKES,
-                         did_you_mean=nearest(text, rows))
-    found: Mapping[str, Any] = rows[text]["model"]
+                         did_you_mean=error.did_you_mean) from None
     unstated: Mapping[str, Any] = load("model", found["family"]).unstated
     return {**found, **{name: value for name, value in unstated.items() if name not in found}}
 

@@ -1,0 +1,70 @@
+"""Machines of engines of every size, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from astrarium.catalog.market import part
+from astrarium.errors import InputError
+from astrarium.network.config import Network
+from astrarium.planner.machine import Machine, machine_of
+from astrarium.planner.serving.prices import Price, price_of
+from astrarium.planner.serving.service import Service
+from astrarium.planner.terms import Terms, cost_of, powers_of
+
+__all__ = ["Machines", "prices_of"]
+
+
+class Machines(Struct, frozen=True):
+    """Machines of some devices, of `most` NPUs at most; the other arguments are those of `machine_of`."""
+
+    devices: Sequence[str]
+    most: int
+    network: str | Network | None
+    compute: str | None
+    collectives: str | None
+    stack: str | None
+    made: dict[tuple[str, int], Machine] = field(default_factory=dict)
+
+    def of(self, device: str, npus: int) -> Machine:
+        """A machine of so many NPUs. Raises InputError."""
+        if (device, npus) not in self.made:
+            self.made[device, npus] = self.new(device, npus)
+        return self.made[device, npus]
+
+    def new(self, device: str, npus: int, **more: Any) -> Machine:
+        """A machine with other fields, too."""
+        return machine_of(device, npus, self.network, self.compute, self.collectives, self.stack, **more)
+
+    def largest(self, device: str) -> Machine:
+        """The machine of the most NPUs that are a power of two."""
+        return self.of(device, 1 << self.most.bit_length() - 1)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Which models say how long things take."""
+        return tuple(dict.fromkeys(self.largest(device).models for device in self.devices))
+
+
+def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[str]) -> Mapping[str, Price]:
+    """Device -> its price, as far as it is known; adds to `assumed` what the caller left open. Raises InputError for
+    prices that the terms ask for and that are not known."""
+    found = {}
+    for device in machines.devices:
+        said: list[str] = []
+        try:
+            cost = cost_of(terms, device, said)
+        except InputError:
+            if terms.needed:
+                raise
+            assumed.append(f"no prices of {device} are in the catalog (--cost)")
+            continue
+        hosted = 0 if cost.host is None else part(cost.host).npus
+        largest = max(machines.largest(device).npus, hosted)        # a share of a host costs its share
+        machine = machines.new(device, largest, cost=cost, powers=powers_of(terms, device, said))
+        found[device] = price_of(machine, service, needed=terms.objective == "cost")
+        assumed += [f"prices as of {largest:,} NPUs", *said]
+    return found

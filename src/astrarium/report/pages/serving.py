@@ -1,0 +1,80 @@
+"""A stream of requests that was served as one HTML page that needs nothing else: tables, distributions of latencies,
+queue and cache over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from astrarium.report.pages.html import note, page, table_of, wide
+from astrarium.report.pages.page import Page
+from astrarium.report.svg.charts import over_time
+from astrarium.report.tables.table import Table
+from astrarium.serving import Served
+from astrarium.units import format_time
+
+__all__ = ["PAGE", "ShownServing", "serving_page"]
+
+NAMES = {"ttft": "time to the first token (TTFT)", "tpot": "time per further token of a request (TPOT)",
+         "itl": "time between two tokens (ITL)", "latency": "time to the last token"}
+POINTS = 200        # of a curve
+UNITS = ((1e12, "s"), (1e9, "ms"), (1e6, "us"), (1.0, "ps"))
+F64 = npt.NDArray[np.float64]
+
+
+class ShownServing(Struct, frozen=True):
+    """A stream, the tables that `astrarium serve` prints of it, and its notes."""
+
+    title: str
+    served: Served
+    tables: Sequence[Table]
+    notes: Sequence[str]
+
+
+def serving_page(shown: ShownServing) -> str:
+    """The page."""
+    served = shown.served
+    lead = (f"{len(served.finish):,} requests on {served.npus:,} NPUs, {served.servers:,} servers; {served.how}. "
+            "All figures are simulated.")
+    return page(shown.title, lead, [*map(table_of, shown.tables), *map(note, shown.notes), *_distributions(served),
+                                    *_over_time(served)])
+
+
+def _distributions(served: Served) -> Iterator[str]:
+    """The share of values up to each value, of the figures that have some."""
+    where = "the steady state" if served.window else "the whole run"
+    yield f"<h2>Shares of requests (ITL: of tokens) within a time, {where}</h2>"
+    for name, (values, counts) in served.latencies(served.window).items():
+        at, share = _shares(np.asarray(values, np.float64), counts)
+        scale, unit = next(pair for pair in UNITS if at[-1] >= pair[0] or pair[1] == "ps")
+        yield f"<h3>{NAMES[name]}: half within {format_time(float(np.interp(50, share, at)) / 1000)}</h3>"
+        yield wide(over_time([(name, (at / scale).tolist(), share.tolist())], unit, "%", {"99 %": 99.0}))
+
+
+def _shares(values: F64, counts: npt.NDArray[np.int32] | None) -> tuple[F64, F64]:
+    """(values, ascending; % of all that are not above each), at most POINTS of them."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(np.ones(len(values)) if counts is None else counts[order])
+    share = 100 * total / total[-1]
+    places = np.unique(np.minimum(np.searchsorted(share, np.linspace(0, 100, POINTS)), len(values) - 1))
+    return values[order][places], share[places]
+
+
+def _over_time(served: Served) -> Iterator[str]:
+    """Requests that wait and run, and the share of the cache in use."""
+    if served.samples is None or len(served.samples) < 2:
+        return
+    places = np.unique(np.linspace(0, len(served.samples) - 1, POINTS).astype(np.int64))
+    time, waiting, running, used = ((served.samples[places, column]).astype(np.float64) for column in range(4))
+    seconds = ((time - float(served.arrival.min())) / 1e12).tolist()
+    yield "<h2>Over time</h2>"
+    yield wide(over_time([("running", seconds, running.tolist()), ("waiting", seconds, waiting.tolist())], "s",
+                         "requests", {}))
+    yield wide(over_time([("cache in use", seconds, (100 * used / max(1, served.blocks)).tolist())], "s", "%",
+                         {"all of it": 100.0}))
+
+
+PAGE = Page("serve", serving_page)

@@ -1,0 +1,173 @@
+"""An agent outside this process: a program that reads messages from its standard input and answers on its output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import IO, Annotated, Any, ClassVar
+
+import msgspec
+
+from astrarium.config import Knob
+from astrarium.errors import InputError
+from astrarium.search.agents.base import Agent, Batch, Options, Told
+from astrarium.search.axes import Point
+from astrarium.search.dialogue import Dialogue
+from astrarium.search.evaluate import Judge
+from astrarium.search.goal import Goal
+from astrarium.search.space import Space
+
+__all__ = ["Command"]
+
+LONGEST = 1 << 24       # bytes of an answer
+READ = 1 << 16
+FAREWELL = 1.0          # seconds in which a program may end by itself
+WHO = "agent command"
+
+
+class Command(Options, frozen=True, kw_only=True):
+    """A program as an agent: lines of JSON, described in the guide on searches. Its answers are stored with the study
+    before they run, and a study that goes on does not ask for them again."""
+
+    tag: ClassVar[str] = "command"
+    outside: ClassVar[bool] = True
+    batch: Batch = 1
+    command: Annotated[str, Knob("The program and its arguments, as a shell splits them.")] = ""
+    patience: Annotated[float, Knob("Seconds that an answer may take.", gt=0)] = 600.0
+    attempts: Annotated[int, Knob("Answers to one request that may be refused before the search ends.", ge=1)] = 5
+
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
+        """Start a search; the program starts with the first request. Raises InputError without a program."""
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise InputError("agent.command", f"{self.command!r} cannot be split ({error})") from None
+        if not words:
+            raise InputError("agent.command", "is missing", expected="--agent 'command:python my_agent.py'")
+        return _Outside(self, words, Dialogue(space, goal, Judge(space, goal).figures), seed)
+
+
+class _Outside:
+    """A search by a program: what it was not told yet goes out with the next request."""
+
+    def __init__(self, options: Command, words: list[str], dialogue: Dialogue, seed: int):
+        self.options, self.words, self.dialogue = options, words, dialogue
+        self.waiting: list[dict[str, Any]] = [dialogue.opening(options.batch, seed)]
+        self.program: _Program | None = None
+
+    def ask(self, count: int) -> list[Point]:
+        """The points that the program proposes; a refused answer is explained, and asked for again."""
+        if self.program is None:
+            self.program = _Program(self.words, self.options.patience)
+        said = ""
+        for _ in range(self.options.attempts):
+            line = self.program.answer([*self.waiting, {"type": "ask", "count": count}])
+            self.waiting = []
+            try:
+                return self.dialogue.points_of(line, count)
+            except InputError as error:
+                said = str(error)
+                self.waiting = [self.dialogue.refused(error)]
+        raise InputError(WHO, f"{self.options.attempts} answers in a row were refused, the last one: {said}",
+                         expected="answers within the space; the same command goes on with this study")
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """The program is told the starts with its first request."""
+        self.tell(told)
+
+    def tell(self, told: Sequence[Told]) -> None:
+        """Keep what became of the points for the next request."""
+        self.waiting.extend(self.dialogue.told(each) for each in told)
+
+    def close(self) -> None:
+        """End the program, which hears the last trials."""
+        if self.program is not None:
+            self.program.end([*self.waiting, {"type": "end"}])
+
+
+class _Program:
+    """A running program and the two ends of its pipes."""
+
+    def __init__(self, words: list[str], patience: float):
+        self.name, self.patience, self.held = words[0], patience, b""
+        try:
+            self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            raise InputError(WHO, f"{self.name} cannot be started ({error.strerror or error})",
+                             expected="a program that can run") from None
+        self.inward, self.outward = _open(self.child.stdin), _open(self.child.stdout)
+
+    def answer(self, messages: Sequence[dict[str, Any]]) -> bytes:
+        """Send messages and return the next line. Raises InputError if the program ends, writes before it is asked,
+        writes too much, or lets its time pass."""
+        if self.held:
+            raise InputError(WHO, f"{self.name} wrote more than one line for one request: {self.held[:80]!r}",
+                             expected="one answer per ask, and logs on standard error")
+        left, until = memoryview(_lines(messages)), time.monotonic() + self.patience
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.outward, selectors.EVENT_READ)
+            ready.register(self.inward, selectors.EVENT_WRITE)
+            while left or b"\n" not in self.held:
+                for key, _ in ready.select(max(0.0, until - time.monotonic())):
+                    if key.fileobj is self.inward:
+                        left = left[self._sent(left):]
+                        if not left:
+                            ready.unregister(self.inward)
+                    else:
+                        self._read()
+                if time.monotonic() >= until:
+                    raise InputError(WHO, f"{self.name} did not answer within {self.patience:g} s",
+                                     expected="an answer, or a larger patience (--option patience=SECONDS)")
+        line, _, self.held = self.held.partition(b"\n")
+        return line
+
+    def _sent(self, data: memoryview) -> int:
+        try:
+            return os.write(self.inward.fileno(), data)
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            raise self._gone() from None
+
+    def _read(self) -> None:
+        found = os.read(self.outward.fileno(), READ)
+        if not found:
+            raise self._gone()
+        self.held += found
+        if len(self.held) > LONGEST:
+            raise InputError(WHO, f"an answer of {self.name} is longer than {LONGEST:,} bytes")
+
+    def _gone(self) -> InputError:
+        try:
+            code = self.child.wait(FAREWELL)
+        except subprocess.TimeoutExpired:
+            return InputError(WHO, f"{self.name} closed its output", expected="a program that answers every request")
+        return InputError(WHO, f"{self.name} ended with exit code {code} before it answered",
+                          expected='a program that answers every request, or {"stop": true}')
+
+    def end(self, messages: Sequence[dict[str, Any]]) -> None:
+        """Say farewell, as far as the pipe takes it, and wait a moment before the program is stopped."""
+        with contextlib.suppress(OSError):
+            os.write(self.inward.fileno(), _lines(messages))
+        self.inward.close()
+        try:
+            self.child.wait(FAREWELL)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+        self.outward.close()
+
+
+def _lines(messages: Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(msgspec.json.encode(each) + b"\n" for each in messages)
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    os.set_blocking(pipe.fileno(), False)
+    return pipe

@@ -1,0 +1,227 @@
+"""The serving planner: what it finds is what enumeration finds, its ceilings hold, its files serve with its figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.commands import Run
+from tests.report.test_pages import checked
+
+from astrarium.errors import InputError
+from astrarium.planner.machine import machine_of
+from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
+from astrarium.planner.serving.ceiling import Ceiling
+from astrarium.planner.serving.engine import Engine, engines
+from astrarium.planner.serving.goal import goal_of
+from astrarium.planner.serving.interval import interval_of
+from astrarium.planner.serving.pools import PAIRS, pools_of
+from astrarium.planner.serving.service import Service
+from astrarium.report.pages.serving_plan import serving_plan_page
+from astrarium.report.tables.serving_plan import serving_plan_tables
+from astrarium.serving import load_serving, serve
+from astrarium.serving.find import rate_of, step_of
+from astrarium.serving.layout import Layout
+from astrarium.serving.policy import Buckets
+from astrarium.serving.servers import fleet_of
+
+COMMON: Mapping[str, Any] = {"model": "llama3-8b", "device": "h100_sxm", "prompt": 600, "output": 60, "ttft": "150ms",
+                             "tpot": "10ms", "compute": "roofline", "collectives": "simulated", "stack": "none"}
+SPACES: Mapping[str, Mapping[str, Any]] = {
+    "small": {"gpus": 1, "fixed": {"cache": ["bf16"]}},
+    "formats": {"gpus": 1},
+    "layouts": {"gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
+    "tokens": {"gpus": 1, "fixed": {"weights": ["bf16"], "max_tokens": [2048, 8192]}, "tpot": "mean=7ms"},
+    "a rate": {"rate": 60.0, "fixed": {"tp": [1, 2, 4], "cache": ["fp8"]}},
+    "experts": {"model": "qwen3-30b-a3b", "gpus": 2, "fixed": {"weights": ["fp8"], "cache": ["bf16"]}},
+    "devices": {"device": ["h100_sxm", "a100_sxm_80gb"], "gpus": 2, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
+}
+
+
+def planned(name: str, **more: Any) -> ServingPlan:
+    """The plan of a space."""
+    return plan_serving(**{**COMMON, **SPACES[name], **more})
+
+
+def most(service: Service, trial: Any) -> float:
+    """The highest rate of the grid that an engine holds, by bisection from far away."""
+    each = trial.candidate
+    low, high = step_of(0.01), step_of(10_000.0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        served = service.serve(each.design, each.policy, rate_of(middle), each.known)
+        low, high = (middle, high) if service.slo.worst(served)[0] <= 1 else (low, middle)
+    return rate_of(low)
+
+
+@pytest.fixture(scope="module")
+def one() -> ServingPlan:
+    """The best engine of a small space."""
+    return planned("small", top=1)
+
+
+CHEAP = "small"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.exam] * (name != CHEAP)) for name in SPACES])
+def test_the_plan_is_that_of_enumeration(name: str, one: ServingPlan) -> None:
+    every, few = planned(name, top=100), one if name == CHEAP else planned(name, top=1)
+    assert not [each for each in every.lost if each.kind in ("ceiling", "probe", "unknown")], "nothing is left out"
+    assert every.simulated > few.simulated
+    orders = [line.trial.key for line in every.lines]
+    assert len(orders) > 1
+    assert orders == sorted(orders)
+    assert few.best.trial.key == orders[0]
+    assert all(line.trial.rate <= line.trial.candidate.rate for line in every.lines), "ceilings are above"
+
+
+@pytest.mark.exam
+@pytest.mark.parametrize("name", SPACES)
+def test_rates_are_those_of_bisection(name: str) -> None:
+    found = planned(name)
+    assert [line.trial.rate for line in found.lines] == [most(found.service, line.trial) for line in found.lines]
+
+
+@pytest.mark.exam
+def test_a_fleet_for_a_rate_has_the_fewest_gpus() -> None:
+    found = planned("a rate", top=3)
+    for line in found.lines:
+        assert line.engines * line.trial.rate >= 60 > (line.engines - 1) * line.trial.rate
+        assert line.load == pytest.approx(60 / line.engines)
+    assert found.best.npus == min(line.npus for line in found.lines)
+
+
+def test_serve_has_the_figures_of_a_line(tmp_path: Path, one: ServingPlan) -> None:
+    found = one
+    design = write_serving(found.best, found.service, str(tmp_path / "best.yaml"))
+    serving = load_serving(tmp_path / "best.yaml")
+    assert serving.design == design
+    served = serve(design, serving.requests, serving.policy)
+    for limit in found.service.slo.limits:
+        assert limit.of(served) == limit.of(found.best.served)
+        assert limit.of(served) <= limit.most
+
+
+def test_the_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("plan gpt2-small --for serving --device h100_sxm --gpus 1 --prompt 20 --output 2 --ttft 1ms --tpot 1ms "
+             "--compute roofline --collectives simulated --stack none --fix weights=fp8 --fix cache=fp8 -o best.yaml")
+    said = run(*words.split(), "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["lines"][0]["engine"]["weights"] == "fp8"
+    assert (tmp_path / "best.design.yaml").exists()
+    assert run("plan", "llama3-8b", "--device", "h100_sxm", "--gpus", "1", "--ttft", "1s").code == 1, "of serving"
+    assert run(*words.split(), "--seq", "512").code == 1, "of training"
+
+
+@pytest.mark.parametrize(("changes", "part"), [
+    ({"ttft": ""}, "ttft"), ({"tpot": "p95=3ms"}, "p95"), ({"prompt": None}, "prompt"), ({"gpus": None}, "gpus"),
+    ({"rate": 3.0}, "rate"), ({"fixed": {"tq": [1]}}, "tp"), ({"lift": ["hosts"]}, "host"), ({"stack": "nemo"}, "nemo"),
+    ({"tpot": "1ms"}, "TPOT"), ({"model": "bert-base"}, "model")])
+def test_what_is_refused(changes: Mapping[str, Any], part: str) -> None:
+    with pytest.raises(InputError, match=part):
+        planned("formats", **changes)
+
+
+def test_pipelines_are_left_out_unless_fixed() -> None:
+    from astrarium.workload.inference.config import Inference
+
+    model = Inference("llama3-8b", phase="decode", context=1).model
+    usual = engines(model, "h100_sxm", 4, 8, 2048, {}, ())
+    assert {each.layout.pp for each in usual} == {1}
+    assert {each.layout.pp for each in engines(model, "h100_sxm", 4, 8, 2048, {"pp": [2]}, ())} == {2}
+
+
+@pytest.mark.exam
+def test_pools_are_served_if_their_rule_is_lifted(tmp_path: Path) -> None:
+    found = planned("formats", gpus=4, fixed={"weights": ["fp8"], "cache": ["fp8"], "tp": [1, 2]}, lift=["apart"])
+    pools = [line for line in found.lines if line.trial.candidate.engine.prefill]
+    assert pools
+    assert all(line.trial.rate <= line.trial.candidate.rate for line in found.lines)
+    assert all(line.trial.candidate.engine.npus <= 4 for line in pools)
+    design = write_serving(pools[0], found.service, str(tmp_path / "pools.yaml"))
+    serving = load_serving(tmp_path / "pools.yaml")
+    served = serve(design, serving.requests, serving.policy)
+    assert all(limit.of(served) == limit.of(pools[0].served) for limit in found.service.slo.limits)
+    assert not [line for line in planned("formats").lines if line.trial.candidate.engine.prefill]
+
+
+def test_numbers_of_pools(one: ServingPlan) -> None:
+    each = one.best.trial.candidate
+    ceiling = each.ceiling
+    assert isinstance(ceiling, Ceiling)
+    wide = replace(each.engine, layout=Layout(2))
+    found = list(pools_of([(each.engine, ceiling), (wide, ceiling)], 16, 8))
+    assert 0 < len(found) <= PAIRS
+    for engine, both in found:
+        first, second = both.workers
+        ahead = first * engine.prefill[0].npus
+        assert engine.npus == ahead + second * engine.layout.npus
+        assert engine.npus <= 8 or engine.npus == 16
+        assert ahead % engine.layout.npus == 0
+        assert both.rate == min(first * ceiling.prompts, second * ceiling.decodes)
+        assert both.guess() < both.rate
+    assert not list(pools_of([(each.engine, ceiling)], 1, 8))
+
+
+def test_goals() -> None:
+    eight, rated = goal_of(8, None), goal_of(None, 10.0)
+    assert eight.order("", 4, 3.0)[0] == -6 / 8
+    assert eight.needed("", 4, -6 / 8) == 3.0
+    assert rated.order("", 4, 3.0)[0] == 16
+    assert rated.needed("", 4, 16) == 2.5
+    assert rated.needed("", 32, 16) == float("inf")
+
+
+def test_the_page_and_the_tables(one: ServingPlan) -> None:
+    found = checked(serving_plan_page(one))
+    assert found.open == []
+    shown = serving_plan_page(one)
+    assert f"{one.best.load * one.best.engines:,.4g}" in shown
+    printed = [table for table in serving_plan_tables(one) if table.title.startswith("loads")]
+    users, npus = zip(*((float(row[0].replace(",", "")), float(row[1].replace(",", ""))) for row in printed[0].rows),
+                      strict=True)
+    assert list(users) == sorted(users)
+    assert list(npus) == sorted(npus, reverse=True), "of the front, faster users cost tokens"
+    assert len(users) > 3
+
+
+@pytest.mark.parametrize(("stack", "device", "words"), [
+    ("vllm", "h100_sxm", "13 cells of model and system, of one weight)"),
+    ("sglang", "h100_sxm", "of all serving stacks"), ("vllm", "a100_sxm_80gb", "no measured serving row"),
+    ("sglang", "mi300x", "not both measured"), (None, "h100_sxm", "no software stack")])
+def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None:
+    machine = machine_of(device, 1, stack=stack, compute="roofline" if device == "mi300x" else None)
+    found = interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16"))
+    assert words in found.words
+    assert found.known == ("cells" in words or "stacks" in words)
+    assert not interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16", prefill=(Layout(1),))).known
+
+
+def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
+    each = one.best.trial.candidate
+    server = fleet_of(each.design, each.policy, Buckets(), each.known).front[0]
+    assert server.scheduler.cache.total > 0
+    assert isinstance(each.ceiling, Ceiling)
+    assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total
+
+
+@pytest.mark.exam
+def test_devices_without_measured_kernels_have_no_stack(one: ServingPlan) -> None:
+    found = planned("formats", device="mi300x", compute=None, collectives=None, stack=None, top=1,
+                    fixed={"tp": [1], "weights": ["bf16"], "cache": ["bf16"]})
+    assert found.service.stack is None
+    assert any(text.startswith("stack: none") for text in found.assumed)
+    assert found.best.tie is None
+    assert one.best.span is None
+    assert not one.best.within.known
+
+
+@pytest.mark.exam
+def test_a_rate_near_nothing() -> None:
+    found = planned("formats", tpot="p99=3.2ms", fixed={"tp": [1], "weights": ["fp8"], "cache": ["fp8"]}, top=1)
+    assert 0 < found.best.trial.rate < 0.1 * found.best.trial.candidate.rate

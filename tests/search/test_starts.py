@@ -1,0 +1,94 @@
+"""Starts of a search: designs of other files and studies come first, and agents learn from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.search.designs import network_space, ready, small_space, tiny_space
+
+import astrarium as ar
+from astrarium.errors import InputError
+from astrarium.search import Space, search
+from astrarium.search.starts import starts_of
+from astrarium.search.studyfile import load_study
+
+AGENTS = ("random", "grid", "annealing", "genetic", "ant_colony", "exact", "tpe", "cma_es", "nsga2")
+
+
+def test_a_design_a_mapping_and_a_csv_are_the_nearest_points(tmp_path: Path) -> None:
+    space = small_space()
+    point = space.point(space.count // 2)
+    file, rows = tmp_path / "design.yaml", tmp_path / "rows.csv"
+    ar.dump_design(space.design(point), file)
+    values = space.values(point)
+    rows.write_text("knob:" + ",knob:".join(values) + "\n" + ",".join(map(str, values.values())) + "\n")
+    for start in (space.design(point), values, file, str(file), rows, [file, values]):
+        assert starts_of(space, start) == (point,)
+    near = starts_of(space, {"collective.chunks": 5, "network.dims[0].npus": 4})[0]
+    chunks = space.values(near)["collective.chunks"]
+    assert abs(chunks - 5) == min(abs(each - 5) for each in space.axes[-1].values)
+    assert space.number(near) >= 0
+
+
+def test_a_study_of_another_space_starts_with_its_ten_best(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.study"
+    found = search(tiny_space(), "makespan", agent="random", trials=40, study=file)
+    study = search(small_space(), "makespan", agent="random", trials=12, start=file)
+    starts = study.plan.starts
+    assert 1 <= len(starts) <= 10
+    assert found.best is not None
+    shared = {name: value for name, value in found.values().items() if name in small_space().values(starts[0])}
+    assert shared.items() <= small_space().values(starts[0]).items()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_starts_come_first_and_a_study_goes_on(agent: str, tmp_path: Path) -> None:
+    ready(agent)
+    space, file = small_space(), tmp_path / "kept.study"
+    best = search(space, "makespan", agent="random", trials=64, seed=5)
+    starts = [space.values(trial.point) for trial in best.top]
+    whole = search(space, "makespan", agent=agent, start=starts, trials=50, study=file)
+    trials = list(load_study(str(file)).trials())
+    assert [trial.point for trial in trials[:len(starts)]] == [trial.point for trial in best.top]
+    assert whole.best is not None
+    assert best.best is not None
+    assert whole.objectives()["makespan"] <= best.objectives()["makespan"]
+    again = search(space, "makespan", agent=agent, start=starts, trials=20)
+    resumed = search(space, "makespan", agent=agent, start=starts, trials=60, study=file)
+    assert resumed.trials in (60, whole.trials)
+    assert not any("another point" in note for note in (*again.notes, *resumed.notes))
+    with pytest.raises(InputError, match="holds a study with other starts"):
+        search(space, "makespan", agent=agent, trials=60, study=file)
+
+
+@pytest.mark.parametrize("agent", ["annealing", "genetic", "ant_colony", "tpe"])
+def test_what_an_agent_heard_it_uses(agent: str) -> None:
+    """From the optimum's neighbours agents are nearer to the optimum than without them."""
+    ready(agent)
+    space = network_space()
+    known = search(space, "runtime_x_cost", agent="random", trials=200, seed=11)
+    starts: list[Any] = [space.values(trial.point) for trial in known.top]
+    without = [search(space, "runtime_x_cost", agent=agent, trials=60, seed=seed).objectives() for seed in range(3)]
+    with_ = [search(space, "runtime_x_cost", agent=agent, start=starts, trials=60, seed=seed) for seed in range(3)]
+    assert sum(each.objectives()["runtime_x_cost"] for each in with_) < sum(each["runtime_x_cost"] for each in without)
+    assert any(each.objectives()["runtime_x_cost"] < known.objectives()["runtime_x_cost"] for each in with_)
+
+
+@pytest.mark.parametrize(("start", "says"), [
+    ({"colour": 1}, "has none of the space's knobs"), (3, "is no design"), ("none.yaml", "cannot be read"),
+    ({"network.dims[0].bandwidth": "fast"}, "is no value of it")])
+def test_a_start_that_is_none_is_refused(start: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        starts_of(small_space(), start)
+
+
+def test_conditional_knobs_and_continua_have_starts() -> None:
+    base = small_space().base
+    space = Space(base, {"collective.chunks": [1, 2, 4],
+                         "network.dims[0].bandwidth": {"from": "10 GB/s", "to": "90 GB/s"},
+                         "system.comm_streams": {"values": [1, 2], "when": "collective.chunks > 1"}})
+    [point] = starts_of(space, {"collective.chunks": 1, "network.dims[0].bandwidth": "33 GB/s"})
+    assert point == (0, 33.0, -1)
+    assert starts_of(space, {"collective.chunks": 2})[0][::2] == (1, 0)
