@@ -73,8 +73,8 @@ SHORT = "prompt: 500, output: 20"
      "memory.capacity: has no room for a cache: weights take 16.06 GB, working memory of 2,048 tokens"),
     ({"memory": "{capacity: 8 GB, bandwidth: 3.35 TB/s}"}, SHORT, "memory_share: 0.5",
      "a block of 16 tokens 2.097 MB, and policy.memory_share leaves 4 GB of an NPU for all"),
-    ({"memory": "b200_sxm"}, SHORT, "", "did you mean 'b200'?"),
-    ({"memory": "H100_SXM"}, SHORT, "", "did you mean 'h100_sxm'?"),
+    ({"memory": "b200_sxx"}, SHORT, "", "did you mean 'b200'?"),
+    ({"memory": "H100_SXMM"}, SHORT, "", "did you mean 'h100_sxm'?"),
     (model("llama3-8b, sp: 2"), SHORT, "", "2 does not divide 1 tokens of a decode step (batch: 1 sequences, a token "
      "each); expected 1, another batch, or uneven"),
     (model("llama3-8b, exchange: deepep"), SHORT, "", "deepep has no effect here: the model has no experts"),

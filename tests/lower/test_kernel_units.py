@@ -78,9 +78,10 @@ def test_a_workload_that_is_read_once_is_timed_again() -> None:
 
 @pytest.mark.parametrize(("units", "compute", "error", "message"), [
     (132, ROOFLINE, InputError, r"kernels.units: 132 of 132 units; expected some left"),
-    (8, "h100_sxm", UnsupportedError, r"kernels.units: 8, with compute.model measured, whose times are of all units"),
-    (8, {"model": "replay"}, UnsupportedError, r"compute.model replay, whose times"),
-    (8, {"model": "analytic", "like": "b200"}, InputError, r"of a GPU with 132 units, and compute has 148")])
+    (8, "h100_sxm", UnsupportedError, r"compute.model: the times of measured are of all 132 units, and 124 are left"),
+    (8, {"model": "replay"}, UnsupportedError, r"the times of replay are of all 132 units"),
+    (8, {"model": "analytic", "like": "b200"}, InputError,
+     r"compute.units: is 148, and kernels run on a GPU with 132 units")])
 def test_what_has_no_units_is_refused(units: int, compute: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ar.simulate(design(units, compute))

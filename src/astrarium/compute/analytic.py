@@ -6,6 +6,9 @@ import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from msgspec.structs import replace
+
+from astrarium.compute.config import Compute
 from astrarium.compute.timed import Predict, Predicted
 from astrarium.config import Knob, default
 from astrarium.config.spec import Problem
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins.compute import ComputeNodes
 
 __all__ = ["Analytic"]
+
+PEAKS = ("peak", "fp8_peak", "fp4_peak", "int8_peak", "fp32_peak")
 
 
 @functools.lru_cache(maxsize=16)
@@ -48,6 +53,17 @@ class Analytic(Predicted, frozen=True, kw_only=True):
         "Matrix instruction: mma (Ampere, Ada, Blackwell cards), wgmma (Hopper), tcgen05 (Blackwell of data centres): "
         "products run at what it makes of `power`, which is then the limit of the data sheet; left out: at a typical "
         "part of the peak.")] = None
+
+    def on_units(self, left: int, total: int) -> Compute:
+        """Fewer units, at the peaks of a whole unit each. Raises InputError for a device with other units."""
+        if self.sustained:
+            return super().on_units(left, total)
+        if self.units != total:
+            raise InputError("compute.units", f"is {self.units}, and kernels run on a GPU with {total} units",
+                             expected="as many")
+        peaks = {name: FlopRate.of(float(peak) * left / total) for name in PEAKS
+                 if (peak := getattr(self, name)) is not None}
+        return replace(self, units=left, **peaks)
 
     def peak_at(self, precision: str) -> float | None:
         """The data sheet's peak in a number format; None if it has none."""

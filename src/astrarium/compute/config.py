@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from msgspec.structs import replace
+
 from astrarium import catalog
 from astrarium.compute.scaling import Scaling
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Shorthand, merged
 from astrarium.config.spec import Variants, specs
-from astrarium.errors import InternalError
+from astrarium.errors import InternalError, UnsupportedError
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, FlopRate, OptionalBytes, OptionalPower, OptionalTime, Power
 
@@ -118,6 +120,12 @@ class Compute(Config, frozen=True, kw_only=True):
         del clock
         return self
 
+    def on_units(self, left: int, total: int) -> Compute:
+        """This model on `left` of the `total` units of its GPU, the others being reserved: every peak at their share,
+        memory as it is. Raises UnsupportedError if its times are of all units."""
+        raise UnsupportedError("compute.model", f"the times of {self.tag} are of all {total} units, and {left} are "
+                               "left", expected="roofline or analytic, or collective.kernels.units: 0")
+
     @property
     def active_power(self) -> float | None:
         """W of one NPU while it computes, at the clock that it runs at; None where the section does not say."""
@@ -193,6 +201,10 @@ class Roofline(Compute, frozen=True):
                                           "passes one operand several times (COMET); left out: each passes once.",
                                           gt=0)] = default(None)
     scaling: Annotated[Scaling | None, Knob("Clock and power that differ from those of peak and power.")] = None
+
+    def on_units(self, left: int, total: int) -> Compute:
+        """At the share of the peak that the units left have."""
+        return replace(self, peak=FlopRate.of(float(self.peak) * left / total))
 
     @property
     def running_peak(self) -> float:

@@ -17,7 +17,6 @@ from astrarium.vocab import NodeKind
 __all__ = ["REMOTE", "attached_of", "codes_of", "numbers_of"]
 
 I32 = npt.NDArray[np.int32]
-WHOLE = ("closed_form", "contention")      # back ends whose links carry one message at a time
 REMOTE = -2     # remote memory, among numbers of tiers
 
 
@@ -30,8 +29,8 @@ def numbers_of(memory: Memory) -> Mapping[int, int]:
 
 def attached_of(memory: Memory, network: Network) -> tuple[Attached, ...]:
     """The memories at switches. One serves the NPUs that dims 0 to its own join, at each switch of its dim among them:
-    as many as dims before its own have NPUs, each with an equal part of its rate. Where a link carries one message at
-    a time, as many links lead to a switch as NPUs' links go into that: a wider one would serve one NPU after the other.
+    as many as dims before its own have NPUs, each with an equal part of its rate. As many links lead to a switch as
+    NPUs' links go into that: a wider one would serve one NPU after the other, as messages leave one at a time.
     """
     found = []
     for which in numbers_of(memory):
@@ -44,7 +43,7 @@ def attached_of(memory: Memory, network: Network) -> tuple[Attached, ...]:
             tier = memory.tiers[which]
             rate, latency = float(tier.total or float(tier.bandwidth) * tier.npus), tier.latency
         at, mine = rate / ports, network.flat[dim]
-        links = max(1, min(int(at / float(mine.message_bandwidth)), mine.npus)) if network.backend in WHOLE else 1
+        links = max(1, min(int(at / float(mine.message_bandwidth)), mine.npus))
         found.append(Attached(dim, at / links, float(latency), links))
     return tuple(found)
 
