@@ -23,10 +23,8 @@ int serve(const bridge::Pipe& pipe) {
     pipe.write('N', ready);
     while (pipe.read(frame)) {
         if (frame.kind != 'S' && frame.kind != 'W') throw bridge::Refused("a frame of an unknown kind");
-        if (frame.kind == 'W')
-            session.ways(frame);
-        else
-            session.step(frame);
+        if (frame.kind == 'W') session.ways(frame);
+        else session.step(frame);
     }
     ::_exit(0);  // ns-3's own end walks through all that is left
 }

@@ -82,6 +82,9 @@ struct Net {
     void queue_is(std::uint32_t link, Tick now, std::int64_t bytes) {
         if (timeline) timeline->queue(link, now, bytes);
     }
+    void paused(std::uint32_t link, Tick from, Tick until) {
+        if (timeline) timeline->paused(link, from, until);
+    }
 
     const PacketRules& rules;
     const bool cut_through, record;

@@ -3,69 +3,21 @@
 #include <algorithm>
 
 #include "clock/interrupt.hpp"
-#include "plan/check_plan.hpp"
 
 namespace astrarium::packets {
-namespace {
-
-__extension__ typedef __int128 Wide;
-
-RoceRules roce_rules(const PacketRules& rules) {
-    const auto whole = [&](std::string_view name) { return whole_setting(rules, name); };
-    return {whole("buffer"),
-            whole("kmin"),
-            whole("kmax"),
-            whole("pmax"),
-            setting(rules, "alpha"),
-            setting(rules, "gain"),
-            setting(rules, "additive"),
-            setting(rules, "hyper"),
-            setting(rules, "least"),
-            whole("cnp_interval"),
-            whole("alpha_timer"),
-            whole("rate_timer"),
-            whole("byte_counter"),
-            whole("recovery"),
-            setting(rules, "window"),
-            whole("window_scales") != 0,
-            whole("clamp") != 0,
-            whole("departing") != 0,
-            whole("per_message") != 0};
-}
-
-// Those of links of each rate; first those of all others.
-std::vector<std::pair<double, RoceRules>> rules_by_rate(const PacketRules& rules) {
-    constexpr std::size_t columns = 7;
-    const std::vector<double>& rows = table(rules, "by_rate");
-    require(rows.size() % columns == 0, "packets out of range");
-    std::vector<std::pair<double, RoceRules>> all{{0, roce_rules(rules)}};
-    for (std::size_t at = 0; at < rows.size(); at += columns) {
-        RoceRules row = all[0].second;
-        for (std::size_t k = 0; k < columns; ++k) require(rows[at + k] >= 0 && rows[at + k] < 0x1p62, "packets out of range");
-        row.kmin = static_cast<std::int64_t>(rows[at + 1]), row.kmax = static_cast<std::int64_t>(rows[at + 2]);
-        row.pmax = static_cast<std::int64_t>(rows[at + 3]), row.alpha = rows[at + 4];
-        row.additive = rows[at + 5], row.hyper = rows[at + 6];
-        all.emplace_back(rows[at], row);
-    }
-    return all;
-}
-
-}  // namespace
 
 Roce::Roce(Net& net, Windows& windows)
-    : net_(net), windows_(windows), by_rate_(rules_by_rate(net.rules)), ports_(net.ways->wires.size()), ends_(ports_.size()),
-      nodes_(static_cast<std::size_t>(net.ways->nodes)), fixed_(!net.rules.spray && !net.epochs),
-      crew_(net.rules.spray || net.epochs ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
-      part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
+    : net_(net), windows_(windows), ports_(net.ways->wires.size()), ends_(ports_.size()), nodes_(static_cast<std::size_t>(net.ways->nodes)),
+      flows_(net, control_bytes), crew_(net.rules.spray || net.epochs ? 1 : static_cast<std::size_t>(net.rules.threads)),
+      hands_(crew_.size()), part_((nodes_.size() / crew_.size() / 64 + 1) * 64), seed_(mix64(static_cast<std::uint64_t>(net.rules.seed))) {
     for (Hand& hand : hands_) hand.sent.resize(crew_.size());
     for (std::size_t k = 0; k < ports_.size(); ++k) {
         const Wire& wire = net.ways->wires[k];
         ports_[k].latency = wire.latency, ports_[k].source = wire.source, ports_[k].target = wire.target;
-        if (!wire.inside) ports_[k].rules = ends_[k].rules = rules_at(wire.bandwidth);
-        small_.push_back(wire.serial(control_bytes));
+        if (!wire.inside) ports_[k].rules = ends_[k].rules = rules_at(flows_.rules(), wire.bandwidth);
     }
     std::vector<int> links(nodes_.size(), 0);
-    const std::int64_t buffer = by_rate_[0].second.buffer;
+    const std::int64_t buffer = flows_.rules()[0].second.buffer;
     for (Node& node : nodes_) node.shared = buffer;
     for (const Wire& wire : net.ways->wires) {
         if (wire.inside) continue;
@@ -79,52 +31,9 @@ Roce::Roce(Net& net, Windows& windows)
                               ": the headroom of its links takes " + std::to_string(buffer - nodes_[node].shared));
 }
 
-const RoceRules* Roce::rules_at(double bandwidth) const {
-    for (std::size_t k = 1; k < by_rate_.size(); ++k)
-        if (by_rate_[k].first == bandwidth) return &by_rate_[k].second;
-    return &by_rate_[0].second;
-}
-
-// The rate of a flow, which is that of its first link outside hosts; its window: what its slowest link carries in a round trip of a packet
-// that waits for nothing. Within hosts it has neither. A window is sent evenly over its round trip.
-void Roce::measure(Flow& flow) {
-    Ways& ways = *net_.ways;
-    double line = 0, slowest = ways.wires[flow.link].bandwidth;
-    Tick head = 0, tail = 0;
-    flow.route = static_cast<std::uint32_t>(routes_.size());
-    const std::uint64_t there = ways.pair(flow.source, flow.destination), back = ways.pair(flow.destination, flow.source);
-    for (std::uint32_t link = flow.link;; link = ways.usual(link, flow.destination, there)) {
-        const Wire& wire = ways.wires[link];
-        if (fixed_) routes_.push_back(link);
-        if (line == 0 && !wire.inside) line = wire.bandwidth;
-        slowest = std::min(slowest, wire.bandwidth);
-        const Tick start = head;
-        tail = std::max(start + net_.full[link], tail) + wire.latency;
-        head = net_.cut_through ? std::min(tail, start + net_.head[link] + wire.latency) : tail;
-        if (wire.target == flow.destination) break;
-    }
-    if (fixed_) routes_.push_back(none);
-    flow.rules = rules_at(line);
-    flow.rate = Rate::of_line(line == 0 ? ways.wires[flow.link].bandwidth : line);
-    if (line == 0 || flow.rules->window <= 0) return;
-    for (std::uint32_t link = ways.first(flow.destination, flow.source, back);; link = ways.usual(link, flow.source, back)) {
-        flow.back += small_[link] + ways.wires[link].latency;
-        if (ways.wires[link].target == flow.source) break;
-    }
-    flow.pace = flow.rules->window * slowest, flow.window = flow.pace * (static_cast<double>(tail + flow.back) / 1000);
-}
-
 void Roce::ask(std::uint32_t cargo, std::uint32_t link, Tick now) {
-    const Cargo& c = net_.cargos[cargo];
-    const std::uint64_t pair = std::uint64_t{static_cast<std::uint32_t>(c.source)} << 32 | static_cast<std::uint32_t>(c.destination);
-    const auto [at, fresh] = flow_of_.try_emplace(pair, static_cast<std::uint32_t>(flows_.size()));
-    if (fresh) {
-        Flow flow;
-        flow.source = c.source, flow.destination = c.destination, flow.link = link;
-        measure(flow);
-        flows_.push_back(std::move(flow));
-    }
-    net_.cargos[cargo].flow = at->second;
+    Cargo& c = net_.cargos[cargo];
+    c.flow = flows_.of(c, link);
     Event event;
     event.time = now, event.kind = Kind::asked, event.cargo = cargo;
     give(c.source, event);
@@ -134,7 +43,7 @@ void Roce::run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) 
     until_ = until;
     net_.ways->forget();
     if (crew_.size() > 1 && units.size() >= fewest) {
-        const std::vector<std::size_t> from = shares(units);
+        const std::vector<std::size_t> from = crew_.parts(units.size(), [&](std::size_t u) { return nodes_[units[u]].inbox.size(); });
         net_.together = true;
         crew_.run([&](std::size_t k) {
             for (std::size_t u = from[k]; u < from[k + 1]; ++u) fetch(units, u), run_node(hands_[k], units[u], begin);
@@ -162,19 +71,6 @@ void Roce::fetch(const std::vector<std::uint32_t>& units, std::size_t at) const 
     if (at + 3 >= units.size()) return;
     const Node& node = nodes_[units[at + 3]];
     for (std::size_t k = 0; k < std::min<std::size_t>(node.inbox.size(), 8); ++k) __builtin_prefetch(&node.inbox[k]);
-}
-
-// Where the nodes of each thread begin: about as many events for each.
-std::vector<std::size_t> Roce::shares(const std::vector<std::uint32_t>& units) const {
-    std::size_t all = 0, some = 0;
-    for (const std::uint32_t node : units) all += nodes_[node].inbox.size();
-    std::vector<std::size_t> from{0};
-    for (std::size_t u = 0; u < units.size(); ++u) {
-        some += nodes_[units[u]].inbox.size();
-        while (from.size() < crew_.size() && some * crew_.size() >= all * from.size()) from.push_back(u + 1);
-    }
-    from.resize(crew_.size() + 1, units.size());
-    return from;
 }
 
 void Roce::run_node(Hand& hand, std::uint32_t number, Tick begin) {
@@ -208,7 +104,7 @@ void Roce::fetch(const Hand& hand, const Node& node) const {
     __builtin_prefetch(&node.inbox[hand.due.later(8)]);
     const Event& soon = node.inbox[hand.due.later(4)];
     if (soon.kind != Kind::arrive) return;
-    const std::uint32_t out = link_of(soon);
+    const std::uint32_t out = flows_.link_of(soon);
     __builtin_prefetch(&ports_[out]), __builtin_prefetch(&ports_[out].peak), __builtin_prefetch(&ends_[soon.number]);
 }
 
@@ -223,14 +119,14 @@ void Roce::happen(Hand& hand, Node& node, const Event& event) {
             if (ports_[event.number].timer == event.time) ports_[event.number].timer = never;
             return touch(hand, event.number, event.time);
         case Kind::pause: {
-            Port& port = ports_[event.number];
+            RocePort& port = ports_[event.number];
             port.paused = event.marked;
             if (port.paused) ++port.pauses, port.paused_at = event.time;
-            else resume(event.number, event.time);
+            else port.paused_for += event.time - port.paused_at, net_.paused(event.number, port.paused_at, event.time);
             return touch(hand, event.number, event.time);
         }
         case Kind::asked: {
-            Flow& flow = flows_[net_.cargos[event.cargo].flow];
+            RoceFlow& flow = flows_[net_.cargos[event.cargo].flow];
             const bool alone = flow.first == none;
             (alone ? flow.first : net_.cargos[flow.last].next) = event.cargo;
             flow.last = event.cargo;
@@ -238,7 +134,7 @@ void Roce::happen(Hand& hand, Node& node, const Event& event) {
             return touch(hand, flow.link, event.time);
         }
         case Kind::opened: {
-            const Flow& flow = flows_[event.number];
+            const RoceFlow& flow = flows_[event.number];
             ports_[flow.link].own.push({event.time, flow.destination, event.number});
             return touch(hand, flow.link, event.time);
         }
@@ -250,53 +146,32 @@ void Roce::happen(Hand& hand, Node& node, const Soon& soon) {
     else happen(hand, node, soon.event());
 }
 
-void Roce::resume(std::uint32_t link, Tick now) {
-    ports_[link].paused_for += now - ports_[link].paused_at;
-    if (net_.timeline) net_.timeline->paused(link, ports_[link].paused_at, now);
-}
-
 // A flow with something to send takes its place at its first link, from a time on.
 void Roce::line_up(std::uint32_t number, Tick when) {
-    Flow& flow = flows_[number];
+    RoceFlow& flow = flows_[number];
     const bool scales = flow.rate.limited && flow.rules->window_scales;
     flow.limit = scales ? flow.window * (flow.rate.current / flow.rate.line) : flow.window;
-    if (opens(flow, when)) ports_[flow.link].own.push({when, flow.destination, number});
+    if (flows_.opens(flow, when)) ports_[flow.link].own.push({when, flow.destination, number});
     else flow.held = true, flow.allowed = when;
 }
 
-// Whether ACKs, come or under way, open the window, and when, if later.
-bool Roce::opens(Flow& flow, Tick& when) const {
-    if (flow.limit == 0) return true;
-    for (; !flow.acks.empty() && (flow.acks.front() <= when || static_cast<double>(flow.flying) >= flow.limit); flow.acks.pop())
-        when = std::max(when, flow.acks.front()), flow.flying -= first_flying(flow);
-    return static_cast<double>(flow.flying) < flow.limit;
-}
-
-// Bytes of the packet that is acknowledged next.
-std::int64_t Roce::first_flying(Flow& flow) const {
-    const std::uint32_t packet = flow.acknowledged++;
-    if (flow.shorts.empty() || flow.shorts.front().packet != packet) return net_.rules.size + net_.rules.header;
-    const std::int64_t bytes = flow.shorts.front().bytes;
-    return flow.shorts.pop(), bytes;
-}
-
 void Roce::acknowledge(std::uint32_t number, Tick time) {
-    Flow& flow = flows_[number];
+    RoceFlow& flow = flows_[number];
     flow.acks.push(time);
     if (net_.rules.spray) {  // packets may pass each other
         std::vector<Tick>& all = flow.acks.all;
         for (std::size_t k = all.size() - 1; k > flow.acks.head && all[k] < all[k - 1]; --k) std::swap(all[k], all[k - 1]);
     }
-    if (!flow.held || !opens(flow, flow.allowed)) return;
+    if (!flow.held || !flows_.opens(flow, flow.allowed)) return;
     flow.held = false;
     give(flow.source, Soon(flow.allowed, Kind::opened, number).event());
 }
 
 // A packet joins the queue of its next link, and starts at once where nothing else can in this instant.
 void Roce::came(Hand& hand, Node& node, const Event& event) {
-    const std::uint32_t link = link_of(event);
+    const std::uint32_t link = flows_.link_of(event);
     const Tick now = event.time;
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     if (event.cls != Class::data) return port.control.push(event), touch(hand, link, now);
     const std::int64_t bytes = size(event);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
@@ -316,7 +191,7 @@ void Roce::came(Hand& hand, Node& node, const Event& event) {
 
 // Bytes that came by a link count in the node's buffer.
 void Roce::take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t bytes, Tick now) {
-    Ingress& end = ends_[came];
+    RoceIngress& end = ends_[came];
     end.bytes += bytes, end.peak = std::max(end.peak, end.bytes);
     node.used += bytes, node.peak = std::max(node.peak, node.used);
     if (end.paused || static_cast<double>(end.bytes) <= end.rules->alpha * static_cast<double>(node.shared - node.used)) return;
@@ -328,7 +203,7 @@ void Roce::take_in(Hand& hand, Node& node, std::uint32_t came, std::int64_t byte
 
 // The first packet of a queue starts.
 bool Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     port.own_before = false;
     if (packet.counted && port.rules->departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
     port.waiting -= size(packet);
@@ -336,21 +211,17 @@ bool Roce::leave(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     return transmit(hand, link, packet, now);
 }
 
-bool Roce::mark(std::uint32_t link, const Port& port, const Parcel& packet) const {
-    const RoceRules& rules = *port.rules;
-    if (port.waiting <= rules.kmin) return false;
-    if (port.waiting > rules.kmax) return true;
+bool Roce::mark(std::uint32_t link, const RocePort& port, const Parcel& packet) const {
+    if (port.waiting <= port.rules->kmin) return false;
     const Cargo& c = net_.cargos[packet.cargo];
     const std::uint64_t pair = std::uint64_t{static_cast<std::uint32_t>(c.source)} << 32 | static_cast<std::uint32_t>(c.destination);
-    const std::uint64_t chance = mix64(mix64(mix64(seed_ ^ link) ^ pair) ^ packet.serial) >> 32;
-    return static_cast<Wide>(chance) * (rules.kmax - rules.kmin) * 1'000'000 <
-           static_cast<Wide>(port.waiting - rules.kmin) * rules.pmax * (std::int64_t{1} << 32);
+    return marks(*port.rules, port.waiting, mix64(mix64(mix64(seed_ ^ link) ^ pair) ^ packet.serial) >> 32);
 }
 
 // A packet has left the node.
 void Roce::release(Hand& hand, Node& node, const Soon& left) {
     if (ports_[left.number()].waits()) touch(hand, left.number(), left.time);
-    Ingress& end = ends_[left.came];
+    RoceIngress& end = ends_[left.came];
     end.bytes -= left.bytes, node.used -= left.bytes;
     const std::int64_t packet = net_.rules.size + net_.rules.header;
     if (!end.paused ||
@@ -364,7 +235,7 @@ void Roce::release(Hand& hand, Node& node, const Soon& left) {
 
 // The destination's NIC sees a marked packet, or the source's a CNP.
 void Roce::notify(Hand& hand, const Event& event) {
-    Flow& flow = flows_[event.cargo];
+    RoceFlow& flow = flows_[event.cargo];
     if (event.cls == Class::cnp) return flow.rate.cut(*flow.rules, event.time);
     if (event.kind == Kind::put_off) flow.put_off = false;
     else if (flow.put_off) return;
@@ -374,12 +245,12 @@ void Roce::notify(Hand& hand, const Event& event) {
 }
 
 // A mark within the interval after a CNP: the next one goes at its end.
-void Roce::notify_after(Hand& hand, Flow& flow, const Event& event) {
+void Roce::notify_after(Hand& hand, RoceFlow& flow, const Event& event) {
     flow.put_off = true;
     put(hand, flow.destination, add(flow.notified, flow.rules->cnp_interval), Kind::put_off, event.cargo);
 }
 
-void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) {
+void Roce::answer(Hand& hand, const RoceFlow& flow, std::uint32_t number, Tick now) {
     const std::uint32_t link = net_.ways->first(flow.destination, flow.source, net_.ways->pair(flow.destination, flow.source));
     Parcel packet;
     packet.tail = now, packet.cls = Class::cnp, packet.number = none, packet.cargo = number;
@@ -389,7 +260,7 @@ void Roce::answer(Hand& hand, const Flow& flow, std::uint32_t number, Tick now) 
 
 // Starts what goes next, if the port can.
 void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     if (!port.control.empty()) {
         if (transmit(hand, link, port.control.front(), now)) port.control.pop();
     } else if (!port.paused) {
@@ -402,7 +273,7 @@ void Roce::start(Hand& hand, std::uint32_t link, Tick now) {
 
 // A packet of a flow that begins here, and those after it as long as nothing else happens at the node. When the last one started.
 Tick Roce::start_own(Hand& hand, std::uint32_t link, Tick now) {
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     for (;;) {
         port.own_before = true;
         Parcel packet = cut(port, now);
@@ -416,7 +287,7 @@ Tick Roce::start_own(Hand& hand, std::uint32_t link, Tick now) {
 
 // What waits at a port touches it when it may start, unless an event does that will come anyway.
 void Roce::start_later(Hand& hand, std::uint32_t link, Tick now) {
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     if (port.leaves && port.free > now) return;
     if (!port.control.empty()) return touch_at(hand, link, now, port.free);
     if (port.paused) return;
@@ -425,10 +296,10 @@ void Roce::start_later(Hand& hand, std::uint32_t link, Tick now) {
 }
 
 // The next packet of the flow that is allowed first.
-Parcel Roce::cut(Port& port, Tick now) {
+Parcel Roce::cut(RocePort& port, Tick now) {
     const std::uint32_t number = port.own.top().flow;
     port.own.pop();
-    Flow& flow = flows_[number];
+    RoceFlow& flow = flows_[number];
     Cargo& c = net_.cargos[flow.first];
     Parcel packet;
     packet.tail = now, packet.number = none, packet.cargo = flow.first, packet.hop = flow.route;
@@ -448,9 +319,9 @@ Parcel Roce::cut(Port& port, Tick now) {
 }
 
 bool Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     const bool is_data = packet.cls == Class::data;
-    const Tick serial = is_data ? net_.serial(link, packet.bytes) : small_[link], end = net_.finish(link, now, serial);
+    const Tick serial = is_data ? net_.serial(link, packet.bytes) : flows_.small(link), end = net_.finish(link, now, serial);
     if (net_.epochs && loses(hand, link, packet, now, end)) return false;
     if (end == never) return port.free = never, true;
     port.free = std::max(end, packet.tail);
@@ -459,21 +330,11 @@ bool Roce::transmit(Hand& hand, std::uint32_t link, Parcel& packet, Tick now) {
     port.leaves = packet.counted;
     if (packet.counted) put(hand, port.source, port.free, Kind::left, link, packet.number, static_cast<std::uint32_t>(size(packet)));
     const Tick tail = add(port.free, port.latency);
-    const std::uint32_t next = onward(link, packet);
+    const std::uint32_t next = flows_.onward(link, packet);
     if (next == none) return deliver(hand, port.target, packet, tail), true;
     const Tick head = net_.cut_through ? std::min(tail, now + (is_data ? net_.head[link] : serial) + port.latency) : tail;
     give(hand, port.target, packet, tail, link, next, head);
     return true;
-}
-
-std::uint32_t Roce::look_up(std::uint32_t link, const Parcel& packet) {
-    Ways& ways = *net_.ways;
-    if (packet.cls == Class::data) {
-        const Cargo& c = net_.cargos[packet.cargo];
-        return ports_[link].target == c.destination ? none : ways.next(link, c.destination, c.pair);
-    }
-    const Flow& flow = flows_[packet.cargo];
-    return ports_[link].target == flow.source ? none : ways.next(link, flow.source, ways.pair(flow.destination, flow.source));
 }
 
 // A packet is at its destination.
@@ -481,7 +342,7 @@ void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
     if (packet.cls == Class::cnp) return give(hand, node, Class::cnp, packet.cargo, tail);
     const std::uint32_t number = net_.cargos[packet.cargo].flow;
     net_.arrived(packet.cargo, tail, hand.left);
-    if (const Flow& flow = flows_[number]; flow.back > 0) {
+    if (const RoceFlow& flow = flows_[number]; flow.back > 0) {
         if (net_.together) hand.acked.push_back({number, tail + flow.back});
         else acknowledge(number, tail + flow.back);
     }
@@ -489,7 +350,7 @@ void Roce::deliver(Hand& hand, std::int32_t node, Parcel& packet, Tick tail) {
 }
 
 bool Roce::keeps(std::uint32_t link) const {
-    const Port& port = ports_[link];
+    const RocePort& port = ports_[link];
     return !port.queue.empty() || !port.own.empty() || !port.control.empty();
 }
 
@@ -500,8 +361,7 @@ void Roce::explain(std::vector<std::string>& waits) const {
     for (std::uint32_t link = 0; link < ports_.size(); ++link) {
         const auto& queue = ports_[link].queue;
         for (std::size_t k = queue.head; k < queue.all.size() && next[link] != none; ++k)
-            if (const std::uint32_t came = queue.all[k].number; came != none && next[came] != none)
-                next[came] = std::min(next[came], link);
+            if (const std::uint32_t came = queue.all[k].number; came != none && next[came] != none) next[came] = std::min(next[came], link);
     }
     for (const std::uint32_t link : circle_of(next))
         waits.push_back(name_of(net_, link) + ": " + std::to_string(ports_[link].waiting) + " bytes wait" +
@@ -516,17 +376,6 @@ void Roce::report(PacketCounts& out) const {
 }
 
 namespace {
-
-void check_roce(const PacketRules& rules) {
-    for (const auto& [rate, roce] : rules_by_rate(rules)) {
-        require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000,
-                "packets out of range");
-        require(roce.gain > 0 && roce.gain <= 1 && roce.cnp_interval >= 1 && roce.alpha_timer >= 1 && roce.rate_timer >= 1 &&
-                    roce.byte_counter >= 0 && roce.recovery >= 1 && roce.additive > 0 && roce.hyper >= 0 && roce.least > 0 &&
-                    roce.window >= 0,
-                "packets out of range");
-    }
-}
 
 const TransportKind roce{.name = "roce", .by_node = true, .reroutes = true, .check = check_roce, .open = open_transport<Roce>};
 const RegisteredTransport registered_roce(roce);

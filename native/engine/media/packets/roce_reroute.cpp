@@ -7,7 +7,7 @@
 namespace astrarium::packets {
 
 void Roce::reroute(Tick now) {
-    for (Flow& flow : flows_)
+    for (RoceFlow& flow : flows_)
         if (net_.epochs->dead(flow.link) && net_.epochs->reaches(flow.source, flow.destination))
             flow.link = net_.ways->first(flow.source, flow.destination, net_.ways->pair(flow.source, flow.destination));
     for (std::uint32_t link = 0; link < ports_.size(); ++link)
@@ -15,13 +15,13 @@ void Roce::reroute(Tick now) {
     for (std::size_t node = 0; node < nodes_.size(); ++node)
         for (Event& event : nodes_[node].inbox) {
             if (event.kind != Kind::arrive) continue;
-            const Way way = way_of(event);
+            const RoceFlows::Way way = flows_.way_of(event);
             event.hop = net_.ways->onward(static_cast<std::int32_t>(node), way.destination, way.pair);
         }
 }
 
 void Roce::reroute_port(std::uint32_t link, Tick now) {
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     const std::vector<Parcel> data(port.queue.all.begin() + static_cast<std::ptrdiff_t>(port.queue.head), port.queue.all.end()),
         control(port.control.all.begin() + static_cast<std::ptrdiff_t>(port.control.head), port.control.all.end());
     auto own = std::exchange(port.own, {});
@@ -30,7 +30,7 @@ void Roce::reroute_port(std::uint32_t link, Tick now) {
         const std::uint32_t to = other_way(link, packet);
         ports_[to].queue.push(packet);
         if (to == link) continue;
-        Port& other = ports_[to];
+        RocePort& other = ports_[to];
         port.waiting -= size(packet), other.waiting += size(packet), other.peak = std::max(other.peak, other.waiting);
         net_.queue_is(link, now, port.waiting), net_.queue_is(to, now, other.waiting);
         give(port.source, Soon(now, Kind::timer, to).event());
@@ -47,23 +47,17 @@ void Roce::reroute_port(std::uint32_t link, Tick now) {
     }
 }
 
-Roce::Way Roce::way_of(const Parcel& packet) const {
-    if (packet.cls == Class::data) return {net_.cargos[packet.cargo].destination, net_.cargos[packet.cargo].pair};
-    const Flow& flow = flows_[packet.cargo];
-    return {flow.source, net_.ways->pair(flow.destination, flow.source)};
-}
-
 std::uint32_t Roce::other_way(std::uint32_t link, const Parcel& packet) const {
-    const Way way = way_of(packet);
+    const RoceFlows::Way way = flows_.way_of(packet);
     const std::int32_t at = ports_[link].source;
     return net_.epochs->reaches(at, way.destination) ? net_.ways->onward(at, way.destination, way.pair) : link;
 }
 
 // Whether a packet that starts now is lost, as its link fails before its last byte has left: it waits there again.
 bool Roce::loses(Hand& hand, std::uint32_t link, const Parcel& packet, Tick now, Tick end) {
-    const Tick away = net_.gives_up(link, way_of(packet).destination, now, end);
+    const Tick away = net_.gives_up(link, flows_.way_of(packet).destination, now, end);
     if (away == never) return false;
-    Port& port = ports_[link];
+    RocePort& port = ports_[link];
     port.free = away, port.leaves = false;
     net_.charge(link, 0, now, away - now, hand.left);
     ++hand.left.hops;
