@@ -18,7 +18,7 @@ class Session {
 public:
     Session(Frame& topology, const Pipe& pipe);
     void ways(Frame& given) { fabric_->give(given); }  // that packets between two NPUs take from now on
-    void step(Frame& asked);  // runs up to a time, and writes deliveries and the next bound
+    void step(Frame& asked);                           // runs up to a time, and writes deliveries and the next bound
 
 private:
     struct Due {
