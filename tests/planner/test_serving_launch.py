@@ -81,13 +81,14 @@ def planned(tmp_path: Path, text: str, **more: Any) -> ServingPlan:
     """The plan of what a script launches."""
     file = tmp_path / "today.sh"
     file.write_text(text)
-    return plan_serving_from(str(file), "h100_sxm", prompt=20, output=2, ttft="1ms", tpot="1ms", compute="roofline",
+    return plan_serving_from(str(file), "H100", prompt=20, output=2, ttft="1ms", tpot="1ms", compute="roofline",
                              collectives="simulated", fixed={"weights": ["bf16"], "cache": ["bf16"], "tp": [1]}, **more)
 
 
 @pytest.mark.exam
 def test_today_is_a_line(tmp_path: Path) -> None:
-    found = planned(tmp_path, "vllm serve gpt2-small -tp 2", stack="none")
+    """Of a checkpoint, whose name is an alias of the catalog's."""
+    found = planned(tmp_path, "vllm serve openai-community/gpt2 -tp 2", stack="none")
     assert found.today is not None
     assert found.today.trial.candidate.engine.layout == Layout(2)
     assert found.goal.gpus == 2

@@ -30,7 +30,7 @@ from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Machine", "machine_of", "stack_settings"]
+__all__ = ["Machine", "device_names", "machine_of", "stack_settings"]
 
 NOWHERE = Cost()      # nothing is said of prices
 
@@ -78,6 +78,15 @@ class Machine(Struct, frozen=True):
         """The design of a workload on it."""
         return Design(workload=workload, network=self.network, compute=self.compute, memory=self.memory,
                       collective=self.collective, system=self.system, stack=self.stack, cost=self.cost)
+
+
+def device_names(device: str | Sequence[str]) -> list[str]:
+    """Names of devices of the catalog, of one or several that are given by name or alias. Raises InputError for none,
+    and for an unknown one."""
+    given = [device] if isinstance(device, str) else list(device)
+    if not given:
+        raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
+    return [catalog.name_of("devices", each) for each in given]
 
 
 def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str | None = None,

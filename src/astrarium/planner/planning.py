@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from astrarium.catalog import name_of
 from astrarium.catalog.market import part
 from astrarium.config.named import merged
 from astrarium.cost import FIGURES
@@ -30,7 +29,7 @@ from astrarium.planner.explore import Explored, Progress, busy_of, explore, memo
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout, layouts
-from astrarium.planner.machine import Machine, machine_of, stack_settings
+from astrarium.planner.machine import Machine, device_names, machine_of, stack_settings
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
@@ -127,7 +126,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     launch = read_launch(path, ignore)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)
-    devices = _names(device)
+    devices = device_names(device)
     launch, stack, fixed = as_framework(launch, devices, compute, collectives, stack, fixed or {})
     machines = [make(npus) for make, _ in _makers(devices, network, compute, collectives, stack, terms, reserve)]
     launch = replace(launch, settings=settings_for(machines[0], launch.settings))
@@ -153,20 +152,12 @@ def _makers(device: str | Sequence[str], network: str | Network | None, compute:
             needs: Support | None = None, why: str = "") -> list[Maker]:
     """What makes machines of every device, all with one stack, which runs what `needs` says where it is left out, and
     how many NPUs a host of it has. `why`: a sentence about a stack that is named."""
-    names = _names(device)
+    names = device_names(device)
     taken = Chosen(None if stack == "none" else stack, why)
     if stack is None:
         taken = usual_stack(names, compute, collectives, needs)
     kept_free = reserve_of(reserve, taken.stack)
     return [_maker(name, network, compute, collectives, taken, terms, kept_free) for name in names]
-
-
-def _names(device: str | Sequence[str]) -> list[str]:
-    """Names of devices of the catalog. Raises InputError for none, and for an unknown one."""
-    given = [device] if isinstance(device, str) else list(device)
-    if not given:
-        raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
-    return [name_of("devices", each) for each in given]
 
 
 def _maker(device: str, network: str | Network | None, compute: str | None, collectives: str | None,

@@ -12,7 +12,7 @@ from astrarium import catalog
 from astrarium.compute import kernels
 from astrarium.errors import InputError
 from astrarium.network.config import Network
-from astrarium.planner.machine import Machine
+from astrarium.planner.machine import Machine, device_names
 from astrarium.planner.rules import Ruling
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import CHECKPOINT, PUBLISHED, Engine, engines
@@ -68,7 +68,7 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     Raises:
         InputError: An argument is wrong, or no engine holds the limits.
     """
-    goal, names = goal_of(gpus, rate), [device] if isinstance(device, str) else list(device)
+    goal, names = goal_of(gpus, rate), device_names(device)
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     if objective not in OBJECTIVES:
@@ -118,11 +118,15 @@ def plan_serving_from(path: str, device: str | Sequence[str], *, model: str | No
         InputError: As `plan_serving`; also for unknown keys, and keys that matter and are not predicted.
     """
     def named(said: str | None) -> Any:
-        found = model or said
-        if found is None or (model is None and found not in catalog.load("models")):
-            raise InputError(path, f"names the model {str(found)[:60]!r}, which the catalog does not have" if found else
-                             "does not name the model", expected="MODEL: a name of the catalog, or a config.json")
-        return found
+        if model is not None:
+            return model
+        if said is None:
+            raise InputError(path, "does not name the model", expected="MODEL: a name of the catalog, or a config.json")
+        try:
+            return catalog.name_of("models", said)
+        except InputError:
+            raise InputError(path, f"names the model {said[:60]!r}, which the catalog does not have",
+                             expected="MODEL: a name of the catalog, or a config.json") from None
 
     found = read_launched(path, lambda said: bool(base_of(named(said)).model.ep_units()), ignore)
     many = gpus if gpus is not None or rate is not None else found.engine.npus * found.engines
