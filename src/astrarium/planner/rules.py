@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from astrarium.planner.job import ENDS, Job
 from astrarium.search.expression import compiled, names_in
 from astrarium.search.scope import parse
 
-__all__ = ["NAMES", "Rule", "Ruling", "rules_of", "rulings"]
+__all__ = ["NAMES", "Rule", "Ruling", "known_rules", "ruled", "rules_of", "rulings"]
 
 MOST_SAMPLES, MOST_TOKENS = 8, 32768       # of a micro-batch: the larger of the two
 SHORTEST = 1024         # tokens of a sample that a context-parallel rank has at least
@@ -94,16 +94,22 @@ def rules_of(job: Job, host: int) -> tuple[Rule, ...]:
              f"workload.pp == 1 or {layers} % {parts} == 0 or {ends}"))
 
 
+def known_rules(lift: Sequence[str], names: Sequence[str]) -> None:
+    """Raise InputError for a rule to lift that is none of `names`."""
+    unknown = next((name for name in lift if name not in names), None)
+    if unknown is not None:
+        raise InputError("lift", f"{unknown[:60]!r} is no rule", expected="one of " + ", ".join(names),
+                         did_you_mean=nearest(unknown, names))
+
+
+def ruled(rules: Iterable[Rule], choices: Choices, fixed: Choices, lift: Sequence[str]) -> tuple[Ruling, ...]:
+    """Those of the rules that leave out some of the `choices`, and what lifted them."""
+    return tuple([Ruling(rule, "--lift" if rule.name in lift else "--fix" if rule.forbids(fixed, choices) else "")
+                  for rule in rules if rule.cuts(choices)])
+
+
 def rulings(job: Job, host: int, choices: Choices, fixed: Choices, lift: Sequence[str]) -> tuple[Ruling, ...]:
     """The rules that leave out some of the `choices`, and what lifted them: a name in `lift`, or a `fixed` value that
     the rule forbids. Raises InputError for an unknown name."""
-    unknown = next((name for name in lift if name not in NAMES), None)
-    if unknown is not None:
-        raise InputError("lift", f"{unknown[:60]!r} is no rule", expected="one of " + ", ".join(NAMES),
-                         did_you_mean=nearest(unknown, NAMES))
-    found = []
-    for rule in rules_of(job, host):
-        if rule.cuts(choices):
-            by = "--lift" if rule.name in lift else "--fix" if rule.forbids(fixed, choices) else ""
-            found.append(Ruling(rule, by))
-    return tuple(found)
+    known_rules(lift, NAMES)
+    return ruled(rules_of(job, host), choices, fixed, lift)

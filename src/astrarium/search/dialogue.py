@@ -1,7 +1,7 @@
 """The dialogue with an agent outside this process: messages as plain data, one line of JSON each.
 
-`opening` describes the search once, `told` a trial, and `points_of` reads an answer. How lines travel is the affair of
-whoever sends them (`agents.command`: standard input and output of a program).
+`opening` describes the search once, `told` a trial, and `points_of` reads an answer. The sender chooses how
+lines travel (`agents.command`: standard input and output of a program).
 """
 
 from __future__ import annotations

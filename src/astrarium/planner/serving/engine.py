@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.errors import InputError, nearest
-from astrarium.planner.rules import Rule, Ruling
+from astrarium.planner.rules import Rule, Ruling, known_rules, ruled
 from astrarium.serving.layout import Layout
 from astrarium.workload.model.base import Model
 
@@ -130,16 +130,8 @@ def engines(model: Model, device: str, npus: int, host: int, tokens: int,
         if wrong is not None or not values:
             raise InputError(f"fix {name}", f"{str(wrong)[:60]!r} is no value of it" if values else "has no value",
                              expected=f"values such as {choices[name][-1]}")
-    unknown = next((name for name in lift if name not in NAMES), None)
-    if unknown is not None:
-        raise InputError("lift", f"{unknown[:60]!r} is no rule", expected="one of " + ", ".join(NAMES),
-                         did_you_mean=nearest(unknown, NAMES))
-    found = []
-    for rule in _rules(host, tokens):
-        if rule.cuts(choices):
-            by = "--lift" if rule.name in lift else "--fix" if rule.forbids(fixed, choices) else ""
-            found.append(Ruling(rule, by))
-    return Engines(npus, experts, {**choices, **fixed}, tuple(found))
+    known_rules(lift, NAMES)
+    return Engines(npus, experts, {**choices, **fixed}, ruled(_rules(host, tokens), choices, fixed, lift))
 
 
 def _choices(model: Model, device: str, npus: int, experts: int, tokens: int) -> dict[str, Sequence[Any]]:
