@@ -59,8 +59,9 @@ lint: $(VENV)/.dev  ## ruff, clang-format, and the limits on the length of files
 	$(BIN)/python tools/cpp_limits.py
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
 
-types: $(VENV)/.dev  ## mypy --strict, and the stub of the compiled core is up to date
+types: $(VENV)/.dev  ## mypy --strict, also of what README and docs show; the stub of the compiled core is up to date
 	$(BIN)/mypy
+	$(BIN)/python tools/typed_blocks.py
 	$(BIN)/python tools/stubs.py --check
 
 stubs: $(VENV)/.dev  ## write src/astrarium/_core/*.pyi from the compiled core

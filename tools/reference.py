@@ -13,9 +13,10 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from reference_api import SOURCE, api_page
+from reference_api import SOURCE, api_page, namespaces
 
 if __name__ == "__main__":
     sys.path.insert(0, str(SOURCE))      # the checkout, whatever is installed
@@ -157,8 +158,9 @@ def glossary_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {"knobs.md": knobs_page, "cli.md": cli_page, "choices.md": choices_page,
-                                       "python.md": api_page, "engine_rules.md": engine_page,
-                                       "glossary.md": glossary_page}
+                                       "engine_rules.md": engine_page, "glossary.md": glossary_page}
+PAGES.update({module.replace("astrarium", "python").replace(".", "_") + ".md": partial(api_page, module)
+              for module in namespaces()})
 
 
 def outdated() -> list[str]:

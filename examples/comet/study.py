@@ -17,7 +17,7 @@ from figures import figures
 from tables import report
 from work import found_by
 
-from astrarium.errors import InputError
+from astrarium import InputError
 
 PARAMETERS = Path(__file__).parent / "parameters.yaml"
 

@@ -12,8 +12,8 @@ from runs import Found
 from spaces import REWARDS, STACKS, SYSTEMS, Setup, base
 
 import astrarium as ar
-from astrarium.errors import InputError
-from astrarium.network.cost import network_bandwidth, network_cost
+from astrarium import InputError
+from astrarium.cost import network_bandwidth, network_cost
 from astrarium.search.analysis import knob_importances
 
 FEW = 32        # designs with a value, below which a search says nothing about what there is to find
