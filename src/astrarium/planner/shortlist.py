@@ -16,6 +16,7 @@ from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
+from astrarium.registry import printed
 
 __all__ = ["Line", "Shortlist", "reason"]
 
@@ -108,6 +109,10 @@ class Shortlist(Struct, frozen=True):
     counts: tuple[int, ...] = ()
     rules: tuple[Ruling, ...] = ()
     beyond: float = math.inf
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("plan", self)
 
     @property
     def best(self) -> Line:

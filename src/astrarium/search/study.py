@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
+from astrarium.registry import printed
 from astrarium.search.agents.base import (
     Agent,
     AgentOptions,
@@ -156,6 +157,10 @@ class Study(Struct, frozen=True):
     problem: str = ""
     top: tuple[Trial, ...] = ()
     refused: int = 0
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("search", self)
 
     @property
     def nothing(self) -> str:
