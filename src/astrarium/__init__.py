@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from astrarium.lazy import lazy
+from astrarium.version import version
 
 if TYPE_CHECKING:
     from astrarium import catalog as catalog
@@ -99,16 +100,9 @@ _named = lazy(__name__)
 def __getattr__(name: str) -> Any:
     if name in NAMESPACES and name not in _VERBS:
         return importlib.import_module(f"{__name__}.{name}")
-    return _version() if name == "__version__" else _named(name)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(__name__)
-    except PackageNotFoundError:      # a checkout on the path
-        return "0+unknown"
+    if name == "__version__":
+        return version()
+    return _named(name)
 
 
 def __dir__() -> list[str]:

@@ -4,11 +4,11 @@ its prediction do, by what the ranks' time goes into."""
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, whole
 from astrarium.cli.arguments import rank as rank_number
+from astrarium.cli.json_output import print_json
 
 __all__ = ["arguments", "run"]
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         found = explain(first, read_design(options.second), orders=orders, seed=seed)
         name = options.second
     if options.json:
-        print(json.dumps(explanation_plain(found), indent=1))
+        print_json("explain", explanation_plain(found))
         return 0
     print_tables(explanation_tables(found, options.first, name), sys.stdout)
     return 0
@@ -80,7 +80,7 @@ def _against_trace(options: argparse.Namespace) -> int:
         note(said)
     found = gap_of(simulate(design, note=note), recorded, options.steps, options.rank)
     if options.json:
-        print(json.dumps(gap_plain(found), indent=1))
+        print_json("explain trace", gap_plain(found))
         return 0
     print_tables(gap_tables(found, options.first, options.trace), sys.stdout)
     return 0

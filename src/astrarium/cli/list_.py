@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.json_output import print_json
 from astrarium.errors import InputError, nearest
 
 __all__ = ["Row", "arguments", "run"]
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = [kind for kind in known if kind not in ("field", "term")] if options.kind is None else [options.kind]
     found = {kind: _rows(kind) for kind in chosen}
     if options.json:
-        print(json.dumps([asdict(row) for rows in found.values() for row in rows], indent=1))
+        print_json("list", [asdict(row) for rows in found.values() for row in rows])
         return 0
     _print(found, titles=options.kind is None)
     return 0

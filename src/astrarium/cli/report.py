@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
@@ -140,6 +140,6 @@ def _print(report: StudyReport, options: argparse.Namespace) -> None:
 
     if options.json:
         found: dict[str, Any] = report_plain(report)
-        print(json.dumps(found, indent=1))
+        print_json("report", found)
         return
     print_tables(report_tables(report), sys.stdout)

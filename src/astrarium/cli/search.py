@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.progress import Counted, Line, clock
 from astrarium.errors import InputError
 
@@ -117,7 +117,8 @@ def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) 
 def _count(file: SearchFile, options: argparse.Namespace) -> int:
     space = file.space
     if options.json:
-        print(json.dumps({"feasible_points": space.count, "nominal_points": space.nominal, "knobs": len(space.axes)}))
+        print_json("search count", {"feasible_points": space.count, "nominal_points": space.nominal,
+                                    "knobs": len(space.axes)})
     else:
         print(f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs")
     return 0
@@ -181,7 +182,7 @@ def _print(study: Study, options: argparse.Namespace, path: str | None = None) -
     with Line(sys.stderr, told):
         best = study_best(study, path, lambda done, total: told.show(done, total, "best designs with their memory"))
     if options.json:
-        print(json.dumps(study_plain(study, best), indent=1))
+        print_json("search", study_plain(study, best))
         return
     from astrarium.report.tables.table import print_tables
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.progress import Counted, Line
 from astrarium.errors import InputError
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
     if options.json:
         found = serving_plain(served, slower, serving.objective, notes)
-        print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
+        print_json("serve", found if search is None else found | {"find": search.plain})
         return 0
     from astrarium.report.tables.table import print_tables
 

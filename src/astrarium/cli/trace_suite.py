@@ -7,6 +7,7 @@ import json
 import sys
 
 from astrarium.cli.arguments import Parser, note
+from astrarium.cli.json_output import print_json
 from astrarium.cli.trace_write import files_flags, how, progress, report
 from astrarium.errors import InputError
 
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         entries = [suite_entry(name) for name in suite_names()]
         if options.json:
             rows = [{"name": each.name, "title": each.title, "workload": dict(each.workload)} for each in entries]
-            print(json.dumps({"version": suite_version(), "benchmarks": rows}, indent=1))
+            print_json("trace suite list", {"version": suite_version(), "benchmarks": rows})
             return 0
         from astrarium.report.tables.table import Table, print_tables
 
