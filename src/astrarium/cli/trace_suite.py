@@ -22,12 +22,13 @@ def arguments(parser: Parser) -> None:
 
     verbs = parser.add_subparsers(dest="suite_verb", metavar="list|card|design|make", required=True,
                                   parser_class=Parser)
-    listed = verbs.add_parser("list", prog="astrarium trace suite list", description="All benchmarks.")
+    listed = verbs.add_parser("list", prog="astrarium trace suite list", description="All benchmarks.",
+                              help="All benchmarks.")
     listed.add_argument("--json", action="store_true", help="print JSON")
     for verb, words in (("card", "Print a benchmark's sizes, work and checksum (JSON)."),
                         ("design", "The workload section of a design file, to run without files."),
                         ("make", "Write its traces, groups and card.")):
-        sub = verbs.add_parser(verb, prog=f"astrarium trace suite {verb}", description=words)
+        sub = verbs.add_parser(verb, prog=f"astrarium trace suite {verb}", description=words, help=words)
         sub.add_argument("name", metavar="NAME", help="one of " + ", ".join(suite_names()))
         if verb == "make":
             sub.add_argument("--force", action="store_true", help="write even if the files take more than 2 GB")
