@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("completion", "shtab is not installed", expected=install_line("completion")) from error
     parser = command_line()
     for action in _actions(parser):
-        if any(word in str(action.metavar or action.dest).upper() for word in FILES):
+        if action.choices is None and any(word in str(action.metavar or action.dest).upper() for word in FILES):
             action.complete = shtab.FILE      # type: ignore[attr-defined]
     print(shtab.complete(parser, options.shell))
     return 0
