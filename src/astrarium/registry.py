@@ -53,7 +53,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
                          "The same coordinates of the innermost dim (rails) in every group."),
         "random": ("astrarium.workload.placements:random", "Free NPUs drawn from a seed."),
     },
-    "model": {
+    "family": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",
                     "Decoder-only transformers (GPT, LLaMA, Mixtral, DeepSeek): any attention, FFN or experts."),
         "encoder": ("astrarium.workload.model.encoder:Encoder", "Encoders of text (BERT) or images (ViT)."),

@@ -149,7 +149,7 @@ def test_list_one_kind(run: Run) -> None:
     networks = {row["name"]: row for row in json.loads(run("list", "network", "--json").out)["rows"]}
     assert networks["dgx_h100_nvswitch"]["sentence"].endswith("switch, 8 NPUs, 450 GB/s per NPU, 936.25 ns per hop.")
     assert "https://" in networks["infiniband_ndr"]["source"]
-    models = {row["name"]: row for row in json.loads(run("list", "models", "--json").out)["rows"]}
+    models = {row["name"]: row for row in json.loads(run("list", "model", "--json").out)["rows"]}
     assert models["llama3-8b"]["sentence"] == "LLaMA-3 8B: decoder, 8,030,261,248 parameters."
     assert all("https://" in row["source"] for row in models.values())
     said = run("list", "algorthm")

@@ -108,7 +108,7 @@ KEYS = {"model_type": "toy_lm", "n_layers": 4, "width": 64, "vocab_size": 512, "
 @pytest.fixture(autouse=True)
 def _registered(plug_in: PlugIn) -> None:
     """One entry point."""
-    plug_in({"model.toy": f"{__name__}:Toy"})
+    plug_in({"family.toy": f"{__name__}:Toy"})
 
 
 def design(workload: Any) -> ar.Design:
@@ -125,7 +125,7 @@ def run(workload: Any) -> Any:
 
 
 def test_it_is_listed_and_decoded(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", "model"]) == 0
+    assert main(["list", "family"]) == 0
     assert re.search(r"^toy +Plug-in of an installed package\.$", capsys.readouterr().out, re.MULTILINE)
     plain = {"family": "toy", "layers": 4, "d_model": 64, "heads": 4, "vocab": 512}
     assert decode(Model, plain) == TOY
@@ -212,8 +212,8 @@ class Bare(Model, frozen=True, kw_only=True):
 
 
 def test_two_families_do_not_read_one_model_type(plug_in: PlugIn) -> None:
-    plug_in({f"model.{name.lower()}": f"{__name__}:{name}" for name in ("Toy", "Twin")})
-    with pytest.raises(InputError, match=r"model\.twin: reads model_type 'toy_lm', which another family reads"):
+    plug_in({f"family.{name.lower()}": f"{__name__}:{name}" for name in ("Toy", "Twin")})
+    with pytest.raises(InputError, match=r"family\.twin: reads model_type 'toy_lm', which another family reads"):
         from_mapping(KEYS)
 
 
