@@ -59,6 +59,15 @@ class Case(Struct, frozen=True):
         assert isinstance(found, Transformer)
         return found
 
+    def divides(self, split: int, nodes: int) -> bool:
+        """Whether the workload's sizes divide over a strategy."""
+        try:
+            self.strategy(split, nodes)
+            self.strategy(split, nodes, **self.footprint_set)
+        except InputError:
+            return False
+        return True
+
     def footprint(self, split: int, nodes: int | None = None, **changes: Any) -> Footprint:
         """What one node holds under a strategy."""
         (found,) = footprint(self.strategy(split, nodes, **{**self.footprint_set, **changes}))
