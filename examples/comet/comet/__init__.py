@@ -17,7 +17,7 @@ from comet.phases import Breakdown
 from comet.questions import Answer, Changed, answers, sensitivities
 from comet.sweeps import Grid, by_split, capacities, expansions, faster, networks, scaled
 
-__all__ = ["MARKS", "PHASES", "Answer", "Book", "Bought", "Breakdown", "Case", "Changed", "Cluster", "Expansion", "Grid", "Lab",
-           "LayerPhase", "Parameter", "Point", "Row", "Spread", "Terms", "answers", "bought", "by_split", "capacities", "compared",
-           "decompose", "expansion_ratios", "expansions", "faster", "load_book", "networks", "ratio", "scaled",
-           "sensitivities", "spread_of", "spread_ratio", "terms_of"]
+__all__ = ["MARKS", "PHASES", "Answer", "Book", "Bought", "Breakdown", "Case", "Changed", "Cluster", "Expansion",
+           "Grid", "Lab", "LayerPhase", "Parameter", "Point", "Row", "Spread", "Terms", "answers", "bought",
+           "by_split", "capacities", "compared", "decompose", "expansion_ratios", "expansions", "faster", "load_book",
+           "networks", "ratio", "scaled", "sensitivities", "spread_of", "spread_ratio", "terms_of"]

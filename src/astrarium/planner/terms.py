@@ -20,7 +20,7 @@ from astrarium.units import EnergyPrice, Lifetime, Money, Power, Quantity
 __all__ = ["Terms", "assumptions", "cost_of", "powers_of", "terms_of", "usual_cost"]
 
 POWERS = ("power", "idle_power")
-IDLE = 80 / 700     # an idle NPU's power over its limit: an H100's, of which both are published (its row has the sources)
+IDLE = 80 / 700     # power of an idle NPU over its limit: an H100's, whose row has the sources of both
 
 
 class Terms(Struct, frozen=True):
@@ -74,7 +74,7 @@ def usual_cost(device: str) -> str:
     priced = [name for name, row in catalog.load("parts").items() if row.get("device") == device]
     raise InputError("cost", f"the catalog has no whole section of prices of {device}"
                      + (f" (its parts: {', '.join(priced)})" if priced else ", and no part of it"),
-                     expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or its fields, "
+                     expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or fields, "
                      "such as --cost host=... --cost switch=...")
 
 

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 from comet import Lab, bought, terms_of
 from own import own_report
+from tests.examples.comet.book import TEXT, book
 
 from astrarium.errors import InputError
-from tests.examples.comet.book import TEXT, book
 
 MINE = TEXT[:TEXT.index("published:")] + """
 money:
   budget: {value: 90 k$, mark: A, source: ours}
   lifetime: {value: 2 years, mark: A, source: ours}
 """
-PRICED = MINE.replace("    title: first\n", "    title: first\n    price: {value: 20 k$, mark: A, source: an offer}\n") \
-    .replace("    peak: {value: 200", "    price: {value: 11 k$, mark: A, source: an offer}\n    peak: {value: 200")
+OFFER = "    price: {{value: {} k$, mark: A, source: an offer}}\n"
+PRICED = MINE.replace("    title: first\n", "    title: first\n" + OFFER.format(20)) \
+    .replace("    peak: {value: 200", OFFER.format(11) + "    peak: {value: 200")
 
 
 def test_the_report_has_every_cluster_and_its_money(tmp_path: Path) -> None:
