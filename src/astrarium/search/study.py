@@ -26,13 +26,14 @@ from astrarium.search.agents.base import (
     agent_options,
 )
 from astrarium.search.axes import Point
+from astrarium.search.extended import tried
 from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
 from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, resume
+from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, load_study, resume
 from astrarium.search.trial import Front, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers
 from astrarium.units import Bytes
@@ -44,7 +45,7 @@ TICK = 1.0
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
            cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
-           trials: int = 200, seed: int = 0, start: Start | Sequence[Start] = (),
+           trials: int = 200, seed: int = 0, start: Start | Sequence[Start] | None = None,
            jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
            cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
@@ -63,9 +64,11 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         options: Hyper-parameters of the agent, by name.
         trials: Trials of the study in the end, stored ones included.
         seed: Seed of the agent.
-        start: Known designs, tried first and told to the agent: a Design, a mapping knob -> value, or a file (a design,
-            a study, or a CSV of `astrarium report --csv`); several in a list. Of a study the ten best count. A knob
-            that a start does not have keeps the base's value, and the nearest design of the space is taken.
+        start: Known designs, tried after the base and told to the agent: a Design, a mapping knob -> value, or a file
+            (a design, a study, or a CSV of `astrarium report --csv`); several in a list. Of a study the ten best
+            count, and no design that it holds runs again if base, goal and inputs are equal. A knob that a start does
+            not have keeps the base's value, and the nearest design of the space is taken. None: the base alone, or
+            the starts of the `study` that goes on. Empty: none at all, not the base.
         jobs: Designs evaluated at a time.
         processes: Whether to evaluate in processes instead of threads.
         ray: Address of a Ray cluster to evaluate on (`local`, `auto`, `host:port`); `jobs` is then its number of CPUs.
@@ -84,18 +87,32 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     """
     goal = goal_of(minimize, maximize, require, cases)
     named = chosen_agent(default_agent(goal) if agent is None else agent, options)
-    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else (start,)
-    plan = Plan(space, goal, named, seed, starts_of(space, [each for given in listed for each in _known(given)]))
-    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
-                 cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
-        return conduct(plan, trials, store, workers, progress)
+    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else \
+        () if start is None else (start,)
+    files = [os.fspath(each) for each in listed if _names_study(each)]
+    known = [each for given in listed for each in (best_values(os.fspath(given)) if _names_study(given) else (given,))]
+    made = Plan(space, goal, named, seed)
+    starts = starts_of(made.space, known, base=start is None or bool(listed))
+    with Store(MEMORY if study is None else os.fspath(study)) as store:
+        points = starts.points if start is not None else _stored_starts(store, starts.points)
+        plan = msgspec.structs.replace(made, starts=points)
+        with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
+                     cache_of(cache)) as workers:
+            found = conduct(plan, trials, store, workers, progress,
+                            {key: verdict for file in files for key, verdict in tried(load_study(file), plan).items()})
+    return msgspec.structs.replace(found, notes=(*starts.notes, *found.notes))
 
 
-def _known(start: Any) -> Sequence[Any]:
-    """The best designs of a start that is a study file; else the start."""
-    if isinstance(start, (str, os.PathLike)) and is_study(os.fspath(start)):
-        return best_values(os.fspath(start))
-    return (start,)
+def _names_study(start: Any) -> bool:
+    return isinstance(start, (str, os.PathLike)) and is_study(os.fspath(start))
+
+
+def _stored_starts(store: Store, new: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The starts of a study that goes on; those of a new one."""
+    known = store.meta()
+    if not known or not store.count:
+        return new
+    return tuple(tuple(point) for point in msgspec.json.decode(known.get("starts", "[]")))
 
 
 def cache_of(given: str | int) -> int:
@@ -176,13 +193,15 @@ class Study(Struct, frozen=True):
 
 
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
-            progress: Callable[[Progress], None] | None = None) -> Study:
-    """Search until the open `store` holds `trials` trials. Stored trials are replayed, not run again. Raises InputError
-    if the store is of another plan, or of other inputs."""
+            progress: Callable[[Progress], None] | None = None, known: Mapping[bytes, Verdict] | None = None) -> Study:
+    """Search until the open `store` holds `trials` trials. Stored trials are replayed, not run again; neither are
+    designs of `known` (key of `design_keys` -> verdict). Raises InputError if the store is of another plan, or of other
+    inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
     if store.path != MEMORY:
         resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
+    store.given = {**(known or {}), **store.given}
     loop = _Loop(plan, trials, store, workers, progress)
     try:
         return loop.run()
