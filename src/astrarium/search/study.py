@@ -93,13 +93,11 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     known = [each for given in listed for each in (best_values(os.fspath(given)) if _names_study(given) else (given,))]
     made = Plan(space, goal, named, seed)
     starts = starts_of(made.space, known, base=start is None or bool(listed))
-    with Store(MEMORY if study is None else os.fspath(study)) as store:
+    with Workers(made.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
+                 cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
         points = starts.points if start is not None else _stored_starts(store, starts.points)
-        plan = msgspec.structs.replace(made, starts=points)
-        with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
-                     cache_of(cache)) as workers:
-            found = conduct(plan, trials, store, workers, progress,
-                            {key: verdict for file in files for key, verdict in tried(load_study(file), plan).items()})
+        known_verdicts = {key: verdict for file in files for key, verdict in tried(load_study(file), made).items()}
+        found = conduct(msgspec.structs.replace(made, starts=points), trials, store, workers, progress, known_verdicts)
     return msgspec.structs.replace(found, notes=(*starts.notes, *found.notes))
 
 
@@ -173,6 +171,13 @@ class Study(Struct, frozen=True):
     problem: str = ""
     top: tuple[Trial, ...] = ()
     refused: int = 0
+    first: Trial | None = None      # of the starts
+
+    @property
+    def base(self) -> Trial | None:
+        """The trial of the base, or of the design nearest to it; None if it was not the first."""
+        known = starts_of(self.plan.space, (), base=True).points
+        return self.first if self.first is not None and known == (self.first.point,) else None
 
     @property
     def nothing(self) -> str:
@@ -234,7 +239,7 @@ class _Loop:
         self.done = self.distinct = self.fresh = self.round = self.refused = 0
         self.start = self.told = time.perf_counter()
         self.notes: list[str] = []
-        self.problem = ""
+        self.problem, self.first = "", cast("Trial | None", None)
         self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
 
     def run(self) -> Study:
@@ -261,7 +266,7 @@ class _Loop:
                               "and stay without values whatever the limit is now; another --study tries them again")
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
-                     self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
+                     self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused, self.first)
 
     def _start(self) -> None:
         """The starts of the plan, batch by batch; then an agent that hears is told them."""
@@ -309,6 +314,8 @@ class _Loop:
 
     def _count(self, trial: Trial) -> None:
         """Count a trial."""
+        if trial.number == 0 and self.plan.starts:
+            self.first = trial
         self.done += 1
         self.distinct += trial.same_as is None
         self.front.add(trial)
