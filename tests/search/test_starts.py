@@ -11,9 +11,8 @@ from tests.search.designs import network_space, ready, small_space, tiny_space
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import Space, search
-from astrarium.search.extended import tried
 from astrarium.search.starts import starts_of
-from astrarium.search.studyfile import load_study
+from astrarium.search.studyfile import load_study, tried
 
 AGENTS = ("random", "grid", "annealing", "genetic", "ant_colony", "exact", "tpe", "cma_es", "nsga2")
 

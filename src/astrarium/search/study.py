@@ -26,14 +26,13 @@ from astrarium.search.agents.base import (
     agent_options,
 )
 from astrarium.search.axes import Point
-from astrarium.search.extended import tried
 from astrarium.search.goal import Case, Goal, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
 from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, load_study, resume
+from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, load_study, resume, tried
 from astrarium.search.trial import Front, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers
 from astrarium.units import Bytes
