@@ -57,7 +57,16 @@ class Case(Struct, frozen=True):
         assert isinstance(found, Transformer)
         return found
 
-    def training_footprint(self, split: int, nodes: int | None = None, **changes: Any) -> Footprint:
+    def divides(self, split: int, nodes: int) -> bool:
+        """Whether the workload's sizes divide over a strategy."""
+        try:
+            self.strategy(split, nodes)
+            self.strategy(split, nodes, **self.footprint_set)
+        except InputError:
+            return False
+        return True
+
+    def footprint(self, split: int, nodes: int | None = None, **changes: Any) -> Footprint:
         """What one node holds under a strategy."""
         (found,) = training_footprint(self.strategy(split, nodes, **{**self.footprint_set, **changes}))
         return found

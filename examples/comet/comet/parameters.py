@@ -29,7 +29,7 @@ __all__ = ["MARKS", "Book", "Parameter", "load_book"]
 MARKS = {"R": "read in a public source", "V": "computed from numbers that were read",
          "M": "recalled, not found in any source", "A": "assumed"}
 UNITS: tuple[type[Quantity], ...] = (FlopRate, Bandwidth, Bytes, Time)
-NUMBERED = ("cases", "clusters", "collective", "published", "ratios", "sweeps")
+NUMBERED = ("cases", "clusters", "collective", "money", "published", "ratios", "sweeps")
 LIKE = "like"
 NUMBER = (int, float)
 SENSITIVITY: Mapping[str, Any] = {"name": str, "set": Mapping, "scale": Mapping}

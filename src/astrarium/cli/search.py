@@ -41,8 +41,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in total; default {TRIALS}")
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
     parser.add_argument("--start", metavar="FILE", action="append", default=[],
-                        help="designs to try first, from which the agent learns: a design file, a study (its ten "
-                             "best), or a CSV with a column per knob; may be repeated")
+                        help="designs to try after the base, from which the agent learns: a design file, a study "
+                             "(its ten best), or a CSV with a column per knob; may be repeated; none: not even the "
+                             "base")
     parser.add_argument("--limit", metavar="L", action="append", default=[],
                         help='limit of one design: "10 s" of CPU time, "8 GB" of memory; may be repeated')
     parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
@@ -144,7 +145,8 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
         told.say = line.note
         found = search(file.space, minimize, maximize=maximize,
                        require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
-                       trials=options.trials or file.trials or TRIALS, seed=seed, start=options.start,
+                       trials=options.trials or file.trials or TRIALS, seed=seed,
+                       start=() if options.start == ["none"] else options.start or None,
                        jobs=options.jobs, processes=options.processes, ray=options.ray, study=study,
                        limit=options.limit or file.limit, cache=options.cache or CACHE, progress=told.show)
     return found, study

@@ -20,6 +20,7 @@ from astrarium.units import EnergyPrice, Lifetime, Money, Power, Quantity
 __all__ = ["Terms", "assumptions", "cost_of", "powers_of", "terms_of", "usual_cost"]
 
 POWERS = ("power", "idle_power")
+IDLE = 80 / 700     # power of an idle NPU over its limit: an H100's, whose row has the sources of both
 
 
 class Terms(Struct, frozen=True):
@@ -70,8 +71,11 @@ def usual_cost(device: str) -> str:
         parts = [part(row["cost"][key]) for key in ("host", "device") if key in row["cost"]]
         if any(each.device == device for each in parts):
             return name
-    raise InputError("cost", f"the catalog has no whole section of prices of {device}",
-                     expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or its fields")
+    priced = [name for name, row in catalog.load("parts").items() if row.get("device") == device]
+    raise InputError("cost", f"the catalog has no whole section of prices of {device}"
+                     + (f" (its parts: {', '.join(priced)})" if priced else ", and no part of it"),
+                     expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or fields, "
+                     "such as --cost host=... --cost switch=...")
 
 
 def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
@@ -93,12 +97,17 @@ def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
 
 
 def powers_of(terms: Terms, device: str, assumed: list[str]) -> dict[str, Any]:
-    """What an NPU draws: what the caller says, else the device's row. What neither says is left out."""
+    """What an NPU draws: what the caller says, else the device's row. A power that neither says is left out; an idle
+    power is then assumed."""
     row = catalog.device(device).row
     found = {name: terms.compute.get(name, row.get(name)) for name in POWERS}
     said = [f"{name.replace('_', ' ')} {found[name]}" for name in POWERS if found[name] is not None]
     source = "" if terms.compute else " (catalog: the limit of its data sheet)"
     assumed += [f"an NPU's {' and '.join(said)}{source}"] if said else []
+    if found["idle_power"] is None and found["power"] is not None:
+        found["idle_power"] = f"{IDLE * float(Power(found['power'])):.4g} W"
+        assumed.append(f"an idle {device} draws {found['idle_power']} (not published: {IDLE:.1%} of its limit, as an "
+                       "H100; to change: --cost compute.idle_power=...)")
     return {name: value for name, value in found.items() if value is not None}
 
 
