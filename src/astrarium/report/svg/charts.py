@@ -103,9 +103,11 @@ def _colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def lines(bands: Sequence[Band], x_name: str, y_name: str, y_shown: Shown = _short) -> str:
-    """Lines with bands, a colour each; `y_shown` writes the ticks of y."""
+def lines(bands: Sequence[Band], x_name: str, y_name: str, y_shown: Shown = _short,
+          x_ticks: Sequence[float] = ()) -> str:
+    """Lines with bands, a colour each; `y_shown` writes the ticks of y. `x_ticks`: none: round numbers."""
     x = scale([value for band in bands for value in band.x], LEFT, WIDTH - RIGHT)
+    x = x[0], list(x_ticks) or x[1]
     y = scale([value for band in bands for each in (band.low, band.high) for value in each], HEIGHT - BOTTOM, TOP)
     body = _axes(x, y, x_name, y_name, y_shown=y_shown)
     for index, band in enumerate(bands):
@@ -204,18 +206,15 @@ def bars(rows: Sequence[tuple[str, float]]) -> str:
     return _chart(body, height=height)
 
 
-def ranges(names: Sequence[str], rows: Sequence[tuple[str, Sequence[Span | None]]], x_name: str, line: float,
-           shaded: Sequence[tuple[float, float]] = ()) -> str:
-    """Values with their intervals, horizontally: a row each, with a point per series of `names` (None: none); an
-    upright line at `line`, and `shaded` from low to high."""
+def ranges(names: Sequence[str], rows: Sequence[tuple[str, Sequence[Span | None]]], x_name: str, line: float) -> str:
+    """Values with their intervals, horizontally: a row each, with a point per series of `names` (None: none), and an
+    upright line at `line`."""
     left, step, top = 240, 12 * len(names) + 8, 30
     ends = [value for _, spans in rows for span in spans if span for value in span]
-    x, ticks = scale([*ends, line, *(end for area in shaded for end in area)], left, WIDTH - RIM)
+    x, ticks = scale([*ends, line], left, WIDTH - RIM)
     bottom = top + step * len(rows)
-    body = [f'<rect x="{x(low):.1f}" y="{top}" width="{x(high) - x(low):.1f}" height="{bottom - top}" fill="#eee"/>'
-            for low, high in shaded]
-    body.append(f'<path d="M{x(line):.1f} {top}V{bottom}" stroke="#555" stroke-dasharray="4 3"/>'
-                f'<path d="M{left} {bottom}H{WIDTH - RIM}" stroke="#888"/>')
+    body = [f'<path d="M{x(line):.1f} {top}V{bottom}" stroke="#555" stroke-dasharray="4 3"/>'
+            f'<path d="M{left} {bottom}H{WIDTH - RIM}" stroke="#888"/>']
     body += [f'<path d="M{x(tick):.1f} {bottom}v4" stroke="#888"/>' + text(x(tick), bottom + 16, _short(tick))
              for tick in ticks]
     for row, (label, spans) in enumerate(rows):
