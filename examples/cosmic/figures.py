@@ -17,10 +17,10 @@ from verdicts import CRITICAL, SINGLE, SIZES, bests_of_agents, critical_knobs, g
 from astrarium.report.svg.charts import Band, Span, lines, points, ranges
 from astrarium.search.gains import Gains
 from astrarium.search.gains import gains as gains_of
-from astrarium.units import Quantity
 
 Optima = Mapping[str, float]
-ORDERS = 8      # of knobs' changes that are drawn, if more than 8 differ
+SMALL = 0.05    # a factor nearer to 1 is one of "all other knobs"
+ORDERS = 16     # of knobs' changes that are drawn, if more than 8 differ
 
 
 def latency(found: Sequence[Found], _: Optima) -> str:
@@ -62,13 +62,16 @@ def by_knob(found: Sequence[Found], _: Optima) -> str:
     parts: dict[str, list[Span | None]] = {}
     full = _best(part, "full")
     for at, stack in enumerate(SINGLE):
-        own = _best(part, stack)
+        own, others, rest = _best(part, stack), "all other knobs", 1.0
         if full is None or own is None:
             continue
         for gain in _gains(own, full).parts:
-            name = ", ".join(each.knob for each in gain.knobs)
-            around = math.exp(1.96 * gain.error)
+            if abs(gain.factor - 1) < SMALL:
+                rest *= gain.factor
+                continue
+            name, around = ", ".join(each.knob for each in gain.knobs), math.exp(1.96 * gain.error)
             parts.setdefault(name, [None] * len(SINGLE))[at] = gain.factor, gain.factor / around, gain.factor * around
+        parts.setdefault(others, [None] * len(SINGLE))[at] = rest, rest, rest
     rows = sorted(parts.items(), key=lambda row: -max(span[0] for span in row[1] if span))
     return whole(ranges([f"over {stack}" for stack in SINGLE], rows, "factor of the gain", 1.0))
 
@@ -113,17 +116,15 @@ def designs(found: Sequence[Found], _: Optima) -> str:
                   default=None)
         name = use_case.removeprefix("inference_").replace("_", "-")
         columns += [(name, "talk"), (name, "found here")]
-        talk = {key: Quantity(value) if key.endswith("per_npu") else value
-                for key, value in values_of(design, use_case).items()}
-        pairs.append((talk, {} if own is None else own.values))
+        pairs.append((values_of(design, use_case), {} if own is None else own.values))
     knobs = [knob for knob in dict.fromkeys(knob for pair in pairs for each in pair for knob in each)
              if not knob.startswith(("collective.all_gather", "collective.reduce_scatter"))]
     rows = []
     for knob in knobs:
         row: list[Cell] = []
         for talk, own in pairs:
-            same = knob in own and own[knob] == talk.get(knob)
-            row += [(_shown(talk.get(knob)), False), (_shown(own.get(knob)), same)]
+            theirs, ours = _shown(talk.get(knob)), _shown(own.get(knob))
+            row += [(theirs, False), (ours, ours == theirs)]
         rows.append((_short(knob), row))
     return cells(columns, rows)
 

@@ -23,9 +23,9 @@ from verdicts import FINDINGS, judged
 import astrarium as ar
 from astrarium.report.pages.html import escape, note, page, table
 
-LEAD = ("COSMIC's evaluation, repeated. Values are means over seeds with their 95 % interval; a claim is undecided if "
-        "its interval spans it, or if the mean after half of the trials is on its other side. Network model: "
-        "closed_form.")
+LEAD = ("COSMIC's evaluation, repeated. Values are what searches of this length find: means over seeds with their 95 % "
+        "interval. A claim is undecided if its interval spans it, or if the mean after half of the trials is on its "
+        "other side. Network model: closed_form.")
 
 
 @dataclass(frozen=True)

@@ -226,8 +226,9 @@ def ranges(names: Sequence[str], rows: Sequence[tuple[str, Sequence[Span | None]
                             f'stroke-width="2"/><circle cx="{x(span[0]):.1f}" cy="{y}" r="4" fill="{_colour(index)}">'
                             f"<title>{html.escape(f'{label}, {names[index]}: {span[0]:.3g}')}</title></circle>")
     for index, name in enumerate(names):
-        body += [f'<circle cx="{left + 200 * index + 6}" cy="12" r="4" fill="{_colour(index)}"/>',
-                 text(left + 200 * index + 15, 16, name, "start")]
+        start = left + (WIDTH - RIM - left) / len(names) * index
+        body += [f'<circle cx="{start + 6:.1f}" cy="12" r="4" fill="{_colour(index)}"/>',
+                 text(start + 15, 16, name, "start")]
     return _chart([*body, text((left + WIDTH - RIM) / 2, bottom + 34, x_name)], height=bottom + 42)
 
 
