@@ -11,14 +11,15 @@ from found_designs import DESIGNS, values_of
 from intervals import Interval, ratio_over_seeds
 from runs import MIXES, Found
 from spaces import REWARDS, SYSTEMS
-from use_cases import best_designs
+from use_cases import best_designs, trying
 from verdicts import CRITICAL, SINGLE, SIZES, bests_of_agents, critical_knobs, gains, over_best_single
 
-from astrarium.report.svg.charts import Band, Span, lines, points, ranges
+from astrarium.report.svg.charts import Span, points, ranges
 from astrarium.search.gains import Gains
 from astrarium.search.gains import gains as gains_of
 
 Optima = Mapping[str, float]
+Values = Mapping[str, object]
 SMALL = 0.05    # a factor nearer to 1 is one of "all other knobs"
 ORDERS = 16     # of knobs' changes that are drawn, if more than 8 differ
 
@@ -60,9 +61,10 @@ def by_knob(found: Sequence[Found], _: Optima) -> str:
     """The factors by which each knob makes the full stack better than the single ones, on System 2."""
     part = [each for each in found if each.run.setup.reward == "perf_per_bandwidth" and each.run.setup.system == 2]
     parts: dict[str, list[Span | None]] = {}
+    others: list[Span | None] = [None] * len(SINGLE)
     full = _best(part, "full")
     for at, stack in enumerate(SINGLE):
-        own, others, rest = _best(part, stack), "all other knobs", 1.0
+        own, rest = _best(part, stack), 1.0
         if full is None or own is None:
             continue
         for gain in _gains(own, full).parts:
@@ -71,8 +73,9 @@ def by_knob(found: Sequence[Found], _: Optima) -> str:
                 continue
             name, around = ", ".join(each.knob for each in gain.knobs), math.exp(1.96 * gain.error)
             parts.setdefault(name, [None] * len(SINGLE))[at] = gain.factor, gain.factor / around, gain.factor * around
-        parts.setdefault(others, [None] * len(SINGLE))[at] = rest, rest, rest
+        others[at] = rest, rest, rest
     rows = sorted(parts.items(), key=lambda row: -max(span[0] for span in row[1] if span))
+    rows.append(("all other knobs", others))
     return whole(ranges([f"over {stack}" for stack in SINGLE], rows, "factor of the gain", 1.0))
 
 
@@ -89,18 +92,12 @@ def _gains(before: Found, after: Found) -> Gains:
 
 def scaling(found: Sequence[Found], _: Optima) -> str:
     """The full stack's gain over each single stack and over the best of them, by the number of NPUs."""
-    by_size = {npus: gains(found, "perf_per_bandwidth", npus=npus) for npus in SIZES}
-    series = {f"over {stack}": [_span(ratio_over_seeds(list(by_size[npus][stack].values()))) for npus in SIZES]
-              for stack in SINGLE}
-    series["over the best"] = [_span(ratio_over_seeds(list(over_best_single(by_size[npus]).values())))
-                               for npus in SIZES]
-    bands = []
-    for name, spans in series.items():
-        known = [(float(npus), *span) for npus, span in zip(SIZES, spans) if span]
-        if known:
-            npus, value, low, high = zip(*known)
-            bands.append(Band(name, npus, value, low, high))
-    return whole(lines(bands, "NPUs", "gain of the full stack, times", x_ticks=SIZES))
+    by_size = [gains(found, "perf_per_bandwidth", npus=npus) for npus in SIZES]
+    over = {**{stack: [each[stack] for each in by_size] for stack in SINGLE},
+            "the best of them": [over_best_single(each) for each in by_size]}
+    rows = [(f"over {name}", [_span(ratio_over_seeds(list(each.values()))) for each in ratios])
+            for name, ratios in over.items()]
+    return whole(ranges([f"{npus:,} NPUs" for npus in SIZES], rows, "gain of the full stack, times", 1.0))
 
 
 SHORT = {"fully_connected": "FC", "ring": "ring", "switch": "switch", "halving_doubling": "halving-d.",
@@ -110,28 +107,34 @@ SHORT = {"fully_connected": "FC", "ring": "ring", "switch": "switch", "halving_d
 def designs(found: Sequence[Found], _: Optima) -> str:
     """The talk's design of each use case beside the best that was found; green: the same value."""
     best = best_designs(found)
-    columns, pairs = list[tuple[str, str]](), list[tuple[Mapping[str, object], Mapping[str, object]]]()
+    columns, pairs, last = list[tuple[str, str]](), list[tuple[Values, Values]](), list[Cell]()
     for use_case, design in zip(MIXES[-1:] + MIXES[:-1], DESIGNS):
         own = min((each for (name, _), each in best.items() if name == use_case), key=lambda each: each.best or 0,
                   default=None)
-        name = use_case.removeprefix("inference_").replace("_", "-")
+        name = {"multi_model": "multi-model", "inference_qa": "QA"}.get(use_case, "chat")
         columns += [(name, "talk"), (name, "found here")]
-        pairs.append((values_of(design, use_case), {} if own is None else own.values))
+        talk = {**values_of(design, use_case), "workload.tp": math.prod(design.npus) // math.prod(design.workload)}
+        pairs.append((talk, {} if own is None else own.values))
+        value = None if own is None or own.best is None else trying(use_case)(talk)
+        last += [("-" if own is None or value is None else f"{value / (own.best or 1):.3g}", False), ("1", False)]
     knobs = [knob for knob in dict.fromkeys(knob for pair in pairs for each in pair for knob in each)
              if not knob.startswith(("collective.all_gather", "collective.reduce_scatter"))]
+    knobs.sort(key=lambda knob: not knob.startswith("workload"))
     rows = []
     for knob in knobs:
         row: list[Cell] = []
-        for talk, own in pairs:
-            theirs, ours = _shown(talk.get(knob)), _shown(own.get(knob))
-            row += [(theirs, False), (ours, ours == theirs)]
+        for talk, ours in pairs:
+            theirs, here = _shown(talk.get(knob)), _shown(ours.get(knob))
+            row += [(theirs, False), (here, here == theirs != "-")]
         rows.append((_short(knob), row))
-    return cells(columns, rows)
+    rows.append(("objective over ours", last))
+    return cells(columns, rows, len(rows) - 1)
 
 
 def _short(knob: str) -> str:
-    """A knob's name without its section, but `network.dims[0]`'s: dim 0."""
-    return knob.partition(".")[2].replace("dims[", "dim ").replace("]", "").replace(".", " ").replace("_", " ")
+    """A knob's name without its section; `network.dims[0]` is dim 0."""
+    name = knob.partition(".")[2].removesuffix("_per_npu").replace("dims[", "dim ").replace("[", " ")
+    return name.replace("]", "").replace(".", " ").replace("_", " ")
 
 
 def _shown(value: object) -> str:

@@ -59,7 +59,8 @@ SLIDES = {
         "System 2 at three sizes (its dims are our choice), performance per bandwidth. Bands: 95 % over seeds."),
     "designs": Slide(
         "Designs for the use cases", "mixes", figures.designs, ("Each use case wants a design of its own",),
-        "The design that the talk shows, and the best found here (performance per bandwidth); green: the same value."),
+        "The design that the talk shows, and the best found here (performance per bandwidth); green: the same value. "
+        "Last row: runtime times bandwidth, over ours."),
     "rewards": Slide(
         "Reward of every trial", "agents", figures.rewards,
         ("The random walk's curve stays flat, the other agents learn",),

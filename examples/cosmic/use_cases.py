@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from runs import MIXES, Found, cases_of
 from spaces import Setup, objective, space
@@ -25,21 +26,32 @@ def best_designs(found: Sequence[Found]) -> dict[tuple[str, int], Found]:
     return best
 
 
+def trying(use_case: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """A function from the knobs of a design to its objective in a use case; None if it is refused. A knob that the
+    design does not name is as in the base."""
+    setup = Setup(use_case, REWARD)
+    made = space(setup)
+    judge = Evaluator(made, goal_of(objective(setup), cases=cases_of(setup)), limits=limits_of(LIMIT))
+
+    def value(values: Mapping[str, Any]) -> float | None:
+        point = made.point_of({axis.name: values.get(axis.name, axis.otherwise) for axis in made.axes})
+        verdict = judge(point)
+        return verdict.values[0] if made.number(point) >= 0 and verdict.values is not None else None
+    return value
+
+
 def losses(found: Sequence[Found]) -> dict[tuple[str, str], list[float]]:
-    """(use case, another) -> per seed the objective with the best design of the other, over that with its own best. A
-    knob that the other does not have is as in the base; a design that the use case refuses has no ratio."""
+    """(use case, another) -> per seed the objective with the best design of the other, over that with its own best; a
+    design that the use case refuses has no ratio."""
     best = best_designs(found)
     ratios: dict[tuple[str, str], list[float]] = {}
     for use_case in MIXES:
-        setup = Setup(use_case, REWARD)
-        made = space(setup)
-        judge = Evaluator(made, goal_of(objective(setup), cases=cases_of(setup)), limits=limits_of(LIMIT))
+        tried = trying(use_case)
         for (other, seed), theirs in best.items():
             own = best.get((use_case, seed))
             if other == use_case or own is None or own.best is None:
                 continue
-            point = made.point_of({axis.name: theirs.values.get(axis.name, axis.otherwise) for axis in made.axes})
-            verdict = judge(point)
-            if made.number(point) >= 0 and verdict.values is not None:
-                ratios.setdefault((use_case, other), []).append(verdict.values[0] / own.best)
+            value = tried(theirs.values)
+            if value is not None:
+                ratios.setdefault((use_case, other), []).append(value / own.best)
     return ratios

@@ -103,11 +103,9 @@ def _colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def lines(bands: Sequence[Band], x_name: str, y_name: str, y_shown: Shown = _short,
-          x_ticks: Sequence[float] = ()) -> str:
-    """Lines with bands, a colour each; `y_shown` writes the ticks of y. `x_ticks`: none: round numbers."""
+def lines(bands: Sequence[Band], x_name: str, y_name: str, y_shown: Shown = _short) -> str:
+    """Lines with bands, a colour each; `y_shown` writes the ticks of y."""
     x = scale([value for band in bands for value in band.x], LEFT, WIDTH - RIGHT)
-    x = x[0], list(x_ticks) or x[1]
     y = scale([value for band in bands for each in (band.low, band.high) for value in each], HEIGHT - BOTTOM, TOP)
     body = _axes(x, y, x_name, y_name, y_shown=y_shown)
     for index, band in enumerate(bands):
