@@ -90,14 +90,15 @@ def best_gains(first: StoredStudy, second: StoredStudy, *, orders: int = 64, see
     if (first.plan.goal.objectives[0], first.plan.goal.cases) != (goal.objectives[0], goal.cases):
         raise InputError(first.path, f"has another objective, or other cases, than {second.path}",
                          expected="two studies with one goal")
-    found = []
-    for study in (first, second):
-        best = best_trials(study, 1)
-        if not best:
-            raise InputError(study.path, "has no feasible trial", expected="a study with one")
-        study.refuse_other_inputs("the files as they were: designs between the two best ones have to run")
-        found.append(study.plan.space.design(best[0].point))
-    return gains(*found, goal, orders=orders, seed=seed)
+    return gains(_best(first), _best(second), goal, orders=orders, seed=seed)
+
+
+def _best(study: StoredStudy) -> Design:
+    best = best_trials(study, 1)
+    if not best:
+        raise InputError(study.path, "has no feasible trial", expected="a study with one")
+    study.refuse_other_inputs("studies of the inputs of now")
+    return study.plan.space.design(best[0].point)
 
 
 def _logarithm(goal: Goal) -> Callable[[Design], int]:
