@@ -16,6 +16,7 @@ from astrarium.search.goal import NAMED
 from astrarium.search.space import space_plain
 from astrarium.search.studyfile import jsonable
 
+PROVED = Path(__file__).parent / "full.optimum.json"
 SAME = ("base", "choices", "derived", "variables")      # of the spaces; `where` may leave out what cannot be priced
 
 

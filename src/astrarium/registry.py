@@ -197,6 +197,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     "agent": {
         "random": ("astrarium.search.agents.sampling:Random", "Feasible designs at random, all equally likely."),
         "grid": ("astrarium.search.agents.sampling:Grid", "Every design once, in an evenly spread order."),
+        "saltelli": ("astrarium.search.agents.saltelli:Saltelli",
+                     "A designed sample: report then prints Sobol indices."),
         "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound."),
         "annealing": ("astrarium.search.agents.annealing:Annealing",
                       "Simulated annealing, several chains (the default)."),

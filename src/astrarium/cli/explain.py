@@ -1,14 +1,16 @@
-"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob; with `--trace`, why a recorded run and
-its prediction do, by what the ranks' time goes into."""
+"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob; of two studies, why the objectives of
+their best designs do; with `--trace`, why a recorded run and its prediction do, by what the ranks' time goes into."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, whole
 from astrarium.cli.arguments import rank as rank_number
 from astrarium.cli.json_output import print_json
+from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
 
@@ -16,8 +18,8 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """Two designs, or one and the other rule book, or one and the recorded run that it describes."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("first", metavar="A.yaml", help="the design to start from")
-    parser.add_argument("second", metavar="B.yaml", nargs="?", help="the design to arrive at")
+    parser.add_argument("first", metavar="A.yaml", help="the design to start from, or a study, for its best design")
+    parser.add_argument("second", metavar="B.yaml", nargs="?", help="the design to arrive at, or a study")
     parser.add_argument("--compat", action="store_true", dest="reread",
                         help="instead of B: A in the other mode of `compat` (astra_sim or none)")
     parser.add_argument("--trace", metavar="PATTERN",
@@ -47,8 +49,10 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.search.explain import explain
     from astrarium.search.rule_books import explain_rules, rule_books
 
-    first = read_design(options.first)
     orders, seed = 64 if options.orders is None else options.orders, options.seed or 0
+    if options.second is not None and _studies(options.first, options.second):
+        return _gains(options, orders, seed)
+    first = read_design(options.first)
     if options.reread:
         found = explain_rules(first, orders=orders, seed=seed)
         name = f"the same with compat: {rule_books(first)[1].compat}"
@@ -59,6 +63,32 @@ def run(options: argparse.Namespace) -> int:
         print_json("explain", explanation_plain(found))
         return 0
     print_tables(explanation_tables(found, options.first, name), sys.stdout)
+    return 0
+
+
+def _studies(*paths: str) -> bool:
+    """Whether both files are studies. Raises InputError if one of them is."""
+    from astrarium.search.studyfile import is_study
+
+    which = [os.path.isfile(path) and is_study(path) for path in paths]
+    if any(which) and not all(which):
+        raise InputError(paths[which.index(False)], "is not a study, and the other is",
+                         expected="two designs, or two studies")
+    return all(which)
+
+
+def _gains(options: argparse.Namespace, orders: int, seed: int) -> int:
+    """The best designs of two studies."""
+    from astrarium.report.tables.gains import gains_plain, gains_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.search.gains import best_gains
+    from astrarium.search.studyfile import load_study
+
+    found = best_gains(load_study(options.first), load_study(options.second), orders=orders, seed=seed)
+    if options.json:
+        print_json("explain studies", gains_plain(found))
+    else:
+        print_tables(gains_tables(found, options.first, options.second), sys.stdout)
     return 0
 
 
