@@ -3,7 +3,8 @@
 E = sum over NPUs (power * time computing + idle_power * the rest of the makespan) + sum over dims (bytes out * energy)
 
 The first sum is that of ASTRA-sim's tutorial at ISCA 2026 (energy of kernels + delay * idle power; its example: 700 W,
-80 W, 2 pJ/bit inside and 25 pJ/bit between hosts). The figures are the user's: nothing is assumed where one is missing.
+80 W, 2 pJ/bit inside and 25 pJ/bit between hosts). The figures are the user's, or those of the `link` of a dim: nothing
+is assumed where one is missing.
 With `compute.clock: sustained` an NPU draws what its kernels do at their clock; `power` is then the limit.
 `cost.operations` has another model of the same energy, by what is computed and moved.
 """
@@ -49,7 +50,7 @@ def energy(design: Design, result: Result) -> Energy:
     if plan.network.backend not in COUNTED:
         raise UnsupportedError("energy", "is not known where the network does not count bytes",
                                expected="network.backend closed_form or contention, compat: none")
-    dims = [float(dim.energy or 0) for dim in design.network.flat]
+    dims = [dim.energy_out for dim in design.network.flat]
     refuse_uncounted("energy", design, plan)
     sent = bytes_out(plan, result.links)
     return Energy(*npu_energy(design, result), tuple(float(size) * each / 1e9 for size, each in

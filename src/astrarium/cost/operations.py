@@ -88,7 +88,15 @@ def operation_energy(design: Design, result: Result) -> Operations:
     network = tuple([float(size) * float(dim.energy or 0) / 1e9
                      for size, dim in zip(_hop_bytes(design, result), design.network.flat, strict=True)])
     return Operations(idle * result.makespan_ps / 1e12, flops * (cost.flop_energy or 0.0) / 1e9,
-                      moved * (cost.memory_energy or 0.0) / 1e9, network)
+                      moved * (_memory_energy(design) or 0.0) / 1e9, network)
+
+
+def _memory_energy(design: Design) -> float | None:
+    """nJ of a byte of local memory: of the `cost` section, else of the technology that all NPUs have."""
+    if design.cost.memory_energy is not None:
+        return float(design.cost.memory_energy)
+    found = {None if memory.made_of is None else memory.made_of.energy for _, memory in npu_types(design)[1]}
+    return found.pop() if len(found) == 1 else None
 
 
 def _hop_bytes(design: Design, result: Result) -> npt.NDArray[np.float64]:
@@ -111,7 +119,8 @@ def check_operations(design: Design) -> None:
     """Raises InputError that names every missing figure."""
     needs_dims(design.network, "operation_energy", written=True)
     missing = list(without(design, "idle_power"))
-    missing += [f"cost.{name}" for name in ("flop_energy", "memory_energy") if getattr(design.cost, name) is None]
+    missing += ["cost.flop_energy"] * (design.cost.flop_energy is None)
+    missing += ["cost.memory_energy"] * (_memory_energy(design) is None)
     missing += [f"network.dims[{place}].energy" for place, dim in enumerate(design.network.dims)
                 if getattr(dim, "energy", None) is None]
     refuse_without("operation_energy", missing, "such as 80 W, 0.5 pJ/FLOP, 3.9 pJ/bit and 2 pJ/bit a hop")

@@ -1,4 +1,5 @@
-"""What a system costs: the NPUs' prices and the network's."""
+"""What a system costs: the prices of the NPUs, of their memory where it has a technology with a price, and of the
+network."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import numpy as np
 
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
+from astrarium.memory.config import Memory
 from astrarium.network.cost import network_cost
 
 __all__ = ["SYSTEM_COST", "system_cost"]
@@ -16,8 +18,13 @@ def system_cost(design: Design) -> float:
     _check_prices(design)
     kinds, types = npu_types(design)
     counts = np.bincount(kinds, minlength=len(types))
-    return network_cost(design.network) + sum(int(count) * float(compute.price or 0)
-                                              for count, (compute, _) in zip(counts, types, strict=True))
+    return network_cost(design.network) + sum(int(count) * (float(compute.price or 0) + _of_memory(memory))
+                                              for count, (compute, memory) in zip(counts, types, strict=True))
+
+
+def _of_memory(memory: Memory) -> float:
+    """US dollars of the local memory of an NPU, as far as its technology says."""
+    return 0.0 if memory.made_of is None else memory.pieces * (memory.made_of.price or 0.0)
 
 
 def _check_prices(design: Design) -> None:
