@@ -22,8 +22,8 @@ __all__ = ["Bandwidth", "Bytes", "CarbonIntensity", "CarbonMass", "EnergyPerByte
            "FlopRate", "Frequency", "HourlyPrice", "Length", "Lifetime", "Money", "OptionalBandwidth", "OptionalBytes",
            "OptionalCarbonIntensity", "OptionalCarbonMass", "OptionalEnergyPerByte", "OptionalEnergyPerFlop",
            "OptionalEnergyPrice", "OptionalFlopRate", "OptionalFrequency", "OptionalHourlyPrice", "OptionalLength",
-           "OptionalLifetime", "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time", "format_bytes",
-           "format_rate", "format_time", "number_in"]
+           "OptionalLifetime", "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time",
+           "format_bytes", "format_rate", "format_time", "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))

@@ -46,5 +46,6 @@ def settled(value: object, wanted: Quantity, spec: FieldSpec, problems: list[Pro
     `problems`."""
     given = None if value is None else coerce(value, spec.type, spec.knob, spec.name, problems)
     if given is not None and given != wanted:
-        problems.append(Problem(spec.name, f"{given} is not what the technology has", f"{wanted}, or none: leave it out"))
+        problems.append(Problem(spec.name, f"{given} is not what the technology has",
+                                f"{wanted}, or none: leave it out"))
     return wanted

@@ -7,9 +7,11 @@ many dollars per GB/s of the link bandwidth that it serves. A block of n NPUs of
     fully_connected  n (n - 1) links       link b n (n - 1)
     switch           2 n links, n ports    (2 link + switch + nic) n b      (a NIC in the outermost tier only)
 
-and the network of N NPUs has N / n blocks of the dim. A dim whose `link` has a price takes that in place of the table's:
-the table's links are one direction, so half of the price of a link, divided by its bandwidth. Source: W. Won et al., LIBRA, arXiv 2109.11762 (ISPASS 2024), and
-its public code, willjwon/astra-network-analytical, CostModel.cc at b64d6a3.
+and the network of N NPUs has N / n blocks of the dim. The table's links are one direction: a dim whose `link` has a
+price takes half of it, divided by the link's bandwidth, in place of the table's.
+
+Source: W. Won et al., LIBRA, arXiv 2109.11762 (ISPASS 2024), and its public code, willjwon/astra-network-analytical,
+CostModel.cc at b64d6a3.
 """
 
 from __future__ import annotations

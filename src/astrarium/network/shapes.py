@@ -17,7 +17,16 @@ from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.fabric.in_switch import InSwitch
 from astrarium.registry import Kind
-from astrarium.units import Bandwidth, EnergyPerByte, Length, OptionalBandwidth, OptionalEnergyPerByte, OptionalLength, Quantity, Time
+from astrarium.units import (
+    Bandwidth,
+    EnergyPerByte,
+    Length,
+    OptionalBandwidth,
+    OptionalEnergyPerByte,
+    OptionalLength,
+    Quantity,
+    Time,
+)
 
 __all__ = ["DIM_NAME", "Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Ring", "Switch", "Torus"]
 
@@ -38,15 +47,15 @@ class _Fabrics:
 LinkBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of one link, one direction (or bandwidth_per_npu).", gt=0)]
 NpuBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of all links of one NPU in this dim, one direction "
                                                  "(or bandwidth).", gt=0)]
-Energy = Annotated[OptionalEnergyPerByte, Knob("Energy of what leaves an NPU in this dim (for the objective energy); of "
-                                               "a `link`, of what crosses one link.")]
+Energy = Annotated[OptionalEnergyPerByte, Knob("Energy of what leaves an NPU in this dim (for the objective energy); "
+                                               "of a `link`, of what crosses one link.")]
 HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch is two hops. With a `link`, what its "
                                   "ends (adapter, switch) take in addition to it.")]
 Technology = Annotated[str | None, Knob("Technology of the links (`astrarium list link`): its row says bandwidth, "
                                         "energy, latency, reach and price.", choices=Technologies("links"))]
 Parallel = Annotated[int, Knob("Links of the technology, side by side, that make one link of the dim.", ge=1)]
-Distance = Annotated[OptionalLength, Knob("Length of a link, for its delay; longer ones than the technology reaches are "
-                                          "refused.", gt=0)]
+Distance = Annotated[OptionalLength, Knob("Length of a link, for its delay; refused where the technology reaches "
+                                          "less far.", gt=0)]
 Efficiency = Annotated[float, Knob("Share of the bandwidth that messages get, up to 1 (measured ones: catalog/"
                                    "collectives.toml).", gt=0)]
 FabricName = Annotated[str | None, Knob("Fabric on which collectives were measured, for collective.model: measured; "
