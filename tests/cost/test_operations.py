@@ -31,7 +31,7 @@ def test_a_collective_moves_bits_over_hops() -> None:
         assert found.network == (pytest.approx(2 * 8 * 2 * 7 / 8 * 8e6 * 8 * 10e-12),)
         assert found.idle == pytest.approx(800 * result.makespan_ps / 1e12)
         assert found.compute == found.memory == 0
-    for given in ({"network.packets.header": "64 B"}, {"network.packets.spray": True}):      # bytes that are not counted
+    for given in ({"network.packets.header": "64 B"}, {"network.packets.spray": True}):      # not counted
         with pytest.raises(UnsupportedError, match=r"expected network.backend .* packets \(without header and spray\)"):
             operation_energy(replace_all(design, given), result)
 

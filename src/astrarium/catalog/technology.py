@@ -20,13 +20,13 @@ __all__ = ["LinkTechnology", "MemoryTechnology", "Technologies", "link_technolog
 class LinkTechnology(Struct, frozen=True):
     """One link, with what is at both of its ends; None where no source says it.
 
-    `bandwidth` byte/ns of one direction. `energy` nJ of a byte that crosses it. `power` W, at most. `latency` ns of the
+    `bandwidth` byte/ns, one direction. `energy` nJ of a byte that crosses it. `power` W, at most. `latency` ns of the
     electronics at both ends; `delay` ns of a metre. `reach` m. `price` US dollars.
     """
 
     name: str
-    bandwidth: Bandwidth
-    energy: EnergyPerByte | None
+    bandwidth: float
+    energy: float | None
     power: float | None
     latency: float
     delay: float
@@ -35,13 +35,13 @@ class LinkTechnology(Struct, frozen=True):
 
 
 class MemoryTechnology(Struct, frozen=True):
-    """One stack, chip or module. `energy` nJ of a byte that is read or written, `price` US dollars; None where no
-    source says it."""
+    """One stack, chip or module: bytes, byte/ns. `energy` nJ of a byte that is read or written, `price` US dollars; both
+    None where no source says it."""
 
     name: str
-    capacity: Bytes
-    bandwidth: Bandwidth
-    energy: EnergyPerByte | None
+    capacity: float
+    bandwidth: float
+    energy: float | None
     price: float | None
 
 
@@ -76,12 +76,13 @@ def _link(name: str, files: str) -> LinkTechnology:
     """A module that draws `power` sends and receives at its rate: a bit takes (power of both ends) / (2 x rate)."""
     del files       # which rows there are depends on them
     row = row_of("links", name)
-    bandwidth, power, energy = Bandwidth(row["bandwidth"]), _of(row, "power", Power), _of(row, "energy", EnergyPerByte)
+    bandwidth = float(Bandwidth(row["bandwidth"]))
+    power, energy = _of(row, "power", Power), _of(row, "energy", EnergyPerByte)
     if energy is None and power is not None:
         energy = power / (2 * bandwidth)
     if power is None and energy is not None:
         power = 2 * bandwidth * energy
-    return LinkTechnology(name, bandwidth, None if energy is None else EnergyPerByte.of(energy), power,
+    return LinkTechnology(name, bandwidth, energy, power,
                           _of(row, "latency", Time) or 0.0, _of(row, "delay", Time) or 0.0, _of(row, "reach", Length),
                           _of(row, "price", Money))
 
@@ -95,8 +96,8 @@ def memory_technology(name: str) -> MemoryTechnology:
 def _memory(name: str, files: str) -> MemoryTechnology:
     del files
     row = row_of("memories", name)
-    energy = EnergyPerByte(row["energy"]) if "energy" in row else None
-    return MemoryTechnology(name, Bytes(row["capacity"]), Bandwidth(row["bandwidth"]), energy, _of(row, "price", Money))
+    return MemoryTechnology(name, float(Bytes(row["capacity"])), float(Bandwidth(row["bandwidth"])),
+                            _of(row, "energy", EnergyPerByte), _of(row, "price", Money))
 
 
 def _of(row: Mapping[str, Any], key: str, kind: type[Quantity]) -> float | None:

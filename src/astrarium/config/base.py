@@ -95,10 +95,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
         found = derived(self)
         for spec in specs(type(self)):
             value = getattr(self, spec.name)
+            new: Any = None
             if spec.name in found:
                 new = settled(value, found[spec.name], spec, problems)
             elif value is None and not (spec.required or type(None) in members(spec.type)):
-                new = problems.append(Problem(spec.name, "is missing", describe(spec.type, spec.knob)))
+                problems.append(Problem(spec.name, "is missing", describe(spec.type, spec.knob)))
             else:
                 new = coerce(value, spec.type, spec.knob, spec.name, problems)
             if new is not value:

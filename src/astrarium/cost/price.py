@@ -1,5 +1,4 @@
-"""What a system costs: the prices of the NPUs, of their memory where it has a technology with a price, and of the
-network."""
+"""What a system costs: the prices of the NPUs, of their memory where it is a technology, and of the network."""
 
 from __future__ import annotations
 
@@ -23,12 +22,15 @@ def system_cost(design: Design) -> float:
 
 
 def _of_memory(memory: Memory) -> float:
-    """US dollars of the local memory of an NPU, as far as its technology says."""
+    """US dollars of the local memory of an NPU, where it is a technology: else the NPU's price is with it."""
     return 0.0 if memory.made_of is None else memory.pieces * (memory.made_of.price or 0.0)
 
 
 def _check_prices(design: Design) -> None:
-    refuse_without("system_cost", list(without(design, "price")), "US dollars of an NPU")
+    missing = list(without(design, "price"))
+    made_of = dict.fromkeys(memory.made_of for _, memory in npu_types(design)[1])
+    missing += [f"catalog.memories.{each.name}.price" for each in made_of if each is not None and each.price is None]
+    refuse_without("system_cost", missing, "US dollars of an NPU, and of its memory where that is a technology")
 
 
 SYSTEM_COST = Figure(of_design=system_cost, over_cases="largest", check=_check_prices, label="price of the system",

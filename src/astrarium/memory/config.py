@@ -26,7 +26,7 @@ _PIECES = Knob("Stacks, chips or modules of the technology.", ge=1)
 def _of_one(name: str) -> Mapping[str, Quantity]:
     """Capacity and bandwidth of a stack, chip or module."""
     found = memory_technology(name)
-    return {"capacity": found.capacity, "bandwidth": found.bandwidth}
+    return {"capacity": Bytes.of(found.capacity), "bandwidth": Bandwidth.of(found.bandwidth)}
 
 
 _BY_TECHNOLOGY = Derivation("technology", "pieces", Technologies("memories"), _of_one, ("capacity", "bandwidth"),

@@ -78,7 +78,8 @@ class Dim(Config, frozen=True):
 def _of_one(name: str) -> Mapping[str, Quantity]:
     """Bandwidth and energy of one link of a technology."""
     found = link_technology(name)
-    return {"bandwidth": found.bandwidth, **({} if found.energy is None else {"energy": found.energy})}
+    energy = {} if found.energy is None else {"energy": EnergyPerByte.of(found.energy)}
+    return {"bandwidth": Bandwidth.of(found.bandwidth), **energy}
 
 
 _BY_LINK = Derivation("link", "links", Technologies("links"), _of_one, ("bandwidth", "energy"), counted=("bandwidth",))
