@@ -35,8 +35,8 @@ class LinkTechnology(Struct, frozen=True):
 
 
 class MemoryTechnology(Struct, frozen=True):
-    """One stack, chip or module: bytes, byte/ns. `energy`: nJ of a byte read or written, `price`: US dollars; None if no
-    source says it."""
+    """One stack, chip or module: bytes, byte/ns. `energy`: nJ of a byte read or written, `price`: US dollars; both may
+    be missing."""
 
     name: str
     capacity: float
