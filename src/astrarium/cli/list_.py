@@ -127,6 +127,10 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
         ("latency", "{} per hop"))),
     "host": lambda: _catalog("host", "hosts", (
         ("npus", "{} NPUs"), ("device", "{}"), ("inner", "{0[0]} inside"), ("outer", "{} between hosts"))),
+    "link": lambda: _catalog("link", "links", (
+        ("bandwidth", "{}"), ("energy", "{}"), ("power", "{}"), ("reach", "up to {}"), ("price", "{}"))),
+    "memory": lambda: _catalog("memory", "memories", (
+        ("capacity", "{}"), ("bandwidth", "{}"), ("energy", "{}"), ("price", "{}"))),
     "model": _models,
     "stack": lambda: _catalog("stack", "stacks", (("version", "{}"),)),
     "part": lambda: _catalog("part", "parts", (
