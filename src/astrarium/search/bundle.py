@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from astrarium.config import replace_all
 from astrarium.config.files import plain_with_files, with_files
 from astrarium.config.whole import write_whole
-from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Options
 from astrarium.search.axes import Point
@@ -82,7 +81,7 @@ def write_bundle(study: StoredStudy, path: str) -> int:
     described = {key: msgspec.Raw(text.encode()) for key, text in plan.described().items()}
     written = msgspec.json.decode(described["space"])
     if written.get("base") is not None:
-        described["space"] = msgspec.Raw(_json({**written, "base": plain_with_files(Design, written["base"], names)}))
+        described["space"] = msgspec.Raw(_json({**written, "base": plain_with_files(type(base), written["base"], names)}))
     entries = {**found, "study.json": _json(described), "trials.jsonl": b"".join(lines)}
     about = {"format": FORMAT, "trials": len(lines), "agent": plan.agent_name, "seed": plan.seed,
              "versions": _versions(), "sha256": {name: hashlib.sha256(data).hexdigest()
