@@ -28,8 +28,8 @@ def arguments(parser: Parser) -> None:
     """The space, what is wanted, who looks for it, and where trials are kept."""
     parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
     parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
-                        help="makespan, runtime_x_cost, ttft_p99 (of a serving file), any expression over figures and design "
-                             "paths; may be repeated")
+                        help="makespan, runtime_x_cost, of a serving file ttft_p99, any expression over figures and "
+                             "design paths; may be repeated")
     parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="as --minimize, but more is "
                                                                                         "better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
@@ -55,8 +55,8 @@ def arguments(parser: Parser) -> None:
                         help="evaluate on a Ray cluster: local, auto, host:port or ray://host:port (extra: ray)")
     parser.add_argument("--study", metavar="FILE", help="file of the trials; default SPACE.AGENT-SEED.study")
     parser.add_argument("--no-study", action="store_true", help="store no trials")
-    parser.add_argument("--best", metavar="FILE", help="write the best design as a design file (of a serving file: as a serving file, and "
-                             "its design beside it)")
+    parser.add_argument("--best", metavar="FILE", help="write the best design as a design file, or as a serving file "
+                                                       "and its design")
     parser.add_argument("--count", action="store_true", help="only count the space")
     json_flag(parser)
 

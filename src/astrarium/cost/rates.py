@@ -1,8 +1,8 @@
 """What a system costs, draws and emits, as an amount that grows with time.
 
 All of these are  a T + b B  with a time T and the mean B over all NPUs of the time for which they compute: rent and the
-paying off of what is bought go with T, and so does the power of an NPU that waits and of all that is not an NPU; what an
-NPU draws more while it computes goes with B.
+paying off of what is bought go with T, and so does the power of an NPU that waits and of all that is not an NPU; what
+an NPU draws more while it computes goes with B.
 """
 
 from __future__ import annotations

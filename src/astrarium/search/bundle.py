@@ -81,7 +81,8 @@ def write_bundle(study: StoredStudy, path: str) -> int:
     described = {key: msgspec.Raw(text.encode()) for key, text in plan.described().items()}
     written = msgspec.json.decode(described["space"])
     if written.get("base") is not None:
-        described["space"] = msgspec.Raw(_json({**written, "base": plain_with_files(type(base), written["base"], names)}))
+        written["base"] = plain_with_files(type(base), written["base"], names)
+        described["space"] = msgspec.Raw(_json(written))
     entries = {**found, "study.json": _json(described), "trials.jsonl": b"".join(lines)}
     about = {"format": FORMAT, "trials": len(lines), "agent": plan.agent_name, "seed": plan.seed,
              "versions": _versions(), "sha256": {name: hashlib.sha256(data).hexdigest()

@@ -3,8 +3,8 @@
 They are of the steady state, or of the whole run if the stream is too short to have one. Times are ns. Latencies of a
 saturated stream grow with its length, so it has none.
 
-Money, energy and CO2 are those of all NPUs of the design while the stream is served: prices and powers as of `run`, with
-NPUs that compute for as long as their server is at a step. Each figure puts all of it on one kind of token.
+Money, energy and CO2 are those of all NPUs of the design while the stream is served: prices and powers as of `run`,
+with NPUs that compute for as long as their server is at a step. Each figure puts all of it on one kind of token.
 """
 
 from __future__ import annotations
