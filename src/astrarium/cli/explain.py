@@ -1,4 +1,5 @@
-"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob; with `--trace`, why a recorded run and
+"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob, or of two serving files TTFT, TPOT and
+tokens per second, by knob and by part; with `--trace`, why a recorded run and
 its prediction do, by what the ranks' time goes into."""
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """Two designs, or one and the other rule book, or one and the recorded run that it describes."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("first", metavar="A.yaml", help="the design to start from")
-    parser.add_argument("second", metavar="B.yaml", nargs="?", help="the design to arrive at")
+    parser.add_argument("first", metavar="A.yaml", help="the design, or serving file, to start from")
+    parser.add_argument("second", metavar="B.yaml", nargs="?", help="the one to arrive at")
     parser.add_argument("--compat", action="store_true", dest="reread",
                         help="instead of B: A in the other mode of `compat` (astra_sim or none)")
     parser.add_argument("--trace", metavar="PATTERN",
@@ -41,14 +42,16 @@ def run(options: argparse.Namespace) -> int:
         return _against_trace(options)
     idle("--rank", options.rank is not None, "--trace")
     idle("--steps", options.steps != 1, "--trace")
-    from astrarium.cli.paths import read_design
+    from astrarium.cli.paths import is_serving, read_design
     from astrarium.report.tables.explain import explanation_plain, explanation_tables
     from astrarium.report.tables.table import print_tables
     from astrarium.search.explain import explain
     from astrarium.search.rule_books import explain_rules, rule_books
 
-    first = read_design(options.first)
     orders, seed = 64 if options.orders is None else options.orders, options.seed or 0
+    if options.second is not None and is_serving(options.first):
+        return _serving(options, orders, seed)
+    first = read_design(options.first)
     if options.reread:
         found = explain_rules(first, orders=orders, seed=seed)
         name = f"the same with compat: {rule_books(first)[1].compat}"
@@ -59,6 +62,25 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(explanation_plain(found), indent=1))
         return 0
     print_tables(explanation_tables(found, options.first, name), sys.stdout)
+    return 0
+
+
+def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
+    """Two serving files."""
+    from astrarium.cli.paths import read_as
+    from astrarium.report.tables.explain_serving import serving_explanation_plain, serving_explanation_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.search.explain_serving import explain_serving
+    from astrarium.serving.design import load_serving_design
+
+    first, second = (read_as("serving file", load_serving_design, path) for path in (options.first, options.second))
+    found = explain_serving(first, second, orders=orders, seed=seed)
+    if found.saturated:
+        note(f"{found.saturated:,} of the streams are saturated: their latencies grow with the length of the stream")
+    if options.json:
+        print(json.dumps(serving_explanation_plain(found), indent=1))
+        return 0
+    print_tables(serving_explanation_tables(found, options.first, options.second), sys.stdout)
     return 0
 
 

@@ -90,12 +90,13 @@ class Times(Struct, frozen=True, dict=True):
         """Times of kernels [kernels]."""
         number, compute, memory = self._own
         table = tabled(kernels)
-        kinds = table.column("kind").tolist()
-        none = np.zeros(len(table), np.int64)
+        none, names = np.zeros(len(table), np.int64), names or table.column("kind").tolist()
         found = durations_of(compute, ComputeNodes(
-            table.column("flops"), table.column("bytes"), none, names or kinds, none.astype(np.bool_), number,
+            table.column("flops"), table.column("bytes"), none, names, none.astype(np.bool_), number,
             np.arange(len(table), dtype=np.int32), table, local_memory(memory)))
-        return found * np.array([_kind(kind) == self.only for kind in kinds], np.int64) if self.only else found
+        if self.only:
+            found = found * np.array([_kind(kind) == self.only for kind in table.column("kind").tolist()], np.int64)
+        return found
 
     def exchanges(self, wanted: Iterable[Exchange]) -> list[int]:
         """Times of collectives, each alone on the network with its like of the replica's other groups."""
