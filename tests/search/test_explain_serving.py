@@ -29,7 +29,8 @@ requests: {kind: poisson, rate: 4000, count: 150, seed: 1, prompt: 60, output: 1
 policy: {overhead: 10 us, stream_offset: 50 us}
 """
 APART = """
-workload: {source: disaggregated, model: gpt2-small, prefill: {dp: 2}, decode: {tp: 2}, batch: 2, prompt: 1, generated: 1}
+workload: {source: disaggregated, model: gpt2-small, prefill: {dp: 2}, decode: {tp: 2}, batch: 2, prompt: 1,
+           generated: 1}
 network: {dims: [{shape: switch, npus: 4, bandwidth: 450 GB/s, latency: 500 ns}]}
 compute: {model: roofline, peak: 989.4 TFLOP/s}
 memory: {capacity: 80 GB, bandwidth: 3.35 TB/s}

@@ -121,7 +121,7 @@ def test_nothing_bounds_a_latency(folder: Path) -> None:
         ar.search(ar.Space(load_base(folder / "serving.yaml"), {"policy.max_tokens": [64]}), "tpot_p99", agent="exact")
 
 
-@pytest.mark.parametrize(("text", "value"), [("30ms", 30e6), ("1.5e1us", 15e3), ("2e3", 2e3), ("80GiB", 80 * 2**30)])
+@pytest.mark.parametrize(("text", "value"), [("30ms", 30e6), ("1.5e1us", 15e3), ("2e+3", 2e3), ("80GiB", 80 * 2**30)])
 def test_numbers_may_have_a_unit(folder: Path, text: str, value: float) -> None:
     space = ar.Space(load_base(folder / "serving.yaml"), {"policy.max_tokens": [64]})
     judge = Judge(space, goal_of("tpot_p99", require=f"ttft_p99 < {text}"))

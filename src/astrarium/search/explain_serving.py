@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from astrarium.errors import InputError
 from astrarium.search.differences import Difference, between, differences
 from astrarium.search.explain import Explanation, shared
 from astrarium.serving import serve
@@ -49,8 +48,8 @@ class Part(Struct, frozen=True):
 
 
 class ServingExplanation(Struct, frozen=True):
-    """`knobs`: figure of VALUES -> its difference by knob; `parts`: figure of FIGURES -> what it is made of; `facts`: what
-    steps of both designs hold; `saturated`: runs whose stream was, so that latencies grow with its length."""
+    """`knobs`: figure of VALUES -> its difference by knob; `parts`: figure of FIGURES -> what it is made of; `facts`:
+    what steps of both designs hold; `saturated`: runs whose stream was, so that latencies grow with its length."""
 
     knobs: Mapping[str, Explanation]
     parts: Mapping[str, Sequence[Part]]
@@ -95,8 +94,6 @@ def explain_serving(first: ServingDesign, second: ServingDesign, *, orders: int 
     Raises:
         InputError: or one of its subclasses, if one of the two cannot be served.
     """
-    if not isinstance(first, ServingDesign) or not isinstance(second, ServingDesign):
-        raise InputError("explain", "one of the two is a serving file, the other a design", expected="two of a kind")
     one, two = recorded(first), recorded(second)
     runs = _Runs(first, second, {first: one.served, second: two.served})
     knobs = differences(first, second)

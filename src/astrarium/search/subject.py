@@ -24,9 +24,9 @@ Run = Callable[[], Any]
 
 
 class Subject(Struct, frozen=True):
-    """`figures` that goals may name; `named`: short names of objectives in papers; `usual`: the objective of a goal that
-    names none (empty: it has to). `prepare(design, fold, record, kept)` gives the run of a design; figures measure its
-    outcome."""
+    """`figures` that goals may name; `named`: short names of objectives in papers; `usual`: the objective of a goal
+    that names none (empty: it has to). `prepare(design, fold, record, kept)` gives the run of a design; figures measure
+    its outcome."""
 
     figures: Mapping[str, Figure]
     named: Collection[str]

@@ -1,49 +1,33 @@
 """Figures of serving designs: what searches may minimise, maximise and require.
 
 They are of the steady state, or of the whole run if the stream is too short to have one. Times are ns. Latencies of a
-saturated stream grow with its length, so it has none.
-
-Money, energy and CO2 are those of all NPUs of the design while the stream is served: prices and powers as of `run`,
-with NPUs that compute for as long as their server is at a step. Each figure puts all of it on one kind of token.
+saturated stream grow with its length, so it has none. Money, energy (J) and CO2 (kg) are as in `prices`; a search
+assumes none, so the design says its prices and powers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
 from astrarium.cost import FIGURES, Figure
-from astrarium.cost.capital import dollars
-from astrarium.cost.rates import RATES, Rate
+from astrarium.cost.rates import RATES
 from astrarium.errors import InputError
 from astrarium.serving.design import ServingDesign
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Objective
+from astrarium.serving.prices import PER, SHOWN, amounts
 from astrarium.serving.slo import METRICS, STATISTICS, Limit
 from astrarium.units import format_time
 
-__all__ = ["SERVED", "amounts"]
+__all__ = ["SERVED"]
 
-MEGA, KWH, SECOND = 1e6, 3.6e6, 1e9     # tokens; J; ns
-PER = {"per_mega_tokens": "output_tokens_per_s", "per_mega_input_tokens": "prompt_tokens_per_s",
-       "per_request": "requests_per_s"}
-UNITS: Mapping[str, tuple[float, Callable[[float], str]]] = MappingProxyType({
-    "cost": (1.0, dollars), "energy": (KWH, lambda value: f"{value:,.4g} J"),
-    "carbon": (1.0, lambda value: f"{value:,.4g} kg CO2")})
 OF_DESIGN = ("network_cost", "network_bandwidth", "system_cost", "capital_cost", "power_peak", "embodied_carbon")
 
 
-def amounts(name: str, rate: Rate, served: Served) -> Mapping[str, float]:
-    """US dollars, J or kg of CO2 by what they are put on: 10^6 output tokens, 10^6 tokens of prompts, a request."""
-    second = rate.value(SECOND, SECOND * min(1.0, served.busy_share)) * UNITS[name][0]
-    rates = served.rates(served.window)
-    return {f"{name}_{key}": second / rates[each] * (MEGA if "mega" in key else 1.0) for key, each in PER.items()
-            if rates[each]}
-
-
 def _amount(name: str, key: str, design: ServingDesign, served: Served) -> float:
-    return amounts(name, RATES[name](design, f"{name}_{key}"), served)[f"{name}_{key}"]
+    return amounts(name, RATES[name](design, f"{name}_{key}"), served)[key]
 
 
 def _latency(metric: str, statistic: str, _: ServingDesign, served: Served) -> float:
@@ -80,7 +64,7 @@ def _all() -> dict[str, Figure]:
         found[name] = Figure(of_both=partial(_summary, key), over_cases="mean")
     for name in ("preemptions", "queue_most", "cache_use_most", "saturated"):
         found[name] = Figure(of_both=partial(_summary, name), over_cases="largest")
-    for name, (_, shown) in UNITS.items():
+    for name, shown in SHOWN.items():
         for key in PER:
             found[f"{name}_{key}"] = Figure(of_both=partial(_amount, name, key), over_cases="mean", shown=shown,
                                             check=partial(_priced, name, key))

@@ -13,8 +13,8 @@ from astrarium.units import format_time
 
 __all__ = ["serving_explanation_plain", "serving_explanation_tables"]
 
-TITLES = {"ttft": "TTFT (mean)", "tpot": "TPOT (mean)", "npu_time": "NPU time of an output token (1 / tokens/s of an NPU)",
-          "tokens_per_second": "output tokens/s"}
+TITLES = {"ttft": "TTFT (mean)", "tpot": "TPOT (mean)", "tokens_per_second": "output tokens/s",
+          "npu_time": "NPU time of an output token (1 / tokens/s of an NPU)"}
 FACTS = {"servers": "servers", "steps": "steps", "busy_share": "busy", "decoding_mean": "sequences of a decoding step",
          "context_mean": "tokens in the cache of each", "prompt_steps_share": "steps with prompts",
          "prompt_tokens_mean": "tokens of prompts in them", "queue_mean": "requests that wait (mean)",

@@ -98,9 +98,10 @@ class Summed:
         if self._steps.draft is not None:
             raise InseparableError("a step with a draft is several passes")
         if not self._classes:
-            nodes = [node.step for probe in PROBES for node in nodes_of(self._steps.replica, probe, self._times[0].forms)]
-            only = [replace(self._times[0], only=name) for name in sorted(set(map(class_of, nodes)))]
-            self._classes = {times.only: (times, Tables(times)) for times in only}
+            times = self._times[0]
+            names = {class_of(node.step) for probe in PROBES for node in nodes_of(times.replica, probe, times.forms)}
+            only = [replace(times, only=name) for name in sorted(names)]
+            self._classes = {each.only: (each, Tables(each)) for each in only}
         found = {name: self._class(*each, shape) for name, each in self._classes.items()}
         scale = self.of(shape) / max(1, sum(found.values()))
         return {name: time * scale for name, time in found.items()}
@@ -154,8 +155,8 @@ def exactly(times: StepTimes, shapes: Sequence[Shape]) -> I64:
 
 
 def classes_of(times: StepTimes, shape: Shape) -> Mapping[str, float]:
-    """The time of a step of a server in ps by class of kernel and collective; all of it is of class WHOLE where it is no
-    sum over nodes, or has a draft."""
+    """The time of a step of a server in ps by class of kernel and collective; all of it is of class WHOLE if it is not
+    a sum over nodes, or has a draft."""
     if isinstance(times, Lockstep):
         return classes_of(times.times, busiest(shape, times.ranks))
     if isinstance(times, Summed):
