@@ -12,22 +12,24 @@ from msgspec.structs import replace
 from tests.commands import Run
 from tests.report.test_pages import checked
 
+from astrarium.cost.interval import Interval
 from astrarium.errors import InputError
 from astrarium.planner.machine import machine_of
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
-from astrarium.planner.serving.interval import interval_of
 from astrarium.planner.serving.pools import PAIRS, pools_of
-from astrarium.planner.serving.service import Service
+from astrarium.planner.serving.service import Service, service_of
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
 from astrarium.serving import load_serving, serve
 from astrarium.serving.find import rate_of, step_of
+from astrarium.serving.interval import tpot_interval
 from astrarium.serving.layout import Layout
 from astrarium.serving.policy import Buckets
 from astrarium.serving.servers import fleet_of
+from astrarium.serving.slo import slo_of
 
 COMMON: Mapping[str, Any] = {"model": "llama3-8b", "device": "h100_sxm", "prompt": 600, "output": 60, "ttft": "150ms",
                              "tpot": "10ms", "compute": "roofline", "collectives": "simulated", "stack": "none"}
@@ -195,11 +197,18 @@ def test_the_page_and_the_tables(one: ServingPlan) -> None:
     ("sglang", "h100_sxm", "of all serving stacks"), ("vllm", "a100_sxm_80gb", "no measured serving row"),
     ("sglang", "mi300x", "not both measured"), (None, "h100_sxm", "no software stack")])
 def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None:
-    machine = machine_of(device, 1, stack=stack, compute="roofline" if device == "mi300x" else None)
-    found = interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16"))
+    def of(npus: int, engine: Engine, model: str = "llama3-70b" if stack == "vllm" else "llama3-8b") -> Interval:
+        machine = machine_of(device, npus, stack=stack, compute="roofline" if device == "mi300x" else None)
+        service = service_of(model, 600, 60, slo_of("ttft_p99=1s,tpot_p99=1s"), stack)
+        return tpot_interval(service.design(machine, engine))
+
+    found, known = of(1, Engine(Layout(1), "bf16", "bf16")), "cells" in words or "stacks" in words
     assert words in found.words
-    assert found.known == ("cells" in words or "stacks" in words)
-    assert not interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16", prefill=(Layout(1),))).known
+    assert (found.known, found.validated) == (known, known)
+    assert not of(2, Engine(Layout(1), "bf16", "bf16", prefill=(Layout(1),))).known
+    other = of(1, Engine(Layout(1), "bf16", "bf16"), "gemma-7b")
+    assert (other.known, other.validated) == (known, False)
+    assert other.words.startswith("unvalidated")
 
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:

@@ -69,6 +69,7 @@ def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
     """Two serving files."""
     from astrarium.cli.paths import read_as
     from astrarium.report.tables.explain_serving import serving_explanation_plain, serving_explanation_tables
+    from astrarium.report.tables.interval import interval_remarks
     from astrarium.report.tables.table import print_tables
     from astrarium.search.explain_serving import explain_serving
     from astrarium.serving.design import load_serving_design
@@ -77,6 +78,8 @@ def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
     found = explain_serving(first, second, orders=orders, seed=seed)
     if found.saturated:
         note(f"{found.saturated:,} of the streams are saturated: their latencies grow with the length of the stream")
+    for text in [] if any(each.known for each in found.within) else interval_remarks(found.within):
+        note(text)
     if options.json:
         print(json.dumps(serving_explanation_plain(found), indent=1))
         return 0

@@ -48,9 +48,17 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
     from astrarium.report.pages.serving import ShownServing
-    from astrarium.report.tables.serving import serving_notes, serving_plain, serving_tables, written_requests
+    from astrarium.report.tables.serving import (
+        interval_note,
+        interval_plain,
+        serving_notes,
+        serving_plain,
+        serving_tables,
+        written_requests,
+    )
     from astrarium.report.tables.serving_prices import price_notes, price_table
     from astrarium.serving import load_serving
+    from astrarium.serving.interval import tpot_interval
     from astrarium.serving.prices import prices_of
 
     place("--csv", options.csv)
@@ -67,8 +75,9 @@ def run(options: argparse.Namespace) -> int:
     design = load_design(serving.design, of_design)
     say_imports(design)
     served, slower, search = _served(design, serving, slo)
-    prices = prices_of(design, served)
-    notes = [*serving_notes(served, slower, serving.policy, design.stack), *price_notes(prices, design.cost)]
+    prices, within = prices_of(design, served), tpot_interval(design)
+    notes = [*serving_notes(served, slower, serving.policy, design.stack), interval_note(served, within),
+             *price_notes(prices, design.cost)]
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
@@ -76,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
               *serving_tables(served, serving.objective, options.serving), *price_table(prices)]
     write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
     if options.json:
-        found = serving_plain(served, slower, serving.objective, notes) | prices.plain
+        found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
+                 **interval_plain(served, within)}
         print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
         return 0
     from astrarium.report.tables.table import print_tables

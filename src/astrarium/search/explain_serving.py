@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from astrarium.cost.interval import Interval, tied
 from astrarium.search.differences import Difference, between, differences
 from astrarium.search.explain import Explanation, shared
 from astrarium.serving import serve
 from astrarium.serving.breakdown import FIGURES, Recorded, recorded
 from astrarium.serving.design import ServingDesign
+from astrarium.serving.interval import tpot_interval
 from astrarium.serving.outcome import Served
 
 __all__ = ["FIGURES", "MICRO", "VALUES", "Part", "ServingExplanation", "explain_serving"]
@@ -49,12 +51,20 @@ class Part(Struct, frozen=True):
 
 class ServingExplanation(Struct, frozen=True):
     """`knobs`: figure of VALUES -> its difference by knob; `parts`: figure of FIGURES -> what it is made of; `facts`:
-    what steps of both designs hold; `saturated`: runs whose stream was, so that latencies grow with its length."""
+    what steps of both designs hold; `saturated`: runs whose stream was, so that latencies grow with its length;
+    `within`: intervals of TPOT of both."""
 
     knobs: Mapping[str, Explanation]
     parts: Mapping[str, Sequence[Part]]
     facts: tuple[Mapping[str, float], Mapping[str, float]]
-    saturated: int = 0
+    saturated: int
+    within: tuple[Interval, Interval]
+
+    @property
+    def undecided(self) -> bool | None:
+        """Whether one of both TPOT is within the interval of the other; None if one is not validated."""
+        tpot = self.knobs["tpot"]
+        return tied((float(tpot.before), self.within[0]), (float(tpot.after), self.within[1]))
 
 
 class _Runs:
@@ -98,7 +108,8 @@ def explain_serving(first: ServingDesign, second: ServingDesign, *, orders: int 
     runs = _Runs(first, second, {first: one.served, second: two.served})
     knobs = differences(first, second)
     return ServingExplanation({name: shared(knobs, runs.value(name), orders, seed) for name in VALUES},
-                              _parts(one, two), (one.facts(), two.facts()), runs.saturated)
+                              _parts(one, two), (one.facts(), two.facts()), runs.saturated,
+                              (tpot_interval(first), tpot_interval(second)))
 
 
 def _parts(one: Recorded, two: Recorded) -> Mapping[str, Sequence[Part]]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from astrarium.config import parse_yaml, replace
 from astrarium.config.yamlfile import read_text
 from astrarium.cost import FIGURES, Figure
+from astrarium.cost.interval import Interval, interval_of
 from astrarium.design import Design, dump_design, load_design
 from astrarium.lower.kept import Kept
 from astrarium.search.goal import NAMED
@@ -26,12 +27,14 @@ Run = Callable[[], Any]
 class Subject(Struct, frozen=True):
     """`figures` that goals may name; `named`: short names of objectives in papers; `usual`: the objective of a goal
     that names none (empty: it has to). `prepare(design, fold, record, kept)` gives the run of a design; figures measure
-    its outcome."""
+    its outcome. `interval`: how far measured values of figures with `of_time` lie from those of a design; None: it has
+    none."""
 
     figures: Mapping[str, Figure]
     named: Collection[str]
     usual: str
     prepare: Callable[[Any, str | None, bool, Kept], Run]
+    interval: Callable[[Design], Interval | None]
 
 
 def _simulated(design: Design, fold: str | None, record: bool, kept: Kept) -> Run:
@@ -46,7 +49,7 @@ def _served(design: Any, fold: str | None, _: bool, __: Kept) -> Run:
     return lambda: serve(chosen, design.requests, design.policy, design.buckets)
 
 
-SIMULATED = Subject(FIGURES, tuple(NAMED), "makespan", _simulated)
+SIMULATED = Subject(FIGURES, tuple(NAMED), "makespan", _simulated, interval_of)
 
 
 def subject_of(base: Design | None) -> Subject:
@@ -54,8 +57,9 @@ def subject_of(base: Design | None) -> Subject:
     if base is None or type(base) is Design:
         return SIMULATED
     from astrarium.serving.figures import SERVED
+    from astrarium.serving.interval import tpot_interval
 
-    return Subject(SERVED, (), "", _served)
+    return Subject(SERVED, (), "", _served, tpot_interval)
 
 
 def kind_of(plain: object) -> type[Design]:

@@ -53,7 +53,7 @@ def _promised(name: str, design: ServingDesign) -> None:
 def _all() -> dict[str, Figure]:
     found = {f"{metric}_{statistic}": Figure(
         of_both=partial(_latency, metric, statistic), over_cases="mean" if statistic == "mean" else "largest",
-        shown=format_time) for metric in METRICS for statistic in STATISTICS}
+        shown=format_time, of_time=int(metric == "tpot")) for metric in METRICS for statistic in STATISTICS}
     for name, key in (("requests_per_second", "requests_per_s"), ("tokens_per_second", "output_tokens_per_s"),
                       ("tokens_per_second_per_npu", "output_tokens_per_s_per_npu")):
         found[name] = Figure(of_both=partial(_rate, key), over_cases="mean")
@@ -61,7 +61,7 @@ def _all() -> dict[str, Figure]:
         found[name] = Figure(of_both=partial(_rate, key), over_cases="mean", check=partial(_promised, name))
     for name, key in (("tokens_per_second_per_user", "output_tokens_per_s_per_user"), ("busy_share", "busy_share"),
                       ("prefix_hit_share", "prefix_hit_share")):
-        found[name] = Figure(of_both=partial(_summary, key), over_cases="mean")
+        found[name] = Figure(of_both=partial(_summary, key), over_cases="mean", of_time=-int("user" in name))
     for name in ("preemptions", "queue_most", "cache_use_most", "saturated"):
         found[name] = Figure(of_both=partial(_summary, name), over_cases="largest")
     for name, shown in SHOWN.items():

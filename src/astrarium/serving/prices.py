@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from astrarium.catalog.market import part
 from astrarium.cost.assumed import with_prices
 from astrarium.cost.capital import dollars
 from astrarium.cost.rates import RATES, Rate
@@ -61,4 +62,7 @@ def prices_of(design: Design, served: Served) -> Prices:
             found[name] = amounts(name, rate_of(priced, name), served)
         except InputError as error:
             unknown[name] = str(error)
+    host = priced.cost.host if "cost" in found else None
+    if host is not None and part(host).npus > priced.network.npus:
+        assumed = (*assumed, f"a whole {host}: {priced.network.npus} of its {part(host).npus} NPUs serve")
     return Prices(found, assumed if found else (), unknown)

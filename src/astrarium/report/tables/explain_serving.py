@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from astrarium.report.tables.explain import knob_cells, knobs_plain
+from astrarium.report.tables.interval import interval_remarks
 from astrarium.report.tables.table import Table
 from astrarium.search.explain import Change, Explanation
 from astrarium.search.explain_serving import VALUES, Part, ServingExplanation
@@ -28,6 +29,10 @@ def serving_explanation_tables(found: ServingExplanation, first: str, second: st
     rows = [(TITLES[name], f"{_shown(name, each.before)} to {_shown(name, each.after)}",
              _signed(name, each.difference) + _share(each)) for name, each in found.knobs.items()]
     yield Table(f"{first} to {second}", "<<<", rows)
+    if any(each.known for each in found.within):
+        said = {True: "undecided: one TPOT is within the interval of the other", False: "decided: each TPOT is outside "
+                "the interval of the other", None: "one of both has no interval of TPOT"}[found.undecided]
+        yield Table("\n".join([said, *interval_remarks(found.within)]), "", ())
     for name, parts in found.parts.items():
         yield _parts_table(TITLES[name], parts)
     yield from _knob_table(found)
@@ -83,7 +88,8 @@ def serving_explanation_plain(found: ServingExplanation) -> dict[str, Any]:
                              "other_times": each.same_steps / 1e9, "other_steps": each.other_steps / 1e9}
                             for each in each_parts] for name, each_parts in found.parts.items()}
     return {"by_knob": knobs, "by_part": parts, "facts": [dict(each) for each in found.facts],
-            "saturated_runs": found.saturated}
+            "saturated_runs": found.saturated, "tpot_undecided": found.undecided,
+            "intervals": [each.words for each in found.within]}
 
 
 def _shown(name: str, value: float) -> str:

@@ -56,7 +56,7 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
     yield _spans(every, goal)
     lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
-        yield Table("behind 1 by", "<<", lost)
+        yield Table("beside 1", "<<", lost)
     if found.today is not None:
         yield _changes(found.today, found.best)
     yield front_table(found)
@@ -75,11 +75,11 @@ def _changes(today: Line, best: Line) -> Table:
 
 
 def _spans(every: Sequence[tuple[str, Line]], goal: Goal) -> Table:
-    """The interval of each line's rate, or of its GPUs for a rate, and which lines tie with the first."""
+    """The interval of each line's rate, or of its GPUs for a rate; whether it is undecided if the first is better."""
     about = interval_remarks(line.within for _, line in every if line.within is not None)
     if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())
-    rows = [(place, _span(line, goal), "ties with 1" if line.tie else "") for place, line in every]
+    rows = [(place, _span(line, goal), "undecided against 1" if line.tie else "") for place, line in every]
     return Table("\n".join(about), "<<<", rows)
 
 
