@@ -13,14 +13,18 @@ from tests.commands import Run
 from tests.report.test_pages import checked
 
 from astrarium.cost.interval import Interval
+from astrarium.cost.power import site_power
 from astrarium.errors import InputError
 from astrarium.planner.machine import machine_of
+from astrarium.planner.objective import priced
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
 from astrarium.planner.serving.pools import PAIRS, pools_of
+from astrarium.planner.serving.prices import price_of
 from astrarium.planner.serving.service import Service, service_of
+from astrarium.planner.terms import cost_of, terms_of
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
 from astrarium.serving import load_serving, serve
@@ -40,6 +44,8 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
     "tokens": {"gpus": 1, "fixed": {"weights": ["bf16"], "max_tokens": [2048, 8192]}, "tpot": "mean=7ms"},
     "a rate": {"rate": 60.0, "fixed": {"tp": [1, 2, 4], "cache": ["fp8"]}},
     "experts": {"model": "qwen3-30b-a3b", "gpus": 2, "fixed": {"weights": ["fp8"], "cache": ["bf16"]}},
+    "together": {"gpus": 1, "ttft": "good90=40ms", "tpot": "good90=8ms"},
+    "energy": {"gpus": 2, "objective": "energy", "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
     "devices": {"device": ["h100_sxm", "a100_sxm_80gb"], "gpus": 2, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
 }
 
@@ -168,6 +174,19 @@ def test_numbers_of_pools(one: ServingPlan) -> None:
         assert both.rate == min(first * ceiling.prompts, second * ceiling.decodes)
         assert both.guess() < both.rate
     assert not list(pools_of([(each.engine, ceiling)], 1, 8))
+
+
+def test_gpus_may_count_by_their_power(one: ServingPlan) -> None:
+    """Of a whole site, while all of them compute: design/0026."""
+    cost = {"like": "us_h100_2024"}
+    machine = machine_of("h100_sxm", 8, cost=cost_of(terms_of("energy", cost, None, None), "h100_sxm", []),
+                         powers={"power": "700 W", "idle_power": "80 W"})
+    price = price_of(machine, one.service, "energy")
+    assert price.hour("energy") == pytest.approx(site_power(priced(machine, one.service)).peak / 8 / 1000)
+    assert price.hour("carbon") == pytest.approx(price.hour("energy") * 0.429, rel=1e-3)
+    with pytest.raises(InputError, match="rented"):
+        price_of(replace(machine, cost=replace(machine.cost, host=None, rental="aws_h100_2025_03")), one.service,
+                 "energy")
 
 
 def test_goals() -> None:

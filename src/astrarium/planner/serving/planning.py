@@ -22,7 +22,7 @@ from astrarium.planner.serving.interval import span_of
 from astrarium.planner.serving.launch import Launched, read_launched
 from astrarium.planner.serving.machines import Machines, prices_of
 from astrarium.planner.serving.pools import PoolsCeiling, pools_of
-from astrarium.planner.serving.prices import Price
+from astrarium.planner.serving.prices import RANKED, Price
 from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, base_of, service_of
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.planner.terms import terms_of
@@ -33,7 +33,7 @@ from astrarium.serving.slo import Slo, limit_of
 __all__ = ["LARGEST", "plan_serving", "plan_serving_from"]
 
 TOP, STACK, TOKENS = 5, "vllm", 2048
-OBJECTIVES = ("time", "cost")
+OBJECTIVES = ("time", *RANKED)
 LARGEST = 64        # NPUs of an engine where a rate is asked for
 
 
@@ -58,7 +58,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
         fixed: Part of an engine (tp, dp, pp, ep, weights, cache, max_tokens) -> its only values.
         lift: Names of rules to lift (`ServingPlan.rules` has them).
         seed: Seed of the streams, the same for all engines and rates.
-        objective: `time`: requests of a GPU, or GPUs for a rate; `cost`: the same per US dollar of an hour.
+        objective: `time`: requests of a GPU, or GPUs for a rate; `cost`, `energy`, `carbon`: the same, where GPUs count
+            by what an hour of one that computes costs, draws or emits.
         cost: The `cost` section, a row of it, or its fields; None: the catalog's for the device, where it has one.
         today: What runs now, on the first device (see `read_launched`); `ServingPlan.today` is its line.
         progress: Called with the progress of the search.
@@ -87,8 +88,9 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
         assumed += [*today.assumed, *([f"without effect here: {', '.join(today.ignored)}"] if today.ignored else [])]
     machines = Machines(names, goal.gpus or LARGEST, network, compute, collectives, chosen)
     prices = prices_of(machines, service, terms, assumed)
-    if objective == "cost":
-        goal = replace(goal, prices={name: price.hour() or 0.0 for name, price in prices.items()})
+    if objective in RANKED:
+        goal = replace(goal, prices={name: price.hour(objective) for name, price in prices.items()},
+                       unit=RANKED[objective])
     every, rules, apart = _engines(machines, service, fixed or {}, lift)
     explored = explore(service, goal, every, top=top, tell=progress, pools=partial(_pools, machines) if apart else None)
     if not explored.found:

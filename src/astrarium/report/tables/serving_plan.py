@@ -16,7 +16,7 @@ KINDS = {"memory": "too large for the memory", "limits": "the limits do not hold
          "ceiling": "their ceilings are below the last line",
          "probe": "do not reach the last line", "slower": "behind the last line", "unknown": "cannot be predicted"}
 HEAD = ("", "engine", "format", "engines", "NPUs", "requests/s")
-MONEY = {"cost_per_mega_tokens": "$/10^6 tok", "joules_per_token": "J/tok"}
+MONEY = {"cost_per_mega_tokens": "$/10^6 tok", "joules_per_token": "J/tok", "carbon_per_mega_tokens": "kg CO2/10^6 tok"}
 SHOWN = 3
 
 
@@ -27,7 +27,8 @@ def head_of(found: ServingPlan) -> tuple[str, ...]:
 
 
 def _known(found: ServingPlan, name: str) -> bool:
-    return any(name in line.money for line in found.lines)
+    """Whether a column is shown: what is known; CO2 if it ranks engines."""
+    return any(name in line.money for line in found.lines) and ("carbon" not in name or "CO2" in found.goal.unit)
 
 
 def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
