@@ -36,7 +36,7 @@ def serving_flags(parser: Parser) -> None:
     for name, example in (("ttft", "2s"), ("tpot", "30ms")):
         parser.add_argument(f"--{name}", metavar=f"[STATISTIC=]{example}",
                             help=f"with --for serving: limit of {name.upper()} ({example}: of its 99th percentile; "
-                                 f"mean={example}, p50=, p90=)")
+                                 f"mean={example}, p50=, p90=; good90=: 90 %% of requests keep both)")
 
 
 def training_only(options: argparse.Namespace) -> None:

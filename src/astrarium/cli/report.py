@@ -102,13 +102,13 @@ def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
 
 def _design(study: StoredStudy, number: int, path: str) -> None:
     """Write the design of a trial."""
-    from astrarium.design import dump_design
+    from astrarium.search.subject import dump_base
 
     trials = 0
     for trial in study.trials():
         trials = trial.number + 1
         if trial.number == number:
-            dump_design(study.plan.space.design(trial.point), path)
+            dump_base(study.plan.space.design(trial.point), path)
             return
     raise InputError(f"--design {number}", f"{study.path} has no such trial",
                      expected=f"0 to {trials - 1}" if trials else "a study that holds trials")

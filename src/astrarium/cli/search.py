@@ -28,11 +28,13 @@ def arguments(parser: Parser) -> None:
     """The space, what is wanted, who looks for it, and where trials are kept."""
     parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
     parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
-                        help="makespan, runtime_x_cost, any expression over figures and design paths; may be repeated")
+                        help="makespan, runtime_x_cost, of a serving file ttft_p99, any expression over figures and "
+                             "design paths; may be repeated")
     parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="as --minimize, but more is "
                                                                                         "better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
-                        help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
+                        help="a condition that designs must meet, such as 'peak_memory <= memory.capacity' or "
+                             "'ttft_p99 <= 2s'")
     parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent), or 'command:PROGRAM ARGS' "
                                                      "for a program of yours; default annealing, for several "
                                                      "objectives nsga2")
@@ -54,7 +56,8 @@ def arguments(parser: Parser) -> None:
                         help="evaluate on a Ray cluster: local, auto, host:port or ray://host:port (extra: ray)")
     parser.add_argument("--study", metavar="FILE", help="file of the trials; default SPACE.AGENT-SEED.study")
     parser.add_argument("--no-study", action="store_true", help="store no trials")
-    parser.add_argument("--best", metavar="FILE", help="write the best design as a design file")
+    parser.add_argument("--best", metavar="FILE", help="write the best design as a design file, or as a serving file "
+                                                       "and its design")
     parser.add_argument("--count", action="store_true", help="only count the space")
     json_flag(parser)
 
@@ -129,11 +132,12 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
     """What was found, and the file that keeps it."""
     from astrarium.search.goal import goal_of
     from astrarium.search.study import default_agent, search
+    from astrarium.search.subject import subject_of
 
     asked = options.minimize or options.maximize
     minimize = options.minimize if asked else file.minimize
     maximize = options.maximize if asked else file.maximize
-    minimize = minimize or (() if maximize else "makespan")
+    minimize = minimize or (() if maximize else subject_of(file.space.base).usual or ())
     agent = options.agent or file.agent or default_agent(goal_of(minimize, maximize))
     settings = _settings(options.option)
     if agent == file.agent:
@@ -169,11 +173,11 @@ def _settings(texts: list[str]) -> dict[str, Any]:
 
 
 def _write_best(study: Study, path: str) -> None:
-    from astrarium.design import dump_design
+    from astrarium.search.subject import dump_base
 
     if study.best is None:
         raise InputError("--best", f"{study.nothing}, so there is no best design")
-    dump_design(study.plan.space.design(study.best.point), path)
+    dump_base(study.plan.space.design(study.best.point), path)
 
 
 def _print(study: Study, options: argparse.Namespace, path: str | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = ["best_table", "report_plain", "report_tables", "shown", "sobol_name",
 SHOWN = 10      # trials of a front
 LONGEST = 100   # characters of a reason
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+LATENCY = re.compile("(ttft|tpot|itl|latency)_(mean|p50|p90|p99)")
 
 
 def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def _value(value: Any) -> Any:
 
 def shown(name: str, value: float) -> str:
     """An objective for a person: times and sizes with a unit."""
-    if name in TIMES:
+    if name in TIMES or LATENCY.fullmatch(name):
         return format_time(value)
     return format_bytes(value) if name in SIZES else f"{value:.6g}"
 
