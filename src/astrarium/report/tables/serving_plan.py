@@ -18,6 +18,7 @@ KINDS = {"memory": "too large for the memory", "limits": "the limits do not hold
 HEAD = ("", "engine", "format", "engines", "NPUs", "requests/s")
 MONEY = {"cost_per_mega_tokens": "$/10^6 tok", "joules_per_token": "J/tok"}
 SHOWN = 3
+DIFFERENT = "their times come from different models, whose errors are not the same"
 
 
 def head_of(found: ServingPlan) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]
     yield Table(title, "<<<" + ">" * (len(head_of(found)) - 3), rows, head_of(found))
-    yield _spans(every, goal)
+    yield _spans(every, found)
     lost = [(place, line.lost) for place, line in every if line.lost]
     if lost:
         yield Table("behind 1 by", "<<", lost)
@@ -74,12 +75,13 @@ def _changes(today: Line, best: Line) -> Table:
     return Table(f"to change: {gain:.2f} x as many requests of a GPU", "<>>", rows, ("", "now", "1"))
 
 
-def _spans(every: Sequence[tuple[str, Line]], goal: Goal) -> Table:
+def _spans(every: Sequence[tuple[str, Line]], found: ServingPlan) -> Table:
     """The interval of each line's rate, or of its GPUs for a rate, and which lines tie with the first."""
-    about = interval_remarks(line.within for _, line in every if line.within is not None)
+    about = [*interval_remarks(line.within for _, line in every if line.within is not None),
+             *([f"undecided between devices: {DIFFERENT}"] if len(found.models) > 1 else [])]
     if not any(line.span for _, line in every):
         return Table("\n".join(about), "", ())
-    rows = [(place, _span(line, goal), "ties with 1" if line.tie else "") for place, line in every]
+    rows = [(place, _span(line, found.goal), "ties with 1" if line.tie else "") for place, line in every]
     return Table("\n".join(about), "<<<", rows)
 
 
