@@ -223,8 +223,8 @@ def assumptions(service: Service) -> list[str]:
     """What the caller left open, in words."""
     longest = getattr(service.model, "max_positions", None) or service.model.seq
     asked = service.prompt + service.output
-    long = [f"prompt and answer have {asked:,} tokens, the model {longest:,}: an engine refuses what is beyond its "
-            "max_model_len"] if longest and asked > longest else []
+    long = [f"prompt and answer have {asked:,} tokens, a sequence of the model here {longest:,}: an engine refuses "
+            "what is beyond its max_model_len"] if longest and asked > longest else []
     return [*long, f"requests come at random (Poisson, seed {service.seed}), at least {LEAST:,} and for {LIVES} times "
             "what one lasts; figures are of the steady state", "no prompt begins like another",
             "each engine gets an equal share of the requests, dealt out at random"]
