@@ -98,10 +98,12 @@ VLLM: Mapping[tuple[str, str], Settings] = {
 """Of Red Hat's Llama 3.1 8B on vLLM 0.10.0, one GPU (closed/RedHat/code/llama3.1-8b/README.md); its server on H100 has
 a cache of bf16, all others one of fp8."""
 CHANGES: Mapping[str, Mapping[str, object]] = {
-    "llama": {"policy.reserve": 0.0, "policy.sequence_overhead": "0 ns"}, "deepseek": {"policy.reserve": 0.0},
+    "built": {"policy.reserve": 0.0, "policy.sequence_overhead": "0 ns"}, "endpoint": {"policy.reserve": 0.0},
     "vllm": {}}
-"""Of policies. Llama and Mixtral run in engines that `make generate_engines` builds (C++ backend): the host time a
-sequence of stack trt-llm is of its PyTorch backend, which DeepSeek-R1 runs in; none is known of the other."""
+"""Of policies, by backend. Llama 2 70B, Llama 3.1 405B and Mixtral run in engines that `make generate_engines` builds
+(C++), Llama 3.1 8B and DeepSeek-R1 behind TensorRT-LLM's endpoint (PyTorch): closed/NVIDIA/code/*/tensorrt/README.md.
+The host time a sequence of stack trt-llm is of the PyTorch backend; none is known of the other."""
+ENDPOINT = ("llama3-8b", "deepseek-r1")
 LIVES, LEAST = 6, 2000      # times that a request may last, and requests, of a stream
 SLACK = 0.8
 
@@ -160,7 +162,8 @@ class Judge(Struct, frozen=True):
 
     def predictor(self, engine: Deployment) -> Predictor:
         """With the changes of the engine's backend."""
-        return self.predictors["vllm" if engine.stack != "trt-llm" else "deepseek" if engine.layout.dp > 1 else "llama"]
+        return self.predictors["vllm" if engine.stack != "trt-llm" else
+                               "endpoint" if engine.model in ENDPOINT else "built"]
 
     def at(self, engine: Deployment, rate: float, lasts: float) -> Served:
         """A stream at a rate on one engine, that `lasts` LIVES times as many seconds."""

@@ -13,7 +13,7 @@ from astrarium.report.tables.table import Table
 __all__ = ["HEAD", "found_so_far", "front_table", "head_of", "row_of", "serving_plan_remarks", "serving_plan_tables"]
 
 KINDS = {"memory": "too large for the memory", "limits": "the limits do not hold at any rate",
-         "ceiling": "their ceilings are below the last line",
+         "ceiling": "with a ceiling below the last line",
          "probe": "do not reach the last line", "slower": "behind the last line", "unknown": "cannot be predicted"}
 HEAD = ("", "engine", "format", "engines", "NPUs", "requests/s")
 MONEY = {"cost_per_mega_tokens": "$/10^6 tok", "joules_per_token": "J/tok"}
