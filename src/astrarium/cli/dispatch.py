@@ -22,7 +22,7 @@ VERBS = {
     "show": ("show", "Print a trace, a design with its network, or its workload."),
     "trace": ("trace", "Write, link, convert, transform and analyse traces."),
     "convert": ("convert", "Convert ASTRA-sim's inputs to a design file, and traces to JSON lines and back."),
-    "plan": ("plan", "Find the fastest layouts for training a model on a number of devices."),
+    "plan": ("plan", "Find the fastest layouts for training a model, or the engines that serve it best."),
     "search": ("search", "Search a space for the best designs: agents, objectives, resumable studies."),
     "report": ("report", "Report the results of searches: best designs, importances, convergence; HTML, CSV."),
     "validate": ("validate", "Compare predictions with measured rows: errors per source, device and stack."),

@@ -53,6 +53,9 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
     """Plan, print, write."""
     from astrarium.planner.serving import LAUNCHES, launch_text, plan_serving, plan_serving_from
 
+    for flag in ("--budget", "--power"):
+        idle(flag, getattr(options, TRAINING[flag]) is not None, "--gpus N with --for serving, or --rate R with "
+             "--objective cost for the cheapest fleet")
     _refuse(options, TRAINING, "--for training")
     place("-o", options.output)
     page = page_for("plan_serving", options)
