@@ -65,7 +65,7 @@ class Prediction:
     @property
     def deviation(self) -> Floats:
         """The standard deviation of each point."""
-        return self._model.spread * np.sqrt(self._model.variance * self._left)
+        return np.asarray(self._model.spread * np.sqrt(self._model.variance * self._left))
 
     def believe(self, place: int) -> None:
         """Take the mean of a point for its value: the means stay, the variances near it fall."""
@@ -112,14 +112,14 @@ def fit(points: Floats, values: Floats, columns: Sequence[int], start: Hyper, st
 def _model(points: Floats, scaled: Floats, group: Any, theta: Floats, mean: float, spread: float) -> Model:
     weights = np.exp(-theta[:-1])[group]
     near = points * weights
-    inverse = np.linalg.inv(_covariance(near, theta[-1]))
+    inverse: Floats = np.linalg.inv(_covariance(_squares(near, near), theta[-1])).astype(np.float64, copy=False)
     solved = inverse @ scaled
     return Model(Hyper(tuple(theta[:-1].tolist()), float(theta[-1])), near, weights, solved, inverse, mean, spread,
                  max(1e-6, float(scaled @ solved) / len(scaled)))
 
 
-def _covariance(near: Floats, noise: float) -> Floats:
-    found = _kernel(_squares(near, near))
+def _covariance(squares: Floats, noise: float) -> Floats:
+    found = _kernel(squares)
     found[np.diag_indices_from(found)] = 1.0 + math.exp(noise)
     return found
 
@@ -132,16 +132,14 @@ def _squares(one: Floats, two: Floats) -> Floats:
 
 def _kernel(squares: Floats) -> Floats:
     far = SQRT5 * np.sqrt(squares)
-    return (1.0 + far + far * far / 3.0) * np.exp(-far)
+    return np.asarray((1.0 + far + far * far / 3.0) * np.exp(-far))
 
 
 def _slope(points: Floats, scaled: Floats, group: Any, theta: Floats) -> Floats:
     """The gradient of the log marginal likelihood, whose variance is the best one (concentrated)."""
     near = points * np.exp(-theta[:-1])[group]
     squares = _squares(near, near)
-    covariance = _kernel(squares)
-    covariance[np.diag_indices_from(covariance)] = 1.0 + math.exp(theta[-1])
-    inverse = np.linalg.inv(covariance)
+    inverse = np.linalg.inv(_covariance(squares, theta[-1]))
     solved = inverse @ scaled
     variance = max(1e-12, float(scaled @ solved) / len(scaled))
     outer = np.outer(solved, solved) / variance - inverse
