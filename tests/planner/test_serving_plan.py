@@ -21,7 +21,6 @@ from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
-from astrarium.planner.serving.interval import interval_of
 from astrarium.planner.serving.machines import Machines
 from astrarium.planner.serving.planning import assumptions
 from astrarium.planner.serving.pools import PAIRS, pools_of
