@@ -226,7 +226,7 @@ def _refuse(explored: Explored, service: Service) -> None:
 
 def assumptions(service: Service) -> list[str]:
     """What the caller left open, in words."""
-    longest = getattr(service.model, "max_positions", None) or service.model.seq
+    longest: int | None = getattr(service.model, "max_positions", None) or getattr(service.model, "seq", None)
     asked = service.prompt + service.output
     long = [f"prompt and answer have {asked:,} tokens, a sequence of the model here {longest:,}: an engine refuses "
             "what is beyond its max_model_len"] if longest and asked > longest else []
