@@ -83,7 +83,8 @@ VALUES = {
     "--find": "rate", "--slo": "ttft_p99=2s",
     "--cache": "1 GB", "--lift": "zero", "--reserve": "2 GB", "--ignore": "lr",
 }
-OTHERS = {("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
+OTHERS = {("check design", "--set"): "network.dims[0].npus=3",
+          ("search count", "--set"): "network.dims[0].latency=-1 us", ("run overlap", "--set"): "payload=1 KiB", ("serve", "--set"): "requests.rate=1000",
           ("show fabric", "--set"): "inside=free", ("plan", "--set"): "precision.gradients=fp32",
           ("plan from", "--set"): "mask=full", ("show workload", "--set"): "workload.global_batch=8",
           ("serve", "--page"): "serve", ("serve find", "--page"): "serve",

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Parser", "apart", "fold", "idle", "json_flag", "note", "place", "rank", "timeline", "truth", "whole"]
+__all__ = ["Parser", "apart", "fold", "idle", "json_flag", "note", "place", "rank", "set_flag",
+           "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
@@ -71,6 +72,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line to stderr; SystemExit(2)."""
         self.exit(2, f"{self.prog}: error: {message}; {self.prog} --help prints what it takes\n")
+
+
+def set_flag(parser: Parser, what: str) -> None:
+    """`--set path=value`, which may be repeated; `what` it changes."""
+    parser.add_argument("--set", metavar="path=value", action="append", default=[], help=what + "; may be repeated")
 
 
 def note(text: str) -> None:
