@@ -31,7 +31,8 @@ def arguments(parser: Parser) -> None:
                                                          "traces)")
     parser.add_argument("--dependencies", choices=("data+ctrl", "data"),
                         help="dependencies that a node waits for (data+ctrl); for a design, those of the design")
-    parser.add_argument("--limit", metavar="N", type=whole, default=1000, help="most findings of one code (1000)")
+    parser.renamed = {"--limit": "--most"}
+    parser.add_argument("--most", metavar="N", type=whole, default=1000, help="most findings of one code (1000)")
     json_flag(parser)
 
 
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
                 prove_program(path)
             else:
-                found += _design(path, changes, options.limit) if is_design(path) else _traces(path, path, options)
+                found += _design(path, changes, options.most) if is_design(path) else _traces(path, path, options)
         except InputError as error:
             found += _faults(path, error)
     errors = sum(finding["severity"] == "error" for finding in found)
@@ -100,7 +101,7 @@ def _traces(path: str, workload: str, options: argparse.Namespace) -> list[dict[
     from astrarium.trace import read_groups
 
     groups = read_groups(options.groups) if options.groups else None
-    return _findings(path, workload, groups, options.dependencies or "data+ctrl", options.limit)
+    return _findings(path, workload, groups, options.dependencies or "data+ctrl", options.most)
 
 
 def _findings(path: str, workload: str, groups: Mapping[str, Sequence[int]] | None, dependencies: Dependencies,
