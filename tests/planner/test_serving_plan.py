@@ -29,7 +29,7 @@ from astrarium.planner.serving.service import Service, service_of
 from astrarium.planner.terms import cost_of, terms_of
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
-from astrarium.serving import load_serving, serve
+from astrarium.serving import Lognormal, Poisson, Prefix, Uniform, load_serving, serve
 from astrarium.serving.find import rate_of, step_of
 from astrarium.serving.interval import tpot_interval
 from astrarium.serving.layout import Layout
@@ -48,6 +48,9 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
     "experts": {"model": "qwen3-30b-a3b", "gpus": 2, "fixed": {"weights": ["fp8"], "cache": ["bf16"]}},
     "together": {"gpus": 1, "ttft": "good90=40ms", "tpot": "good90=8ms"},
     "energy": {"gpus": 2, "objective": "energy", "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
+    "lengths": {"gpus": 2, "prompt": None, "output": None, "fixed": {"weights": ["bf16"]}, "requests": Poisson(
+        rate=1, count=1, seed=1, prompt=Lognormal(mean=600, cv=0.8, high=4096), output=Uniform(low=20, high=100),
+        prefix=Prefix(tokens=100))},
     "devices": {"device": ["h100_sxm", "a100_sxm_80gb"], "gpus": 2, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
 }
 
@@ -135,6 +138,7 @@ def test_the_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ({"stack": "nemo"}, "does not serve.*vllm, vllm-sync, sglang, trt-llm"), ({"stack": "vlm"}, "did you mean 'vllm'"),
     ({"fixed": {"weights": ["fp7"]}}, "fix weights: .*did you mean 'fp8'"), ({"gpus": None, "rate": 1e9}, "less than"),
     ({"model": "llama3-70b", "gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}}, "tp 1.*tp 4"),
+    ({"requests": Poisson(rate=1, count=1, seed=1, prompt=6, output=6)}, "own"),
     ({"tpot": "1ms"}, "TPOT"), ({"model": "bert-base"}, "model")])
 def test_what_is_refused(changes: Mapping[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):

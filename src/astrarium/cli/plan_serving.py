@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_serving", "serving_flags", "training_only"]
 
-SERVING = {"--rate": "rate", "--prompt": "prompt", "--output": "output", "--ttft": "ttft", "--tpot": "tpot"}
+SERVING = {"--rate": "rate", "--requests": "requests", "--prompt": "prompt", "--output": "output", "--ttft": "ttft",
+           "--tpot": "tpot"}
 TRAINING = {"--budget": "budget", "--power": "power", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
             "--exact": "exact", "-j": "jobs"}
@@ -32,6 +33,9 @@ def serving_flags(parser: Parser) -> None:
     parser.add_argument("--rate", metavar="R", type=float,
                         help="with --for serving: requests per second to serve with the fewest GPUs, in place of "
                              "--gpus")
+    parser.add_argument("--requests", metavar="FILE",
+                        help="with --for serving: a serving file whose requests (poisson, gamma, sharegpt) have the "
+                             "lengths, in place of --prompt and --output")
     parser.add_argument("--prompt", metavar="TOKENS", type=whole, help="with --for serving: tokens of a prompt")
     parser.add_argument("--output", metavar="TOKENS", type=whole, help="with --for serving: tokens of an answer")
     for name, example in (("ttft", "2s"), ("tpot", "30ms")):
@@ -71,7 +75,7 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
         "ttft": options.ttft or "", "tpot": options.tpot or "", "network": options.network, "compute": options.compute,
         "collectives": options.collectives, "stack": options.stack, "top": options.top,
         "fixed": fixed_of(options.fix), "lift": names_of(options.lift), "objective": options.objective,
-        "cost": cost_from(options.cost), "progress": _Remarks().show}
+        "cost": cost_from(options.cost), "requests": options.requests, "progress": _Remarks().show}
     found = plan_serving(options.model, devices, **common) if options.today is None else plan_serving_from(
         options.today, devices, model=options.model, ignore=names_of(options.ignore), **common)
     line = options.line or 1

@@ -35,7 +35,7 @@ def arguments(parser: Parser) -> None:
                         help="limits for --find, such as ttft_p99=2s,tpot_p99=30ms (ttft, tpot, itl, latency; mean, "
                              "p50, p90, p99; good90: 90 %% of requests keep all limits)")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
-    page_flags(parser, "tables, distributions of latencies, queue and cache over time")
+    page_flags(parser, "tables, distributions of latencies, queue and cache over time, some requests")
     json_flag(parser)
 
 
