@@ -17,19 +17,20 @@ MOST = 1e9      # GPUs, or requests per second
 
 class Goal(Struct, frozen=True):
     """`gpus`: the most requests/s and GPU that whole engines on so many NPUs serve; `rate`: the fewest GPUs that serve
-    so many requests/s. One of the two is None. `prices`: US dollars an hour of an NPU of each device; then money counts
-    in place of GPUs."""
+    so many requests/s. One of the two is None. `prices`: what an hour of an NPU of each device costs, draws or emits,
+    in `unit`; then this counts in place of GPUs."""
 
     gpus: int | None = None
     rate: float | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
+    unit: str = ""
 
     @property
     def text(self) -> str:
         """What is asked, in words."""
         asked = f"on {self.gpus:,} GPUs" if self.gpus is not None else f"for {self.rate:,.4g} requests/s"
-        prices = ", ".join(f"{device} {price:,.3g} $/h" for device, price in self.prices.items())
-        return asked + (f", by price of a GPU ({prices})" if prices else "")
+        prices = ", ".join(f"{device} {price:,.3g} {self.unit}" for device, price in self.prices.items())
+        return asked + (f", weighted by an hour of a GPU ({prices})" if prices else "")
 
     def engines(self, npus: int, rate: float) -> int:
         """Engines of so many NPUs and that rate each."""

@@ -68,6 +68,6 @@ def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[
         hosted = 0 if cost.host is None else part(cost.host).npus
         largest = max(machines.largest(device).npus, hosted)        # a share of a host costs its share
         machine = machines.new(device, largest, cost=cost, powers=powers_of(terms, device, said))
-        found[device] = price_of(machine, service, needed=terms.objective == "cost")
+        found[device] = price_of(machine, service, terms.objective)
         assumed += [f"prices as of {largest:,} NPUs", *said]
     return found
