@@ -154,6 +154,10 @@ def test_devices_of_different_models_are_undecided(one: ServingPlan) -> None:
         assert any("undecided between devices" in title for title in titles) == said
 
 
+def test_long_times_have_their_unit(one: ServingPlan) -> None:
+    assert replace(one.best.trial.candidate.ceiling, first=5.54e11).why == "TTFT: 554 s without any load"
+
+
 def test_requests_longer_than_the_model_are_noted(one: ServingPlan) -> None:
     assert not any("max_model_len" in each for each in one.assumed)
     assert any("max_model_len" in each for each in assumptions(replace(one.service, prompt=8192)))

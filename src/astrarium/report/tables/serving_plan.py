@@ -9,6 +9,7 @@ from astrarium.planner.serving.goal import Goal
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.report.tables.interval import interval_remarks
 from astrarium.report.tables.table import Table
+from astrarium.units import format_time
 
 __all__ = ["HEAD", "found_so_far", "front_table", "head_of", "row_of", "serving_plan_remarks", "serving_plan_tables"]
 
@@ -38,7 +39,7 @@ def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
     name = f"{line.device}: {engine.words}" if several else engine.words
     if len({each.trial.candidate.engine.tokens for each in found.lines}) > 1:
         name += f", steps of {engine.tokens:,}"
-    limits = [f"{each.of(line.served) / 1e6:,.4g} ms" for each in found.service.slo.limits]
+    limits = [format_time(each.of(line.served)) for each in found.service.slo.limits]
     return (place + (" =" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
             f"{line.load * line.engines:,.4g}", *limits, f"{line.tokens:,.4g}", f"{line.user:,.4g}",
             f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %",
