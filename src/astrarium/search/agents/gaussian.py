@@ -127,7 +127,7 @@ def _covariance(squares: Floats, noise: float) -> Floats:
 def _squares(one: Floats, two: Floats) -> Floats:
     """Squared distances between rows."""
     found = np.einsum("ij,ij->i", one, one)[:, None] + np.einsum("ij,ij->i", two, two)[None] - 2.0 * one @ two.T
-    return np.maximum(found, 0.0)
+    return np.asarray(np.maximum(found, 0.0))
 
 
 def _kernel(squares: Floats) -> Floats:
