@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from spaces import REWARDS, Setup, objective, space
 
-from astrarium.errors import InputError
+from astrarium import InputError
 from astrarium.search.certificate import FORMAT
 from astrarium.search.goal import NAMED
 from astrarium.search.space import space_plain

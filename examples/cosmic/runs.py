@@ -15,7 +15,8 @@ from typing import Any
 from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, space
 from timed import SLOW, Timed
 
-from astrarium.search.goal import Case, goal_of
+from astrarium.search import Case
+from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_search
 from astrarium.search.store import Store
 from astrarium.search.study import chosen_agent, conduct

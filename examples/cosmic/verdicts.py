@@ -20,7 +20,7 @@ from runs import Found
 from spaces import REWARDS, STACKS, SYSTEMS
 from use_cases import losses
 
-from astrarium.errors import InputError
+from astrarium import InputError
 from astrarium.search.analysis import knob_importances
 
 FEW = 32        # designs with a value, below which a search says nothing about what there is to find

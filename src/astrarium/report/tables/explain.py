@@ -11,7 +11,8 @@ from astrarium.report.tables.table import Table
 from astrarium.search.explain import Change, Explanation
 from astrarium.units import Quantity, format_time
 
-__all__ = ["explanation_plain", "explanation_tables", "orders_text", "plain_value", "values_text"]
+__all__ = ["explanation_plain", "explanation_tables", "knob_cells", "knobs_plain", "orders_text", "plain_value",
+           "values_text"]
 
 LONGEST = 32        # characters of a value
 
@@ -47,10 +48,8 @@ def _times_table(found: Explanation) -> Table:
 
 def explanation_plain(found: Explanation) -> dict[str, Any]:
     """What `astrarium explain --json` prints; times in ps."""
-    changes = [{"knobs": [{"knob": each.knob, "from": plain_value(each.before), "to": plain_value(each.after)}
-                          for each in change.knobs],
-                "alone_ps": change.alone, "in_turn_ps": change.step, "contribution_ps": change.contribution,
-                "standard_error_ps": change.error} for change in found.changes]
+    changes = [{"knobs": knobs_plain(change), "alone_ps": change.alone, "in_turn_ps": change.step,
+                "contribution_ps": change.contribution, "standard_error_ps": change.error} for change in found.changes]
     return {"before_ps": found.before, "after_ps": found.after, "difference_ps": found.difference, "exact": found.exact,
             "orders": found.orders, "simulated": found.simulated, "refused": found.refused, "made_up": found.filled,
             "times_ps": [dict(each) for each in found.times], "changes": changes}
@@ -61,10 +60,20 @@ def _lines(change: Change, exact: bool) -> Iterator[list[str]]:
     figures = ["refused" if change.alone is None else _signed(change.alone), _signed(change.step),
                _signed(change.contribution), f"{change.contribution:+,}"]
     figures += [] if exact else [_time(change.error)]
+    for number, cells in enumerate(knob_cells(change)):
+        yield [*cells, *(figures if number == 0 else [""] * len(figures))]
+
+
+def knob_cells(change: Change) -> Iterator[list[str]]:
+    """Name, value before and value after of each knob of a change."""
     for number, knob in enumerate(change.knobs):
-        name = f"+ {knob.knob}" if number else knob.knob
-        yield [name, values_text(knob.before), values_text(knob.after),
-               *(figures if number == 0 else [""] * len(figures))]
+        yield [f"+ {knob.knob}" if number else knob.knob, values_text(knob.before), values_text(knob.after)]
+
+
+def knobs_plain(change: Change) -> list[dict[str, Any]]:
+    """The knobs of a change as plain data."""
+    return [{"knob": each.knob, "from": plain_value(each.before), "to": plain_value(each.after)}
+            for each in change.knobs]
 
 
 def orders_text(exact: bool, orders: int) -> str:

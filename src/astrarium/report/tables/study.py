@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,17 +25,19 @@ __all__ = ["best_table", "report_plain", "report_tables", "shown", "sobol_name",
 SHOWN = 10      # trials of a front
 LONGEST = 100   # characters of a reason
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+LATENCY = re.compile("(ttft|tpot|itl|latency)_(mean|p50|p90|p99)")
 
 
 def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str, Any]:
     """What `astrarium search --json` prints. `best` is null where no trial is feasible. `best`: those of `study_best`,
     where they are known."""
-    space, base = study.plan.space, study.plan.space.base
+    space, base, first = study.plan.space, study.plan.space.base, study.base
     found: dict[str, Any] = {
         "trials": study.trials, "distinct": study.distinct, "refused": study.refused,
         "seconds": round(study.seconds, 6),
         "trials_per_s": round(study.fresh / study.seconds, 3) if study.seconds else 0.0,
         "best": None if study.best is None else _trial(study, study.best),
+        "base": None if first is None else {"number": first.number, "objectives": study.objectives(first)},
         "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
         "nominal_points": space.nominal, "exhausted": study.exhausted,
         "network_model": None if base is None else base.network.backend, "notes": list(study.notes),
@@ -69,7 +72,7 @@ def _value(value: Any) -> Any:
 
 def shown(name: str, value: float) -> str:
     """An objective for a person: times and sizes with a unit."""
-    if name in TIMES:
+    if name in TIMES or LATENCY.fullmatch(name):
         return format_time(value)
     return format_bytes(value) if name in SIZES else f"{value:.6g}"
 
@@ -138,6 +141,19 @@ def _proof(study: Study) -> str:
     return f"no design is below {shown(name, proof.bound)}, {proof.gap:.2%} under the best"
 
 
+def _base(study: Study, base: Trial) -> str:
+    """The base's first objective beside the best one's."""
+    first = study.plan.goal.objectives[0]
+    if base.verdict.values is None:
+        return "refused: " + base.verdict.problem.partition("\n")[0][:LONGEST]
+    value, best = base.verdict.values[0], study.objectives()[first.name]
+    if not base.verdict.feasible:
+        return f"{shown(first.name, value)} (trial {base.number}), which does not meet every requirement"
+    gain = (best / value if first.maximize else value / best) if best > 0 < value else math.nan
+    return f"{shown(first.name, value)} (trial {base.number})" + ("" if math.isnan(gain) else
+                                                                  f"; the best is {gain:.3g} times as good")
+
+
 def _course(study: Study) -> list[tuple[str, str]]:
     space, rate = study.plan.space, study.fresh / study.seconds if study.seconds else 0.0
     rows = [("space", f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"),
@@ -151,6 +167,8 @@ def _course(study: Study) -> list[tuple[str, str]]:
         around = "".join(f" (80 %: {text})" for text in within.spans(place) if text)
         rows.append((name, shown(name, value) + around))
     rows += [("interval", within.words)] if within.words else []
+    if study.base is not None and study.best is not None:
+        rows.append(("base", _base(study, study.base)))
     if study.refused and study.best is not None:
         why = study.problem.partition("\n")[0][:LONGEST]
         rows.append(("refused", f"{study.refused:,} trials; the first: {why}"))
