@@ -60,7 +60,7 @@ class Technologies:
         return load(self.kind)[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in load(self.kind)
+        return isinstance(name, str) and name in load(self.kind)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
