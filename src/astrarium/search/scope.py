@@ -5,7 +5,7 @@ A name is an axis, a derived value, a field of the base, or a figure of a result
     or:    and {"or" and}            and:  not {"and" not}         not: ["not"] comparison
     comparison:  sum {("<=" | "<" | ">=" | ">" | "==" | "!=") sum | "in" "[" literal, ... "]"}
     sum: term {("+" | "-") term}     term: sign {("*" | "/" | "//" | "%") sign}     sign: ["-"] atom
-    atom: number | 'text' | true | false | path | function "(" or, ... ")" | "(" or ")"
+    atom: number | quantity | 'text' | true | false | path | function "(" or, ... ")" | "(" or ")"
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MAX_LENGTH = 4000
 MAX_DEPTH = 40
 
 _TOKEN = re.compile(r"""\s*(?:
-    (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)
+    (?P<quantity>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![eE][-+]?[0-9])[A-Za-z]+(?![A-Za-z0-9_.]))
+  | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)
   | (?P<path>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:[0-9]{1,9}|\*)\])*)
   | (?P<text>"[^"]*"|'[^']*')
   | (?P<sign><=|>=|==|!=|//|[-+*/%<>(),\[\]])
@@ -185,6 +186,12 @@ class _Reader:
             return Const(int(token.text) if plain else float(token.text))
         if token.kind == "text":
             return Const(_literal(token.text[1:-1]))
+        if token.kind == "quantity":
+            found = _literal(token.text)
+            if isinstance(found, str):
+                self.position -= 1
+                raise self.fault("is not a number with a unit", "such as 2s, 30ms or 80GiB")
+            return Const(found)
         if token.text in _WORDS:
             return TRUE if token.text == "true" else FALSE
         return self.call(token.text, depth) if self.peek().text == "(" else Ref(token.text)
