@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import astrarium as ar
-from astrarium.cost import FIGURES
-from astrarium.search import Space, evaluate
+from astrarium.search import Space, evaluate, subject
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 
@@ -34,8 +33,7 @@ def unbounded(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Evaluates points without lower bounds."""
     def made(space: Space, goal: Any, points: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(evaluate, "FIGURES", {name: replace(figure, at_least=None)
-                                                for name, figure in FIGURES.items()})
+            patch.setattr(evaluate, "lower_bounds", lambda *_: {})
             return list(Evaluator(space, goal).all(points))
     return made
 
@@ -45,8 +43,8 @@ def test_what_does_not_fit_is_refused_without_a_run(unbounded: Any, monkeypatch:
     space, goal = layouts(), goal_of("makespan", require="peak_memory <= memory.capacity")
     points = random.Random(1).sample([space.point(number) for number in range(space.count)], 12)
     ran: list[Any] = []
-    original = evaluate.prepare
-    monkeypatch.setattr(evaluate, "prepare", lambda *given, **rest: ran.append(given) or original(*given, **rest))
+    original = subject.prepare
+    monkeypatch.setattr(subject, "prepare", lambda *given, **rest: ran.append(given) or original(*given, **rest))
     found = list(Evaluator(space, goal).all(points))
     count = len(ran)
     whole = unbounded(space, goal, points)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from astrarium.cost import FIGURES
+from astrarium.cost import Figure
 from astrarium.design import Design
 from astrarium.lower.kept import Kept
 from astrarium.search.expression import Const, Interval, Node, Op, bounds, names_in, put_all
@@ -34,11 +34,10 @@ def slack_of(node: Node) -> Node | None:
     return Op("+", (node.args[more], Op("*", (Const(-1), node.args[less]))))
 
 
-def lower_bounds(figures: Sequence[str], designs: Sequence[tuple[float, Design]], kept: Kept) -> dict[str, Interval]:
-    """The range of each figure that has a lower bound before a run. `designs`: weight and design of each case."""
+def lower_bounds(figures: Mapping[str, Figure], designs: Sequence[tuple[float, Design]], kept: Kept) -> dict[str, Interval]:
+    """The range of each of `figures` (name -> figure) that has a lower bound before a run. `designs`: weight and design of each case."""
     found: dict[str, Interval] = {}
-    for name in figures:
-        figure = FIGURES[name]
+    for name, figure in figures.items():
         if figure.at_least is None:
             continue
         least = [(weight, figure.at_least(design, kept)) for weight, design in designs]
@@ -49,17 +48,17 @@ def lower_bounds(figures: Sequence[str], designs: Sequence[tuple[float, Design]]
     return found
 
 
-def ruled_out(slacks: Sequence[Node | None], known: Mapping[str, float], ranges: Mapping[str, Interval]
-              ) -> Unmet | None:
+def ruled_out(slacks: Sequence[Node | None], known: Mapping[str, float], ranges: Mapping[str, Interval],
+              figures: Mapping[str, Figure]) -> Unmet | None:
     """The first requirement that a design cannot meet. `slacks`: as `slack_of` says; `known`: values of axes and of
-    figures of the design; `ranges`: those of other figures."""
+    figures of the design; `ranges`: those of other `figures`."""
     for number, node in enumerate(slacks):
         names = () if node is None else [name for name in names_in(node) if name in ranges]
         if node is None or not names:
             continue
         most = most_slack(node, known, ranges)
         if most < 0:
-            because = ", ".join(f"{name} is at least {FIGURES[name].shown(ranges[name][0])}" for name in names)
+            because = ", ".join(f"{name} is at least {figures[name].shown(ranges[name][0])}" for name in names)
             return Unmet(number, most, because)
     return None
 
