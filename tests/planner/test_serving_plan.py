@@ -22,6 +22,7 @@ from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
 from astrarium.planner.serving.machines import Machines
+from astrarium.planner.serving.mix import equal
 from astrarium.planner.serving.planning import assumptions
 from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.prices import price_of
@@ -160,7 +161,8 @@ def test_long_times_have_their_unit(one: ServingPlan) -> None:
 
 def test_requests_longer_than_the_model_are_noted(one: ServingPlan) -> None:
     assert not any("max_model_len" in each for each in one.assumed)
-    assert any("max_model_len" in each for each in assumptions(replace(one.service, prompt=8192)))
+    longer = replace(one.service, mix=equal(8192, 1, one.service.slo.limits[1]))
+    assert any("max_model_len" in each for each in assumptions(longer))
 
 
 def test_pipelines_are_left_out_unless_fixed() -> None:

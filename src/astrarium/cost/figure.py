@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from astrarium.design import Design
 from astrarium.errors import InputError
-
-if TYPE_CHECKING:
-    from astrarium.lower.kept import Kept
+from astrarium.lower.kept import Kept
 
 __all__ = ["Figure", "refuse_without", "without"]
 

@@ -34,8 +34,10 @@ def slack_of(node: Node) -> Node | None:
     return Op("+", (node.args[more], Op("*", (Const(-1), node.args[less]))))
 
 
-def lower_bounds(figures: Mapping[str, Figure], designs: Sequence[tuple[float, Design]], kept: Kept) -> dict[str, Interval]:
-    """The range of each of `figures` (name -> figure) that has a lower bound before a run. `designs`: weight and design of each case."""
+def lower_bounds(figures: Mapping[str, Figure], designs: Sequence[tuple[float, Design]], kept: Kept
+                 ) -> dict[str, Interval]:
+    """The range of each of `figures` (name -> figure) that has a lower bound before a run. `designs`: weight and design
+    of each case."""
     found: dict[str, Interval] = {}
     for name, figure in figures.items():
         if figure.at_least is None:

@@ -233,11 +233,11 @@ def _refuse(explored: Explored, service: Service) -> None:
 def assumptions(service: Service) -> list[str]:
     """What the caller left open, in words."""
     longest: int | None = getattr(service.model, "max_positions", None) or getattr(service.model, "seq", None)
-    asked = service.prompt + service.output
+    asked = service.mix.longest
     long = [f"prompt and answer have {asked:,} tokens, a sequence of the model here {longest:,}: an engine refuses "
             "what is beyond its max_model_len"] if longest and asked > longest else []
     kind = "at random (Poisson)" if service.arrivals is None else f"as the stream says ({service.arrivals.tag})"
     shared = getattr(service.arrivals, "prefix", None) is not None
-    return [*long, f"requests come {kind}, seed {service.seed}, at least {LEAST:,} and for {LIVES} times what one lasts; "
-            "figures are of the steady state", *([] if shared else ["no prompt begins like another"]),
+    return [*long, f"requests come {kind}, seed {service.seed}, at least {LEAST:,} and for {LIVES} times what one "
+            "lasts; figures are of the steady state", *([] if shared else ["no prompt begins like another"]),
             "each engine gets an equal share of the requests, dealt out at random"]
