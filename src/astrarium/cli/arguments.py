@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line to stderr; SystemExit(2)."""
-        self.exit(2, f"{self.prog}: error: {message}; {self.prog} --help prints what it takes\n")
+        self.exit(2, f"{self.prog}: error: {message} ({self.prog} --help prints what it takes)\n")
 
 
 def set_flag(parser: Parser, what: str) -> None:
