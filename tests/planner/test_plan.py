@@ -58,7 +58,7 @@ def test_lines_within_the_interval_tie_and_others_say_that_they_are_unvalidated(
     assert text[1].count("ties with 1") == sum(bool(line.tie) for line in shown.lines)
     both = ar.plan(DENSE, ["h100_sxm", "h200_sxm"], 16, seq=2048, global_batch=16, top=2, fixed=FIX, **more)
     assert all(bool(line.within.extrapolated) is (line.device == "h200_sxm") for line in both.lines)
-    assert "unvalidated" in text_of(list(shortlist_tables(both))[1])
+    assert any("unvalidated" in text_of(table) for table in shortlist_tables(both))
 
 
 def test_parts_add_up_to_the_step(found: ar.Shortlist) -> None:
@@ -94,7 +94,7 @@ def test_a_design_reproduces_its_line(found: ar.Shortlist, tmp_path: Path) -> No
 
 
 def test_what_does_not_fit_is_said() -> None:
-    with pytest.raises(ar.InputError, match=r"none of [\d,]+ layouts fits 8 x h100_sxm; expected more NPUs"):
+    with pytest.raises(ar.InputError, match=r"none of [\d,]+ layouts fits 8 x h100_sxm: each needs at least [0-9.]+ GB, and [0-9.]+ GB are left to it; expected more NPUs"):
         ar.plan("llama3-405b", "h100_sxm", 8, fixed={"micro_batch": [1]})
 
 

@@ -50,15 +50,7 @@ def arguments(parser: Parser) -> None:
                         help="prices: a row (astrarium list cost), or a field of the design's "
                              "cost section, such as pue=1.1; also compute.power and compute.idle_power; may be "
                              "repeated; default: the catalog's for the device")
-    parser.add_argument("--from", metavar="FILE", dest="today",
-                        help="launch arguments of a job that runs today, to predict and improve it: Megatron-LM .sh, "
-                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml; with --for serving: .sh of vllm serve or "
-                             "sglang.launch_server, .yaml of trtllm-serve")
-    parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
-                        help="keys of the file of --from to ignore, by name or pattern; may be repeated")
-    parser.add_argument("--measured", metavar="STEP|MFU",
-                        help="with --from: what a step takes today (21.3s, or MFU: 38%%); steps are scaled to it, and "
-                             "changes of one part of the layout are listed by what they bring")
+    _today_flags(parser)
     parser.add_argument("--launch", metavar="|".join(LAUNCHED), choices=LAUNCHED,
                         help="also print the launch arguments of a layout, or with --for serving of an engine")
     parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens per sample; default: the model's")
@@ -91,6 +83,19 @@ def arguments(parser: Parser) -> None:
                              "are large, until none can be better than the first")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="layouts simulated at a time")
     _results(parser)
+
+
+def _today_flags(parser: Parser) -> None:
+    """What runs today."""
+    parser.add_argument("--from", metavar="FILE", dest="today",
+                        help="launch arguments of a job that runs today, to predict and improve it: Megatron-LM .sh, "
+                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml; with --for serving: .sh of vllm serve or "
+                             "sglang.launch_server, .yaml of trtllm-serve")
+    parser.add_argument("--ignore", metavar="KEY[,KEY...]", action="append", default=[],
+                        help="keys of the file of --from to ignore, by name or pattern; may be repeated")
+    parser.add_argument("--measured", metavar="STEP|MFU",
+                        help="with --from: what a step takes today (21.3s, or MFU: 38%%); steps are scaled to it, and "
+                             "changes of one part of the layout are listed by what they bring")
 
 
 def _results(parser: Parser) -> None:
