@@ -21,6 +21,9 @@ from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
+from astrarium.planner.serving.machines import Machines
+from astrarium.planner.serving.mix import equal
+from astrarium.planner.serving.planning import assumptions
 from astrarium.planner.serving.pools import PAIRS, pools_of
 from astrarium.planner.serving.prices import price_of
 from astrarium.planner.serving.service import Service, service_of
@@ -127,16 +130,39 @@ def test_the_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (tmp_path / "best.design.yaml").exists()
     assert run("plan", "llama3-8b", "--device", "h100_sxm", "--gpus", "1", "--ttft", "1s").code == 1, "of serving"
     assert run(*words.split(), "--seq", "512").code == 1, "of training"
+    assert "--objective cost" in run(*words.split(), "--budget", "$6M").err
 
 
 @pytest.mark.parametrize(("changes", "part"), [
     ({"ttft": ""}, "ttft"), ({"tpot": "p95=3ms"}, "p95"), ({"prompt": None}, "prompt"), ({"gpus": None}, "gpus"),
-    ({"rate": 3.0}, "rate"), ({"fixed": {"tq": [1]}}, "tp"), ({"lift": ["hosts"]}, "host"), ({"stack": "nemo"}, "nemo"),
+    ({"rate": 3.0}, "rate"), ({"fixed": {"tq": [1]}}, "tp"), ({"lift": ["hosts"]}, "host"),
+    ({"stack": "nemo"}, "does not serve.*vllm, vllm-sync, sglang, trt-llm"), ({"stack": "vlm"}, "did you mean 'vllm'"),
+    ({"fixed": {"weights": ["fp7"]}}, "fix weights: .*did you mean 'fp8'"), ({"gpus": None, "rate": 1e9}, "less than"),
+    ({"model": "llama3-70b", "gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}}, "tp 1.*tp 4"),
     ({"requests": Poisson(rate=1, count=1, seed=1, prompt=6, output=6)}, "own"),
     ({"tpot": "1ms"}, "TPOT"), ({"model": "bert-base"}, "model")])
 def test_what_is_refused(changes: Mapping[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
         planned("formats", **changes)
+
+
+def test_devices_of_different_models_are_undecided(one: ServingPlan) -> None:
+    words = Machines(("h100_sxm", "h200_sxm", "mi300x"), 1, None, None, None, None).models
+    assert [each.rpartition("(")[2] for each in words] == ["h100_sxm, h200_sxm)", "mi300x)"]
+    assert len(Machines(("h100_sxm", "h200_sxm"), 1, None, None, None, None).models) == 1
+    for models, said in ((words, True), (one.models, False)):
+        titles = [table.title for table in serving_plan_tables(replace(one, models=models))]
+        assert any("undecided between devices" in title for title in titles) == said
+
+
+def test_long_times_have_their_unit(one: ServingPlan) -> None:
+    assert replace(one.best.trial.candidate.ceiling, first=5.54e11).why == "TTFT: 554 s without any load"
+
+
+def test_requests_longer_than_the_model_are_noted(one: ServingPlan) -> None:
+    assert not any("max_model_len" in each for each in one.assumed)
+    longer = replace(one.service, mix=equal(8192, 1, one.service.slo.limits[1]))
+    assert any("max_model_len" in each for each in assumptions(longer))
 
 
 def test_pipelines_are_left_out_unless_fixed() -> None:

@@ -28,7 +28,7 @@ TRIALS, PAGE = 192, 4096
 
 
 def study(path: Path, trials: int = TRIALS) -> Study:
-    return search(small_space(), "makespan", agent="random", trials=trials, seed=4, study=path)
+    return search(small_space(), "makespan", agent="random", trials=trials, seed=4, start=(), study=path)
 
 
 @pytest.fixture(scope="module")

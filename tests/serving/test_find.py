@@ -67,7 +67,8 @@ def test_limits_as_text() -> None:
 
 
 @pytest.mark.parametrize(("text", "part"), [
-    ("ttft=2s", "is not one of"), ("ttft_p99", "no limit"), ("ttft_p98=1s", "p99"), ("ttft_p99=0s", "more than 0"),
+    ("ttft=2s", "such as ttft_p99=2s"), ("ttft_=2s", "such as ttft_p99=2s"), ("tftf_p99=2s", "did you mean 'ttft'"),
+    ("ttft_p99", "no limit"), ("ttft_p98=1s", "p99"), ("ttft_p99=0s", "more than 0"),
     ("ttft_p99=1s,ttft_p99=2s", "twice"), ("ttft_p99=2", "unit")])
 def test_limits_that_are_refused(text: str, part: str) -> None:
     with pytest.raises(InputError, match=part):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, set_flag
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.progress import Counted, Line
 from astrarium.errors import InputError
@@ -28,9 +28,7 @@ EVERY = 32      # answers between two texts of progress
 def arguments(parser: Parser) -> None:
     """The serving file and changes to it."""
     parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the file or its design, such as requests.rate=4 or workload.tp=2; "
-                             "may be repeated")
+    set_flag(parser, "change a field of the file or its design, such as requests.rate=4 or workload.tp=2")
     parser.add_argument("--find", choices=("rate",),
                         help="search the highest rate of requests within --slo, and serve it")
     parser.add_argument("--slo", metavar="LIMIT[,LIMIT...]",
@@ -87,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
                  **interval_plain(served, within)}
-        print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
+        print_json("serve", found if search is None else found | {"find": search.plain})
         return 0
     from astrarium.report.tables.table import print_tables
 

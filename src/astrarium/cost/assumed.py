@@ -11,11 +11,12 @@ from astrarium.config import replace, replace_all
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.market import Cost
-from astrarium.units import EnergyPrice, Lifetime
+from astrarium.units import EnergyPrice, Lifetime, Power
 
 __all__ = ["POWERS", "assumptions", "catalog_powers", "usual_cost", "with_prices"]
 
 POWERS = ("power", "idle_power")
+IDLE = 80 / 700     # power of an idle NPU over its limit: an H100's, whose row has the sources of both
 
 
 def usual_cost(device: str) -> str:
@@ -24,17 +25,25 @@ def usual_cost(device: str) -> str:
         parts = [part(row["cost"][key]) for key in ("host", "device") if key in row["cost"]]
         if any(each.device == device for each in parts):
             return name
-    raise InputError("cost", f"the catalog has no whole section of prices of {device}",
-                     expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or its fields")
+    priced = [name for name, row in catalog.load("parts").items() if row.get("device") == device]
+    raise InputError("cost", f"the catalog has no whole section of prices of {device}"
+                     + (f" (its parts: {', '.join(priced)})" if priced else ", and no part of it"),
+                     expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or fields, "
+                     "such as --cost host=... --cost switch=...")
 
 
 def catalog_powers(device: str, stated: Mapping[str, Any], assumed: list[str]) -> dict[str, Any]:
-    """What an NPU draws: what is `stated`, else the device's row; adds to `assumed`. What neither says is left out."""
+    """What an NPU draws: what is `stated`, else the device's row; adds to `assumed`. A power that neither says is left
+    out; an idle power is then assumed."""
     row = catalog.device(device).row
     found = {name: stated.get(name, row.get(name)) for name in POWERS}
     said = [f"{name.replace('_', ' ')} {found[name]}" for name in POWERS if found[name] is not None]
     source = "" if stated else " (catalog: the limit of its data sheet)"
     assumed += [f"an NPU's {' and '.join(said)}{source}"] if said else []
+    if found["idle_power"] is None and found["power"] is not None:
+        found["idle_power"] = f"{IDLE * float(Power(found['power'])):.4g} W"
+        assumed.append(f"an idle {device} draws {found['idle_power']} (not published: {IDLE:.1%} of its limit, as an "
+                       "H100; to change: --cost compute.idle_power=...)")
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -99,6 +99,9 @@ def slo_of(text: str, path: str = "slo") -> Slo:
         metric, _, statistic = name.strip().partition("_")
         if not equals:
             raise InputError(path, f"{part.strip()[:60]!r} is no limit", expected=EXPECTED)
+        if not statistic and metric in METRICS:
+            raise InputError(path, f"{part.strip()[:60]!r} does not say of which statistic",
+                             expected=f"such as {metric}_p99={value.strip()[:30]}: mean, p50, p90 or p99")
         limits.append(_limit(path, metric, statistic, value))
     names = [each.name for each in limits]
     if twice := next((name for name in names if names.count(name) > 1), None):

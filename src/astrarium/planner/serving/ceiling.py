@@ -13,6 +13,7 @@ from astrarium.serving.server import Server
 from astrarium.serving.shape import Prompt, Shape
 from astrarium.serving.slo import Limit
 from astrarium.serving.steps.choose import exactly
+from astrarium.units import format_time
 
 __all__ = ["Ceiling", "ceiling_of"]
 
@@ -46,9 +47,9 @@ class Ceiling(Struct, frozen=True):
     def why(self) -> str:
         """Which limit no rate holds, in words; empty where some may."""
         if MARGIN * self.first > self.ttft.most:
-            return f"TTFT: {self.first / 1e6:,.4g} ms without any load"
+            return f"TTFT: {format_time(self.first)} without any load"
         if MARGIN * self.steps[0] > self.tpot.most:
-            return f"TPOT: {self.steps[0] / 1e6:,.4g} ms without any load"
+            return f"TPOT: {format_time(float(self.steps[0]))} without any load"
         return ""
 
     @property

@@ -12,6 +12,7 @@ from astrarium.errors import InputError
 __all__ = ["Goal", "goal_of"]
 
 NOTHING = 1e-9
+MOST = 1e9      # GPUs, or requests per second
 
 
 class Goal(Struct, frozen=True):
@@ -67,6 +68,6 @@ def goal_of(gpus: int | None, rate: float | None) -> Goal:
         raise InputError("gpus", "is missing" if gpus is None else "and rate are both there", expected="--gpus N (the "
                          "most requests of them) or --rate R (the fewest GPUs for it)")
     for name, value in (("gpus", gpus), ("rate", rate)):
-        if value is not None and not 0 < value < 1e9:
-            raise InputError(name, f"{value:g}", expected="more than 0")
+        if value is not None and not 0 < value < MOST:
+            raise InputError(name, f"{value:g}", expected=f"more than 0, and less than {MOST:g}")
     return Goal(gpus, rate)

@@ -45,8 +45,11 @@ class Machines(Struct, frozen=True):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Which models say how long things take."""
-        return tuple(dict.fromkeys(self.largest(device).models for device in self.devices))
+        """Which models say how long things take; where devices have different ones, those of each."""
+        found: dict[str, list[str]] = {}
+        for device in self.devices:
+            found.setdefault(self.largest(device).models, []).append(device)
+        return tuple(text if len(found) == 1 else f"{text} ({', '.join(names)})" for text, names in found.items())
 
 
 def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[str]) -> Mapping[str, Price]:

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from astrarium import catalog
 from astrarium.compute import kernels
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
 from astrarium.network.config import Network
 from astrarium.planner.machine import Machine, device_names
 from astrarium.planner.rules import Ruling
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import CHECKPOINT, PUBLISHED, Engine, engines
-from astrarium.planner.serving.explore import Explored, Lost, Progress, Trial, explore
+from astrarium.planner.serving.explore import Explored, Progress, Trial, explore
 from astrarium.planner.serving.goal import Goal, goal_of
 from astrarium.planner.serving.interval import span_of
 from astrarium.planner.serving.launch import Launched, read_launched
@@ -32,7 +32,7 @@ from astrarium.serving.requests import Arrivals
 from astrarium.serving.settings import policy_settings
 from astrarium.serving.slo import Slo, limit_of
 
-__all__ = ["LARGEST", "plan_serving", "plan_serving_from"]
+__all__ = ["LARGEST", "assumptions", "plan_serving", "plan_serving_from"]
 
 TOP, STACK, TOKENS = 5, "vllm", 2048
 OBJECTIVES = ("time", *RANKED)
@@ -104,7 +104,7 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     lines = _lines(explored.found, goal, prices)
     now = None if today is None else _beside(_today(today, machines, service, goal, prices), lines[0], goal)
     return ServingPlan(service, goal, lines, explored.candidates, explored.lost,
-                       explored.simulated, rules, tuple(dict.fromkeys([*assumed, *_assumed(service), *(
+                       explored.simulated, rules, tuple(dict.fromkeys([*assumed, *assumptions(service), *(
                            text for name in names for text in machines.largest(name).assumed)])), machines.models, now)
 
 
@@ -146,6 +146,11 @@ def _stack(stack: str | None, devices: Sequence[str], compute: str | None, colle
            assumed: list[str]) -> str | None:
     """The stack that is named, else vLLM where times of all devices are measured: its constants are of such times."""
     if stack is not None:
+        names = [name for name, row in catalog.load("stacks").items() if "policy" in row]
+        if stack not in (*names, "none"):
+            raise InputError("stack", f"{stack[:60]!r} does not serve" if stack in catalog.load("stacks") else
+                             f"{stack[:60]!r} is not known", expected="one of " + ", ".join([*names, "none"]),
+                             did_you_mean=nearest(stack, names))
         return None if stack == "none" else stack
     measured = all(kernels.named(device) is not None for device in devices) and {compute, collectives} <= {
         None, "measured"}
@@ -219,18 +224,20 @@ def _beside(line: Line, best: Line, goal: Goal) -> Line:
 
 def _refuse(explored: Explored, service: Service) -> None:
     """Raise InputError: no engine holds the limits."""
-    kinds = dict[str, Lost]()
-    for each in explored.lost:
-        kinds.setdefault(each.kind, each)
+    kinds = {each.kind: each for each in sorted(explored.lost, key=lambda each: each.engine.npus)}   # the largest
     said = "; ".join(f"{each.engine} ({each.engine.format}): {each.why}" for each in kinds.values())
     raise InputError("gpus", f"no engine serves {service.name} within {service.slo}: {said[:600]}" if said else
                      "no engine has so few NPUs", expected="more GPUs, other limits, or another --fix")
 
 
-def _assumed(service: Service) -> list[str]:
-    """What the caller left open."""
+def assumptions(service: Service) -> list[str]:
+    """What the caller left open, in words."""
+    longest: int | None = getattr(service.model, "max_positions", None) or getattr(service.model, "seq", None)
+    asked = service.mix.longest
+    long = [f"prompt and answer have {asked:,} tokens, a sequence of the model here {longest:,}: an engine refuses "
+            "what is beyond its max_model_len"] if longest and asked > longest else []
     kind = "at random (Poisson)" if service.arrivals is None else f"as the stream says ({service.arrivals.tag})"
     shared = getattr(service.arrivals, "prefix", None) is not None
-    return [f"requests come {kind}, seed {service.seed}, at least {LEAST:,} and for {LIVES} times what one lasts; "
-            "figures are of the steady state", *([] if shared else ["no prompt begins like another"]),
+    return [*long, f"requests come {kind}, seed {service.seed}, at least {LEAST:,} and for {LIVES} times what one "
+            "lasts; figures are of the steady state", *([] if shared else ["no prompt begins like another"]),
             "each engine gets an equal share of the requests, dealt out at random"]

@@ -11,7 +11,8 @@ from astrarium.report.tables.table import Table
 from astrarium.search.explain import Change, Explanation
 from astrarium.units import Quantity, format_time
 
-__all__ = ["explanation_plain", "explanation_tables", "knob_cells", "knobs_plain"]
+__all__ = ["explanation_plain", "explanation_tables", "knob_cells", "knobs_plain", "orders_text", "plain_value",
+           "values_text"]
 
 LONGEST = 32        # characters of a value
 
@@ -20,7 +21,7 @@ def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[
     """The difference and what it is made of."""
     rows = [("makespan", f"{_time(found.before)} to {_time(found.after)}"),
             ("difference", f"{_signed(found.difference)}, {found.difference:+,} ps" + _part(found)),
-            ("orders", _orders(found)),
+            ("orders", orders_text(found.exact, found.orders)),
             ("designs", f"{found.simulated:,} simulated" + (f", {found.refused:,} refused" if found.refused else ""))]
     if found.filled:
         rows.append(("in between", f"in {found.filled:,} of them another axis of the parallelisation makes up for the "
@@ -66,19 +67,20 @@ def _lines(change: Change, exact: bool) -> Iterator[list[str]]:
 def knob_cells(change: Change) -> Iterator[list[str]]:
     """Name, value before and value after of each knob of a change."""
     for number, knob in enumerate(change.knobs):
-        yield [f"+ {knob.knob}" if number else knob.knob, _text(knob.before), _text(knob.after)]
+        yield [f"+ {knob.knob}" if number else knob.knob, values_text(knob.before), values_text(knob.after)]
 
 
 def knobs_plain(change: Change) -> list[dict[str, Any]]:
     """The knobs of a change as plain data."""
-    return [{"knob": each.knob, "from": _plain(each.before), "to": _plain(each.after)} for each in change.knobs]
+    return [{"knob": each.knob, "from": plain_value(each.before), "to": plain_value(each.after)}
+            for each in change.knobs]
 
 
-def _orders(found: Explanation) -> str:
+def orders_text(exact: bool, orders: int) -> str:
     """How many orders of changes the contributions are means over."""
-    if found.exact:
-        return f"all {found.orders:,}" if found.orders > 1 else "one"
-    return f"{found.orders:,} drawn (contributions have a standard error)"
+    if exact:
+        return f"all {orders:,}" if orders > 1 else "one"
+    return f"{orders:,} drawn (contributions have a standard error)"
 
 
 def _part(found: Explanation) -> str:
@@ -93,17 +95,18 @@ def _signed(ps: int) -> str:
     return ("-" if ps < 0 else "+" if ps > 0 else "") + _time(abs(ps))
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A value as mappings, lists and scalars."""
     if isinstance(value, Config):
-        return _plain(to_plain(value))
+        return plain_value(to_plain(value))
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: plain_value(each) for name, each in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(each) for each in value]
+        return [plain_value(each) for each in value]
     return str(value) if isinstance(value, Quantity) else value
 
 
-def _text(values: tuple[Any, ...]) -> str:
+def values_text(values: tuple[Any, ...]) -> str:
     """A knob's values in its places; once, where they are equal."""
     same = all(value == values[0] for value in values)
     text = ", ".join(map(_short, values[:1] if same else values))
@@ -112,7 +115,7 @@ def _text(values: tuple[Any, ...]) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, Config):
-        fields = [str(each) for each in _plain(value).values() if not isinstance(each, (dict, list))]
+        fields = [str(each) for each in plain_value(value).values() if not isinstance(each, (dict, list))]
         return value.tag or " ".join(fields) or "default"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_short, value)) + "]"
