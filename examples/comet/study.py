@@ -19,7 +19,7 @@ from own import own_report
 from tables import report
 from work import found_by
 
-from astrarium.errors import InputError
+from astrarium import InputError
 
 PARAMETERS = Path(__file__).parent / "parameters.yaml"
 

@@ -9,7 +9,7 @@ from comet import MARKS, PHASES, Book, Point, Row
 from verdicts import said, verdicts
 from work import CASE, TABLES, ZERO, Found
 
-from astrarium.units import Bandwidth, FlopRate
+from astrarium.plugins import Bandwidth, FlopRate
 
 HEAD = """# COMET's study, reconstructed
 

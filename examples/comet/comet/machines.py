@@ -7,11 +7,12 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from astrarium.compute.config import Compute, Roofline
-from astrarium.config import Config, Knob, Problem, decode, default, replace
-from astrarium.errors import InputError
-from astrarium.network.config import Dim, LinkDim, Network
-from astrarium.units import Bandwidth, Bytes, FlopRate, Money, OptionalBytes
+from astrarium import InputError, Network, Roofline, decode, replace
+from astrarium.compute.config import Compute
+from astrarium.config import default
+from astrarium.network.config import Dim, LinkDim
+from astrarium.plugins import Bandwidth, Bytes, Config, FlopRate, Knob, Problem
+from astrarium.units import Money, OptionalBytes
 from comet.hybrid import hybrid_bandwidth
 from comet.parameters import Book
 

@@ -17,10 +17,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium import InputError
 from astrarium.config import parse_path
 from astrarium.config.yamlfile import Document, parse_yaml, read_text
-from astrarium.errors import InputError, nearest
-from astrarium.units import Bandwidth, Bytes, FlopRate, Quantity, Time
+from astrarium.errors import nearest
+from astrarium.plugins import Bandwidth, Bytes, FlopRate, Time
+from astrarium.units import Quantity
 
 __all__ = ["MARKS", "Book", "Parameter", "load_book"]
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, set_flag
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.progress import Counted, Line
 from astrarium.errors import InputError
 from astrarium.units import format_time
 
 if TYPE_CHECKING:
-    from astrarium.serving import Slo
+    from astrarium.design import Design
+    from astrarium.report.tables.serving_rates import RateSearch
+    from astrarium.serving import Served, Serving, Slo
 
 __all__ = ["arguments", "run"]
 
@@ -26,16 +28,14 @@ EVERY = 32      # answers between two texts of progress
 def arguments(parser: Parser) -> None:
     """The serving file and changes to it."""
     parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the file or its design, such as requests.rate=4 or workload.tp=2; "
-                             "may be repeated")
+    set_flag(parser, "change a field of the file or its design, such as requests.rate=4 or workload.tp=2")
     parser.add_argument("--find", choices=("rate",),
                         help="search the highest rate of requests within --slo, and serve it")
     parser.add_argument("--slo", metavar="LIMIT[,LIMIT...]",
                         help="limits for --find, such as ttft_p99=2s,tpot_p99=30ms (ttft, tpot, itl, latency; mean, "
-                             "p50, p90, p99)")
+                             "p50, p90, p99; good90: 90 %% of requests keep all limits)")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
-    page_flags(parser, "tables, distributions of latencies, queue and cache over time")
+    page_flags(parser, "tables, distributions of latencies, queue and cache over time, some requests")
     json_flag(parser)
 
 
@@ -46,9 +46,18 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config.whole import write_whole
     from astrarium.design import Design, load_design
     from astrarium.report.pages.serving import ShownServing
-    from astrarium.report.tables.serving import serving_notes, serving_plain, serving_tables, written_requests
-    from astrarium.report.tables.serving_rates import RateSearch
-    from astrarium.serving import LONGER, load_serving, most_requests, serve, serve_slower
+    from astrarium.report.tables.serving import (
+        interval_note,
+        interval_plain,
+        serving_notes,
+        serving_plain,
+        serving_tables,
+        written_requests,
+    )
+    from astrarium.report.tables.serving_prices import price_notes, price_table
+    from astrarium.serving import load_serving
+    from astrarium.serving.interval import tpot_interval
+    from astrarium.serving.prices import prices_of
 
     place("--csv", options.csv)
     page = page_for("serve", options)
@@ -63,34 +72,20 @@ def run(options: argparse.Namespace) -> int:
                                  *(getattr(each, "path", None) for each in (serving.requests, *lengths))))
     design = load_design(serving.design, of_design)
     say_imports(design)
-    told, known, slower = Counted(), dict[tuple[object, ...], int](), None
-
-    def progress(done: int, of: int, now: int) -> None:
-        if done % EVERY == 0:
-            told.show(done, of, f"requests answered, {format_time(now / 1e3)} simulated")
-
-    search = None
-    with Line(sys.stderr, told):
-        if slo is not None:
-            search = RateSearch(slo, *(most_requests(design, serving.requests, serving.policy, serving.buckets, slo,
-                                                     known=known, longer=longer, progress=progress)
-                                       for longer in (1.0, LONGER)))
-            served = search.served
-        else:
-            served = serve(design, serving.requests, serving.policy, serving.buckets, known=known, progress=progress)
-            if not served.closed and not served.saturated:
-                slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
-                                      progress=progress)
-    notes = list(serving_notes(served, slower, serving.policy, design.stack))
+    served, slower, search = _served(design, serving, slo)
+    prices, within = prices_of(design, served), tpot_interval(design)
+    notes = [*serving_notes(served, slower, serving.policy, design.stack), interval_note(served, within),
+             *price_notes(prices, design.cost)]
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
     tables = [*([] if search is None else [search.table(options.serving)]),
-              *serving_tables(served, serving.objective, options.serving)]
+              *serving_tables(served, serving.objective, options.serving), *price_table(prices)]
     write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
     if options.json:
-        found = serving_plain(served, slower, serving.objective, notes)
-        print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
+        found = {**serving_plain(served, slower, serving.objective, notes), **prices.plain,
+                 **interval_plain(served, within)}
+        print_json("serve", found if search is None else found | {"find": search.plain})
         return 0
     from astrarium.report.tables.table import print_tables
 
@@ -98,6 +93,29 @@ def run(options: argparse.Namespace) -> int:
     for line in notes:
         note(line)
     return 0
+
+
+def _served(design: Design, serving: Serving, slo: Slo | None) -> tuple[Served, Served | None, RateSearch | None]:
+    """The stream that was served; with steps 30 % longer, if they may saturate it; and the search of its rate."""
+    from astrarium.report.tables.serving_rates import RateSearch
+    from astrarium.serving import LONGER, most_requests, serve, serve_slower
+
+    told, known, slower = Counted(), dict[tuple[object, ...], int](), None
+    asked = design, serving.requests, serving.policy, serving.buckets
+
+    def progress(done: int, of: int, now: int) -> None:
+        if done % EVERY == 0:
+            told.show(done, of, f"requests answered, {format_time(now / 1e3)} simulated")
+
+    with Line(sys.stderr, told):
+        if slo is not None:
+            search = RateSearch(slo, *(most_requests(*asked, slo, known=known, longer=longer, progress=progress)
+                                       for longer in (1.0, LONGER)))
+            return search.served, None, search
+        served = serve(*asked, known=known, progress=progress)
+        if not served.closed and not served.saturated:
+            slower = serve_slower(*asked, known=known, progress=progress)
+    return served, slower, None
 
 
 def _limits(options: argparse.Namespace) -> Slo | None:

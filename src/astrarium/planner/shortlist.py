@@ -16,6 +16,7 @@ from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
+from astrarium.registry import printed
 
 __all__ = ["Line", "Shortlist", "reason"]
 
@@ -109,6 +110,10 @@ class Shortlist(Struct, frozen=True):
     rules: tuple[Ruling, ...] = ()
     beyond: float = math.inf
     candidates: tuple[Line, ...] = ()
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("plan", self)
 
     @property
     def best(self) -> Line:

@@ -14,11 +14,12 @@ from msgspec import Struct
 from astrarium.config import get
 from astrarium.config.base import ConfigError
 from astrarium.config.yamlfile import read_text
-from astrarium.design import Design, load_design
+from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis, Point
 from astrarium.search.choice import plain
 from astrarium.search.space import Space
+from astrarium.search.subject import load_base
 
 __all__ = ["Start", "Starts", "starts_of"]
 
@@ -104,7 +105,7 @@ def _values_of(space: Space, given: Start) -> list[tuple[str, Mapping[str, Any]]
     path = os.fspath(given)
     if path.endswith(".csv"):
         return _of_csv(path)
-    return [(path, _of_design(space, load_design(path)))]
+    return [(path, _of_design(space, load_base(path)))]
 
 
 def _of_design(space: Space, design: Design) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.registry import printed
 from astrarium.serving.policy import Objective
 from astrarium.serving.steady import Window, falls_behind, fewest_steady, steady_window
 
@@ -56,6 +57,10 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     how: str = ""
     session: I64 | None = None
     notes: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("serve", self)
 
     @cached_property
     def ttft(self) -> I64:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from astrarium import config
 from astrarium.config import Config, Knob, parse_yaml
@@ -31,14 +31,20 @@ BUSIEST = 4000      # requests with which it is
 FINE = 0.01         # share between the rates of `most_requests`
 
 
+Stream: TypeAlias = Annotated[Arrivals, Knob("Who asks when.")]
+Steps: TypeAlias = Annotated[Policy, Knob("How steps are filled.")]
+Rounding: TypeAlias = Annotated[Buckets, Knob("What step shapes are rounded up to.")]
+Promise: TypeAlias = Annotated[Objective, Knob("What was promised (SLO).")]
+
+
 class Serving(Config, frozen=True, kw_only=True):
     """A stream of requests, and the server that answers it."""
 
     design: Annotated[str, Knob("The design file: a workload with source: inference or disaggregated.", file=True)]
-    requests: Annotated[Arrivals, Knob("Who asks when.")]
-    policy: Annotated[Policy, Knob("How steps are filled.")] = Policy()
-    buckets: Annotated[Buckets, Knob("What step shapes are rounded up to.")] = Buckets()
-    objective: Annotated[Objective, Knob("What was promised (SLO).")] = Objective()
+    requests: Stream
+    policy: Steps = Policy()
+    buckets: Rounding = Buckets()
+    objective: Promise = Objective()
 
 
 def load_serving(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({}),

@@ -16,6 +16,7 @@ from astrarium.planner.serving.explore import Lost, Trial
 from astrarium.planner.serving.goal import Goal
 from astrarium.planner.serving.prices import Price
 from astrarium.planner.serving.service import Service
+from astrarium.registry import printed
 from astrarium.serving.find import Tried
 from astrarium.serving.outcome import Served
 
@@ -123,6 +124,10 @@ class ServingPlan(Struct, frozen=True):
     models: tuple[str, ...]
     today: Line | None = None
 
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("plan_serving", self)
+
     @property
     def best(self) -> Line:
         """The best engine."""
@@ -150,7 +155,7 @@ class ServingPlan(Struct, frozen=True):
     @property
     def plain(self) -> dict[str, Any]:
         """As plain data for --json."""
-        return {"model": str(self.service.name), "prompt": self.service.prompt, "output": self.service.output,
+        return {"model": str(self.service.name), "prompt": self.service.mix.context, "output": self.service.mix.output,
                 "slo": {each.name: each.most for each in self.service.slo.limits},
                 "gpus": self.goal.gpus, "rate": self.goal.rate, "candidates": self.candidates,
                 "simulated": self.simulated, "rules": [each.plain for each in self.rules],

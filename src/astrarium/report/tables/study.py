@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import asdict
 
 from astrarium.report.tables.study_data import StudyReport
@@ -14,13 +16,16 @@ from astrarium.report.tables.table import Table
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import value_of
 from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory
+from astrarium.search.sobol import Index, Sobol
 from astrarium.units import Quantity, format_bytes, format_time
 
-__all__ = ["best_table", "report_plain", "report_tables", "shown", "study_best", "study_plain", "study_tables"]
+__all__ = ["best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best", "study_plain",
+           "study_tables"]
 
 SHOWN = 10      # trials of a front
 LONGEST = 100   # characters of a reason
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+LATENCY = re.compile("(ttft|tpot|itl|latency)_(mean|p50|p90|p99)")
 
 
 def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str, Any]:
@@ -67,7 +72,7 @@ def _value(value: Any) -> Any:
 
 def shown(name: str, value: float) -> str:
     """An objective for a person: times and sizes with a unit."""
-    if name in TIMES:
+    if name in TIMES or LATENCY.fullmatch(name):
         return format_time(value)
     return format_bytes(value) if name in SIZES else f"{value:.6g}"
 
@@ -197,6 +202,33 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
         yield Table(title, "<>", [(name, f"{share:.3f}") for name, share in report.importances])
 
 
+    if report.sobol is not None:
+        yield _sobol_table(report.sobol, first)
+    if report.sobol_problem:
+        yield Table("", "<", [(report.sobol_problem,)])
+
+
+def sobol_name(index: Index, tied: bool) -> str:
+    """The name of a factor, or of a knob of a tied factor. `tied`: whether the index has no total."""
+    name = index.knobs[0] if len(index.knobs) == 1 else f"{len(index.knobs)} knobs, tied by constraints"
+    return f"  {name}" if tied else name
+
+
+def _sobol_table(found: Sobol, objective: str) -> Table:
+    """First order and total with intervals; `runs` if some designs are refused."""
+    head = ["", "first order", "95 %", "total", "95 %"] + (["total, runs", "95 %"] if found.refused else [])
+    rows = []
+    for index in found.indices:
+        row = [sobol_name(index, index.total is None)]
+        for each in (index.first, index.total, index.runs)[:len(head) // 2]:
+            row += ["", ""] if each is None else [f"{each.value:.3f}", f"{each.low:.3f} to {each.high:.3f}"]
+        rows.append(row)
+    what = f"log({objective})" if found.logarithm else objective
+    refused = f", {found.refused:,} refused and left out" if found.refused else ""
+    return Table(f"Sobol indices of {what} ({found.designs:,} designs in {found.blocks:,} blocks{refused})",
+                 "<" + ">" * (len(head) - 1), rows, head)
+
+
 def _best_table(report: StudyReport, first: str) -> Table:
     head, rows = ["", "agent", "seed", "trial", first], []
     within = report.intervals
@@ -231,6 +263,7 @@ def report_plain(report: StudyReport) -> dict[str, Any]:
             "best": best, "front": [list(trial.verdict.values or ()) for trial in report.front],
             "proxy": None if model is None else {"r2": model.r2, "relative_error": model.relative_error},
             "importances": dict(report.importances),
+            "sobol": None if report.sobol is None else msgspec.to_builtins(report.sobol),
             "sensitivities": [{"knob": each.knob, "value": _value(each.value), "also_moved": list(each.moved),
                                "objective": None if each.verdict.values is None else each.verdict.values[0]}
                               for each in report.sensitivities]}
