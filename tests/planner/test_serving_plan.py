@@ -204,7 +204,7 @@ def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     each = one.best.trial.candidate
-    server = fleet_of(each.design, each.policy, Buckets(), each.known).front[0]
+    server = fleet_of(each.design, each.policy, Buckets(), each.known).servers[0]
     assert server.scheduler.cache.total > 0
     assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total

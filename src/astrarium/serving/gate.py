@@ -35,6 +35,11 @@ class Gate(Struct):
     asking: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """No requests."""
+        self.passed, self.closed = 0, False
         self.have, self.asking = [0] * self.ranks, [0] * self.ranks
 
     def come(self, job: Job) -> None:

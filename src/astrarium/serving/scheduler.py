@@ -133,6 +133,24 @@ class Scheduler(Struct):
         self.loading -= 1
         self.running[job.number] = self.prompts[job.number] = job
 
+    def lose(self) -> list[Job]:
+        """Everything is lost but what tiers hold that all servers share; the jobs, those that decoded brought up to
+        date. Jobs whose cache is on its way are not among them."""
+        for job in self.running.values():
+            if job.joined >= 0:
+                self.batch.leave(job)
+        lost = [*self.running.values(), *(job for _, _, job in self.waiting)]
+        self.cache.clear([tier.shared for tier in self.policy.tiers])
+        self.waiting.clear()
+        self.running.clear()
+        self.prompts.clear()
+        self.loads.clear()
+        self.queued = self.loading = self.handing = self.growth = self.taken = 0
+        self.early = False
+        if self.gate is not None:
+            self.gate.clear()
+        return lost
+
     def _wait(self, job: Job) -> None:
         heapq.heappush(self.waiting, (job.priority, job.order, job))
         self.queued += job.todo

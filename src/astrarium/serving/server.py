@@ -64,7 +64,8 @@ def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) 
 class Server(Struct):
     """A scheduler, how long its steps take, and the step that it is at; as many steps of the batch alone as nothing
     comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
-    `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended."""
+    `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended. `steps` so far, in which
+    it was `busy` ps with `tokens`."""
 
     scheduler: Scheduler
     times: StepTimes
@@ -76,6 +77,9 @@ class Server(Struct):
     event: int = 0
     begun: int = 0
     ended: int = -1
+    steps: int = 0
+    busy: int = 0
+    tokens: int = 0
 
     def begin(self, step: Step, now: int, most: int) -> int:
         """Begin a step, or up to `most` in a row that have no prompts; when the last of them ends, in ps."""

@@ -65,6 +65,15 @@ class Blocks(Struct):
     def __post_init__(self) -> None:
         self.free = self.total
 
+    def clear(self, shared: Sequence[bool] = ()) -> None:
+        """Lose all blocks, and what stores hold, but for those that are `shared` with other servers."""
+        self.free, self.idle = self.total, 0
+        self.nodes.clear()
+        self.left.clear()
+        for store, kept in zip(self.stores, shared, strict=False):
+            if not kept:
+                store.clear()
+
     def of(self, tokens: int) -> int:
         """Blocks of a sequence of `tokens` tokens."""
         return -(-tokens // self.block) if self.held is None else self.held.of(tokens)
