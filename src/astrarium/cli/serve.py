@@ -44,11 +44,12 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.cli.paths import read_as
     from astrarium.config import assignments
     from astrarium.config.whole import write_whole
-    from astrarium.design import Design, load_design
+    from astrarium.design import Design
     from astrarium.report.pages.serving import ShownServing
     from astrarium.report.tables.serving import serving_notes, serving_plain, serving_tables, written_requests
+    from astrarium.report.tables.serving_fleet import fleet_plain, fleet_tables
     from astrarium.report.tables.serving_rates import RateSearch
-    from astrarium.serving import LONGER, load_serving, most_requests, serve, serve_slower
+    from astrarium.serving import LONGER, deployed, load_serving, most_requests, serve_deployed, serve_slower
 
     place("--csv", options.csv)
     page = page_for("serve", options)
@@ -59,11 +60,12 @@ def run(options: argparse.Namespace) -> int:
     own = {path: value for path, value in changes.items() if path not in of_design}
     serving = read_as("serving file", lambda path: load_serving(path, own, of_design), options.serving)
     lengths = [getattr(serving.requests, name, None) for name in ("prompt", "output")]
-    apart("--csv", options.csv, (options.serving, serving.design,
+    apart("--csv", options.csv, (options.serving, *(each.design for each in serving.members),
                                  *(getattr(each, "path", None) for each in (serving.requests, *lengths))))
-    design = load_design(serving.design, of_design)
-    say_imports(design)
-    told, known, slower = Counted(), dict[tuple[object, ...], int](), None
+    deployment = deployed(serving.members, serving.buckets, serving.changes, serving.failures, of_design)
+    for design in deployment.designs:
+        say_imports(design)
+    told, slower = Counted(), None
 
     def progress(done: int, of: int, now: int) -> None:
         if done % EVERY == 0:
@@ -72,24 +74,24 @@ def run(options: argparse.Namespace) -> int:
     search = None
     with Line(sys.stderr, told):
         if slo is not None:
-            search = RateSearch(slo, *(most_requests(design, serving.requests, serving.policy, serving.buckets, slo,
-                                                     known=known, longer=longer, progress=progress)
-                                       for longer in (1.0, LONGER)))
+            search = RateSearch(slo, *(most_requests(deployment, serving.requests, slo, longer=longer,
+                                                     progress=progress) for longer in (1.0, LONGER)))
             served = search.served
         else:
-            served = serve(design, serving.requests, serving.policy, serving.buckets, known=known, progress=progress)
+            served = serve_deployed(deployment, serving.requests, progress)
             if not served.closed and not served.saturated:
-                slower = serve_slower(design, serving.requests, serving.policy, serving.buckets, known=known,
-                                      progress=progress)
-    notes = list(serving_notes(served, slower, serving.policy, design.stack))
+                slower = serve_slower(deployment, serving.requests, progress)
+    notes = list(dict.fromkeys(each for member, design in zip(serving.members, deployment.designs, strict=True)
+                               for each in serving_notes(served, slower, member.policy, design.stack)))
     if options.csv:
         with write_whole(options.csv) as file:
             file.write(written_requests(served).encode())
     tables = [*([] if search is None else [search.table(options.serving)]),
-              *serving_tables(served, serving.objective, options.serving)]
+              *serving_tables(served, serving.objective, options.serving), *fleet_tables(served, serving.members)]
     write_page(page, options, ShownServing(options.serving, served, tables, notes) if page is not None else None)
     if options.json:
         found = serving_plain(served, slower, serving.objective, notes)
+        found |= {"instances": fleet_plain(served, serving.members), "wasted_tokens": served.wasted}
         print(json.dumps(found if search is None else found | {"find": search.plain}, indent=1))
         return 0
     from astrarium.report.tables.table import print_tables

@@ -1,18 +1,24 @@
-"""Which instances are up, when the next one fails at random, and for how long each was down."""
+"""Which instances are up, when they go down and start, and for how long each was down."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from msgspec import Struct, field
 
 from astrarium.serving.fleet import Fleet
+from astrarium.serving.server import CLOCK
 
-__all__ = ["Health"]
+__all__ = ["DOWN", "READY", "Health", "Push"]
+
+Push = Callable[[int, int, int], int]       # (time in ps, kind, instance) -> the order of an event
+DOWN, FAIL, START, READY = range(3, 7)      # kinds of events: it goes down, as stated or at random; starts; is up
 
 
 class Health(Struct):
-    """The state of each instance: whether it is `up`, the event with which it will begin to start or be up (`coming`,
-    0: none), how often it `failed`, since when it is down (`since`, ps) and for how long it `was` before that (ps).
+    """The state of each instance: whether it is `up`, the event with which it will start or be up (`coming`, 0: none),
+    how often it `failed`, since when it is down (`since`, ps) and for how long it `was` before that (ps).
 
     Every instance has random numbers of its own, so a failure of one does not move those of others.
     """
@@ -35,24 +41,46 @@ class Health(Struct):
         seed = self.fleet.outages.seed
         self.draws = [np.random.Generator(np.random.PCG64([seed, number])) for number in range(count)]
 
-    def lasts(self, number: int) -> int | None:
-        """For how many ps an instance runs until it fails at random; None: for ever."""
-        mtbf = self.fleet.outages.mtbf
-        return round(self.draws[number].exponential(mtbf / self.fleet.instances[number].npus)) if mtbf else None
+    def prepare(self, push: Push) -> None:
+        """Write down what is stated, and the first failures at random."""
+        for time, number, starts in self.fleet.outages.changes:
+            push(time, START if starts else DOWN, number)
+        for number in range(len(self.fleet.instances)):
+            self._draw(number, 0, push)
 
-    def fail(self, number: int, now: int) -> bool:
-        """An instance goes down; whether it was up."""
-        was, self.up[number], self.coming[number] = self.up[number], False, 0
+    def change(self, kind: int, order: int, number: int, now: int, push: Push) -> bool | None:
+        """An event of an instance. True: it is up now; False: it was up and is down; None: nothing of the kind."""
+        startup = self.fleet.instances[number].startup
+        if kind == START:
+            if not self.up[number] and self.coming[number] in (0, order):
+                self.coming[number] = push(now + startup, READY, number)
+            return None
+        if kind == READY:
+            if self.coming[number] != order:
+                return None
+            self.up[number], self.coming[number] = True, 0
+            self.was[number] += now - self.since[number]
+            return True
+        was, there = self.up[number], self.up[number] or self.coming[number] > 0
+        self.up[number], self.coming[number] = False, 0
         if was:
             self.failed[number] += 1
             self.since[number] = now
-        return was
-
-    def rise(self, number: int, now: int) -> None:
-        """An instance is up."""
-        self.up[number], self.coming[number] = True, 0
-        self.was[number] += now - self.since[number]
+        if kind != DOWN:
+            start = now + self.fleet.outages.repair
+            if there:
+                self.coming[number] = push(start, START, number)
+            self._draw(number, start + startup, push)
+        return False if was else None
 
     def down(self, number: int, end: int) -> int:
         """For how many ps an instance has been down, or was not there yet, by `end`."""
         return self.was[number] + (0 if self.up[number] else end - self.since[number])
+
+    def _draw(self, number: int, now: int, push: Push) -> None:
+        """The next failure at random of an instance that is up from `now` on."""
+        mtbf = self.fleet.outages.mtbf
+        if mtbf:
+            lasts = round(self.draws[number].exponential(mtbf / self.fleet.instances[number].npus))
+            if now + lasts <= CLOCK:
+                push(now + lasts, FAIL, number)

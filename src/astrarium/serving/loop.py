@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from astrarium.errors import InputError, InternalError
 from astrarium.serving.fleet import Fleet, Instance
-from astrarium.serving.health import Health
+from astrarium.serving.health import DOWN, READY, Health
 from astrarium.serving.job import Job
 from astrarium.serving.outcome import InstanceRun, Served
 from astrarium.serving.record import Gaps, Watch
@@ -28,7 +28,7 @@ __all__ = ["Told", "run"]
 
 I64 = npt.NDArray[np.int64]
 Told = Callable[[int, int, int], None]      # requests answered, of how many, simulated time in ps
-STEP, HANDED, LOADED, DOWN, FAIL, START, READY, COME = range(8)       # in this order at one instant
+STEP, HANDED, LOADED, COME = 0, 1, 2, READY + 1     # in this order at one instant, and changes before who comes
 MOST = 4096         # steps at a time
 
 
@@ -150,7 +150,7 @@ class _Run(Struct):
             if kind == COME:
                 self._enter(number, now, now) if number >= 0 else self._leave()
                 continue
-            if kind in (DOWN, FAIL, START, READY):
+            if DOWN <= kind <= READY:
                 self._changed(kind, order, number, now)
                 continue
             server = self.servers[number]
@@ -261,44 +261,20 @@ class _Run(Struct):
             else:
                 self.push(client, COME, -1)
 
-    def prepare(self) -> None:
-        """Write down when instances go down and start, where that is stated, and when the first failures are."""
-        self.router.allow(self.health.up)
-        for time, number, starts in self.fleet.outages.changes:
-            self.push(time, START if starts else DOWN, number)
-        for number in range(len(self.fleet.instances)):
-            self._draw(number, 0)
-
-    def _draw(self, number: int, now: int) -> None:
-        """The next failure at random of an instance that is up from `now` on."""
-        lasts = self.health.lasts(number)
-        if lasts is not None and now + lasts <= CLOCK:
-            self.push(now + lasts, FAIL, number)
-
     def _changed(self, kind: int, order: int, number: int, now: int) -> None:
-        """An instance goes down, as stated (DOWN) or at random (FAIL), begins to start, or is up."""
-        health, startup = self.health, self.fleet.instances[number].startup
-        if kind == START and not health.up[number] and health.coming[number] in (0, order):
-            health.coming[number] = self.push(now + startup, READY, number)
-        elif kind == READY and health.coming[number] == order:
-            health.rise(number, now)
-            self.router.allow(health.up)
-            parked, self.parked = self.parked, []
-            for job in parked:
-                self._route(job, now)
-        elif kind in (DOWN, FAIL):
-            there = health.up[number] or health.coming[number] > 0
-            if health.fail(number, now):
-                self._lose(number, now)
-            if kind == FAIL:
-                start = now + self.fleet.outages.repair
-                if there:
-                    health.coming[number] = self.push(start, START, number)
-                self._draw(number, start + startup)
+        """An instance goes down, begins to start, or is up."""
+        up = self.health.change(kind, order, number, now, self.push)
+        if up is None:
+            return
+        self.router.allow(self.health.up)
+        if not up:
+            self._lose(number, now)
+        parked, self.parked = self.parked, []
+        for job in parked:
+            self._route(job, now)
 
     def _lose(self, number: int, now: int) -> None:
         """An instance is down: its caches are lost, and its requests go to others, in order of their numbers."""
-        self.router.allow(self.health.up)
         first = self.router.first[number]
         places = range(first, first + len(self.fleet.instances[number].servers))
         lost, kept = list[Job](), []
@@ -361,7 +337,8 @@ def run(requests: Requests, fleet: Fleet, progress: Told | None = None, *, singl
     state = _Run(requests, fleet, servers, Router(fleet.instances, servers), Health(fleet),
                  {name: np.zeros(len(requests), np.int64) for name in names}, single)
     state.roots = requests.roots()
-    state.prepare()
+    state.router.allow(state.health.up)
+    state.health.prepare(state.push)
     now = 0
     while state.answered < len(requests):
         state.end(now)

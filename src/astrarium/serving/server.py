@@ -64,8 +64,8 @@ def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) 
 class Server(Struct):
     """A scheduler, how long its steps take, and the step that it is at; as many steps of the batch alone as nothing
     comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
-    `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended. `steps` so far, in which
-    it was `busy` ps with `tokens`."""
+    `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended. So far it was
+    `busy` for as many ps, in `steps` with `tokens`."""
 
     scheduler: Scheduler
     times: StepTimes

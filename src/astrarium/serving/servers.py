@@ -58,10 +58,9 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known, *, 
     else:
         raise InputError("workload.source", f"{work.tag} is not served", expected="inference or disaggregated")
     start = round((startup + (_weights(pools) / load if load else 0.0)) * 1000)
-    links = [_links(design, pools, buckets, known) for _ in range(count)] if len(pools) > 1 else [None] * count
-    instances = [Instance(*(make() for make in sides), offset=offset, npus=work.ranks, startup=start, member=member,
-                          links=each) for each in links]
-    if buckets != Buckets() and all(server.times.how.startswith("steps from tables")
+    instances = [Instance(sides[0](), sides[1]() if sides[1:] else (), _links(design, pools, buckets, known), offset,
+                          work.ranks, start, member) for _ in range(count)]
+    if buckets != Buckets() and instances[0].links is None and all(server.times.how.startswith("steps from tables")
                                     for server in instances[0].servers):
         notes = (*notes, "buckets: do nothing, since step times come from tables")
     return Fleet(instances, notes=notes)
@@ -73,9 +72,11 @@ def _weights(pools: Sequence[Sequence[Shards]]) -> float:
                for shards in pools for each in shards for stage in range(each.replica.stages))
 
 
-def _links(design: Design, pools: Sequence[Sequence[Shards]], buckets: Buckets, known: Known) -> Links:
-    """The links between two pools; a pipeline has as many servers as stages."""
-    times, stages = TransferTimes(design, *pools, buckets, known), [pool[0].replica.stages for pool in pools]
+def _links(design: Design, pools: Sequence[Sequence[Shards]], buckets: Buckets, known: Known) -> Links | None:
+    """The links between two pools; a pipeline has as many servers as stages. None: of one pool."""
+    if len(pools) < 2:
+        return None
+    times, stages = TransferTimes(design, pools[0], pools[1], buckets, known), [pool[0].replica.stages for pool in pools]
     return Links(lambda front, back, tokens: times.of(front // stages[0], back // stages[1], tokens),
                  lambda front, back: times.shares(front // stages[0], back // stages[1]))
 
