@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.commands import Run
 from tests.serving.test_loop import MANY, MS, assert_empty, fixed, one_of, requests, server
 
+import astrarium as ar
 from astrarium.errors import InputError
-from astrarium.serving import Lognormal, Poisson, Policy, Served, load_serving
+from astrarium.serving import Buckets, ClosedLoop, Lognormal, Poisson, Policy, Served, load_serving, serve
 from astrarium.serving.fleet import Fleet, Instance, Outages
 from astrarium.serving.links import Links
 from astrarium.serving.loop import run as answer
@@ -220,3 +221,24 @@ def test_a_fleet_that_does_not_go_together(run: Run, root: Path, tmp_path: Path,
     found = run("serve", "fleet.yaml", "--set", change)
     assert found.code == 1
     assert said in found.err
+
+
+@pytest.mark.parametrize(("oversubscription", "ports"), [(1, 4), (2, 3)])
+def test_caches_share_an_uplink(oversubscription: int, ports: int) -> None:
+    """Two servers of a host prefill, two of another decode. Behind one uplink the second cache waits for the first, and
+    is there when the last of a run of both is; with an uplink each they do not meet."""
+    model = {"family": "decoder", "layers": 2, "d_model": 1024, "heads": 8, "ffn": 2048, "vocab": 1000}
+    slow = {"bandwidth": "10 GB/s", "latency": "600 ns"}
+    base = ar.config.decode(ar.Design, {
+        "workload": {"source": "disaggregated", "model": model, "prefill": {"workers": 2}, "decode": {"workers": 2},
+                     "prompt": 500, "generated": 3, "batch": 2, "contexts": "each"},
+        "network": {"backend": "contention", "fabric": {
+            "blueprint": "clos", "hosts": 2, "xpus": 2, "ports": ports, "oversubscription": oversubscription,
+            "links": {"scale_up": {"bandwidth": "450 GB/s", "latency": "1 us"}, "access": slow, "spine": slow}}},
+        "compute": "h100_sxm", "memory": "h100_sxm"})
+    served = serve(base, ClosedLoop(concurrency=2, count=2, prompt=500, output=4), None, Buckets(context=1))
+    sent = 2 * 2 * 500 * 1024 * 2 / 10e9 * 1e12
+    first, second = sorted(served.ttft.tolist())
+    assert second - first == pytest.approx(sent * (oversubscription - 1), rel=0.01)
+    assert served.finish.max() == pytest.approx(ar.simulate(base).makespan_ps, rel=0.005)
+    assert served.parts[0].linked == pytest.approx(sent * oversubscription, rel=0.01)

@@ -18,7 +18,7 @@ DOWN, FAIL, START, READY = range(3, 7)      # kinds of events: it goes down, as 
 
 class Health(Struct):
     """The state of each instance: whether it is `up`, the event with which it will start or be up (`coming`, 0: none),
-    how often it `failed`, since when it is down (`since`, ps) and for how long it `was` before that (ps).
+    how often it `failed`, since when it is down (`since`, ps; -1: never was up) and for how long it `was` before (ps).
 
     Every instance has random numbers of its own, so a failure of one does not move those of others.
     """
@@ -37,7 +37,8 @@ class Health(Struct):
             first.setdefault(number, starts)
         count = len(self.fleet.instances)
         self.up = [not first.get(number, False) for number in range(count)]     # who starts later was not there
-        self.coming, self.failed, self.since, self.was = ([0] * count for _ in range(4))
+        self.coming, self.failed, self.was = ([0] * count for _ in range(3))
+        self.since = [0 if up else -1 for up in self.up]
         seed = self.fleet.outages.seed
         self.draws = [np.random.Generator(np.random.PCG64([seed, number])) for number in range(count)]
 
@@ -58,8 +59,8 @@ class Health(Struct):
         if kind == READY:
             if self.coming[number] != order:
                 return None
+            self.was[number] = self.down(number, now)
             self.up[number], self.coming[number] = True, 0
-            self.was[number] += now - self.since[number]
             return True
         was, there = self.up[number], self.up[number] or self.coming[number] > 0
         self.up[number], self.coming[number] = False, 0
@@ -74,8 +75,8 @@ class Health(Struct):
         return False if was else None
 
     def down(self, number: int, end: int) -> int:
-        """For how many ps an instance has been down, or was not there yet, by `end`."""
-        return self.was[number] + (0 if self.up[number] else end - self.since[number])
+        """For how many ps an instance has been down by `end`, since it was first up."""
+        return self.was[number] + (0 if self.up[number] or self.since[number] < 0 else end - self.since[number])
 
     def _draw(self, number: int, now: int, push: Push) -> None:
         """The next failure at random of an instance that is up from `now` on."""

@@ -25,8 +25,8 @@ PERCENTILES = (50, 90, 99)
 
 class InstanceRun(Struct, frozen=True):
     """What an instance did: `member`, its entry of the fleet; `steps`, in which its `servers` were `busy` ps in all,
-    with `tokens`; how often it `failed`, for how many ps it was `down` or not there yet, and the `startup` ps of each
-    start; ps in which the busiest link of its caches was `linked`."""
+    with `tokens`; how often it `failed`, for how many ps it was `down` after it had been up, and the `startup` ps of
+    each start; ps in which the busiest link of its caches was `linked`."""
 
     member: int
     npus: int

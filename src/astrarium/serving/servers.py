@@ -76,7 +76,8 @@ def _links(design: Design, pools: Sequence[Sequence[Shards]], buckets: Buckets, 
     """The links between two pools; a pipeline has as many servers as stages. None: of one pool."""
     if len(pools) < 2:
         return None
-    times, stages = TransferTimes(design, pools[0], pools[1], buckets, known), [pool[0].replica.stages for pool in pools]
+    times = TransferTimes(design, pools[0], pools[1], buckets, known)
+    stages = [pool[0].replica.stages for pool in pools]
     return Links(lambda front, back, tokens: times.of(front // stages[0], back // stages[1], tokens),
                  lambda front, back: times.shares(front // stages[0], back // stages[1]))
 

@@ -40,7 +40,7 @@ def fleet_tables(served: Served, members: Sequence[Member]) -> Iterator[Table]:
 def fleet_lines(served: Served) -> Iterator[tuple[str, str, str]]:
     """Failures, and links that caches take, as lines of the table `served`."""
     failed, down = (sum(getattr(part, name) for part in served.parts) for name in ("failed", "down"))
-    if down:
+    if failed:
         again = 0 if served.retried is None else int(np.count_nonzero(served.retried))
         yield ("failures", f"{failed:,}", f"of instances, down for {down / PS:,.4g} s in all; {again:,} requests were "
                f"sent again, {served.wasted:,} tokens were given in vain")
