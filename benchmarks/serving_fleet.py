@@ -2,8 +2,8 @@
 
     python benchmarks/serving_fleet.py [--requests N] [--instances N] [--rate R] [--routing fewest] [--mtbf HOURS]
 
-Llama 3 8B on H100 (measured kernels), an instance a GPU; requests come at random with the lengths of Azure's conversations
-(2023: mean 1,155 and 211 tokens).
+Llama 3 8B on H100 (measured kernels), an instance a GPU; requests come at random with the lengths of Azure's
+conversations (2023: mean 1,155 and 211 tokens).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
 from astrarium.planner.serving.interval import interval_of
 from astrarium.planner.serving.pools import PAIRS, pools_of
+from astrarium.planner.serving.routed import routed
 from astrarium.planner.serving.service import Service
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
@@ -175,6 +176,13 @@ def test_goals() -> None:
     assert rated.order("", 4, 3.0)[0] == 16
     assert rated.needed("", 4, 16) == 2.5
     assert rated.needed("", 32, 16) == float("inf")
+
+
+def test_a_router_that_knows_the_queues_serves_more(one: ServingPlan) -> None:
+    found = routed(one.service, one.best.trial, 2)
+    assert found is not None
+    assert found.at_random == 2 * one.best.trial.rate < found.fewest
+    assert one.routed is None, "one engine has nothing to choose from"
 
 
 def test_the_page_and_the_tables(one: ServingPlan) -> None:
