@@ -10,16 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.commands import Run
 from tests.serving.test_loop import MANY, MS, assert_empty, fixed, one_of, requests, server
 
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.serving import Buckets, ClosedLoop, Lognormal, Poisson, Policy, Served, load_serving, serve
+from astrarium.serving.batch import Draw
 from astrarium.serving.fleet import Fleet, Instance, Outages
+from astrarium.serving.gate import Gate
 from astrarium.serving.links import Links
 from astrarium.serving.loop import run as answer
 from astrarium.serving.requests import Requests, requests_of
+from astrarium.serving.requests.stream import Prefixes
+from astrarium.serving.server import Server
 from astrarium.serving.shape import Shape
 
 Rows = list[tuple[int, int, int]]
@@ -32,11 +37,17 @@ def timed(step: Shape) -> int:
     return 10**8 + 10**6 * step.count + 10**4 * step.context + prompts
 
 
-def instances(count: int, policy: Policy, blocks: int = 40, *, apart: bool = False, startup: int = 0) -> list[Instance]:
+def instances(count: int, policy: Policy, blocks: int = 40, *, apart: bool = False, startup: int = 0, kind: str = ""
+              ) -> list[Instance]:
     """Equal instances of one server, or (`apart`) of two that prefill and one that decodes."""
+    guesses, drawn = (2, lambda steps: np.resize([1, 3, 2], steps)) if kind == "guesses" else (0, None)
+
+    def made(guesses: int = 0, draw: Draw | None = None) -> Server:
+        return server(policy, blocks, timed, guesses, draw, Gate(5, 1, 70) if kind == "gate" else None)
+
     if not apart:
-        return [Instance([server(policy, blocks, timed)], startup=startup) for _ in range(count)]
-    return [Instance([server(policy, blocks, timed) for _ in range(2)], [server(policy, blocks, timed)],
+        return [Instance([made(guesses, drawn)], startup=startup) for _ in range(count)]
+    return [Instance([made(), made()], [made(guesses, drawn)],
                      Links(lambda front, back, tokens: 10**6 * tokens, lambda front, back: {back: 1.0}),
                      startup=startup) for _ in range(count)]
 
@@ -61,19 +72,23 @@ def test_equal_instances_are_replicas(rows: Rows, routing: str, count: int, bloc
 
 
 @given(ROWS, CHANGES, st.booleans(), st.booleans(), st.sampled_from(["fewest", "round_robin", "prefix"]),
-       st.sampled_from([0, 7 * MS]))
+       st.sampled_from([0, 7 * MS]), st.sampled_from(["", "tight", "guesses", "gate"]), st.booleans())
 @settings(max_examples=50)
 def test_every_request_is_answered_whatever_goes_down(rows: Rows, changes: Sequence[tuple[int, int, bool]],
-                                                      migrate: bool, apart: bool, routing: str, startup: int) -> None:
+                                                      migrate: bool, apart: bool, routing: str, startup: int, kind: str,
+                                                      alike: bool) -> None:
     """Instance 2 stays up. Who was lost is sent again, in steps and in jumps alike; nothing is held at the end."""
     policy = Policy(max_batch=4, max_tokens=100, routing=routing)
-    stream, found = requests(*sorted(rows)), list[Served]()
+    stream, found, blocks = requests(*sorted(rows)), list[Served](), 7 if kind == "tight" else 40
+    if alike:
+        count = len(rows)
+        stream = replace(stream, prefixes=Prefixes(np.arange(count + 1), np.zeros(count, np.int64), stream.prompt))
     outages = Outages([(time * 10**6, number, starts) for time, number, starts in changes])
     for single in (False, True):
-        parts = instances(3, policy, apart=apart, startup=startup)
+        parts = instances(3, policy, blocks, apart=apart, startup=startup, kind=kind)
         found.append(answer(stream, Fleet(parts, outages, migrate), single=single))
         for each in (each for part in parts for each in part.servers):
-            assert_empty(each, 40)
+            assert_empty(each, blocks)
     served = found[0]
     assert same(*found)
     assert served.wasted == found[1].wasted

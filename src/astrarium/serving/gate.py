@@ -76,5 +76,6 @@ class Gate(Struct):
 
     @property
     def left_over(self) -> int:
-        """Steps until prompts begin, if no request arrives."""
-        return max(1, self.steps - self.passed)
+        """Steps until prompts begin, or do not any more, if no request arrives."""
+        counts = self.polls or self.ranks > 1 or self.closed
+        return max(1, self.steps - self.passed) if counts else 1

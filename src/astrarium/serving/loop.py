@@ -93,7 +93,7 @@ class _Run(Struct):
         self._route(Job(number, prompt, output, prompt, segments, told, requests.priority_of(number), came=now), now)
 
     def _route(self, job: Job, now: int) -> None:
-        place = self.router.place(job)
+        place = self.router.place(job, now)
         if place is None:
             self.parked.append(job)
             return

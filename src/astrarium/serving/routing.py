@@ -34,7 +34,7 @@ class Router(Struct):
         self.open = [self.first[number] + place for number, instance in enumerate(self.instances) if up[number]
                      for place in range(len(instance.front))]
 
-    def place(self, job: Job) -> int | None:
+    def place(self, job: Job, now: int) -> int | None:
         """The server of the next request, by the policy's `routing`, the first of equals; None: no instance is up."""
         self.turn += 1
         places, servers = self.open, self.servers
@@ -45,6 +45,8 @@ class Router(Struct):
             return places[(self.turn - 1) % len(places)]
         if routing == "fewest":
             return min(places, key=lambda place: servers[place].scheduler.load)
+        for place in places:
+            servers[place].settle(now)
         return min(places, key=lambda place: _cost(servers[place], job))
 
 

@@ -93,13 +93,18 @@ class Scheduler(Struct):
 
     def advance(self, steps: int) -> int:
         """The batch has made `steps` steps; tokens that they gave."""
-        need = self.batch.need(steps)
-        self.cache.claim(need - self.taken)
-        self.growth -= need - self.taken
+        self.claim(steps)
         self.taken = 0
         if self.gate is not None:
             self.gate.advance(steps)
         return self.batch.advance(steps)
+
+    def claim(self, steps: int) -> None:
+        """Take the blocks of the next steps of the batch, as far as they are not taken."""
+        more = self.batch.need(steps) - self.taken
+        self.cache.claim(more)
+        self.growth -= more
+        self.taken += more
 
     def steps(self) -> int:
         """How many steps the batch can make before somebody is answered, has to give way, or has waited long enough for
@@ -194,9 +199,8 @@ class Scheduler(Struct):
         gives way where they are too few."""
         while self.batch.count and self.batch.need() > self.cache.free:
             self._preempt()
-        self.taken = self.batch.need() if self.batch.count else 0
-        self.cache.claim(self.taken)
-        self.growth -= self.taken
+        if self.batch.count:
+            self.claim(1)
 
     def _preempt(self) -> None:
         """A job gives way and computes everything again, or has its cache moved to the host and back."""

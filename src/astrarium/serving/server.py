@@ -106,6 +106,11 @@ class Server(Struct):
         self.ends += now + step.moving
         return int(self.ends[-1])
 
+    def settle(self, now: int) -> None:
+        """Take the cache blocks of all steps in a row that have begun before `now`, as if each had been on its own."""
+        if self.ends is not None:
+            self.scheduler.claim(min(len(self.ends), int(np.searchsorted(self.ends, now)) + 1))
+
     def known(self, now: int) -> int:
         """Until when a request must have come to be in a step that begins now: ps."""
         scheduler = self.scheduler
