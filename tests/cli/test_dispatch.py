@@ -168,4 +168,4 @@ def test_an_interrupted_import_is_no_bug(where: str) -> None:
 
 def test_main_is_the_dispatcher() -> None:
     assert main(["--version"]) == 0
-    assert set(dispatching.__all__) == {"VERBS", "dispatch"}
+    assert set(dispatching.__all__) == {"CATALOGED", "VERBS", "catalog_flag", "dispatch"}

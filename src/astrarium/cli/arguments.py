@@ -69,8 +69,8 @@ class Parser(argparse.ArgumentParser):
         return f"unknown argument {word}" + (f"; did you mean {guess}?" if guess else "")
 
     def error(self, message: str) -> NoReturn:
-        """Usage and message to stderr; SystemExit(2)."""
-        super().error(message)
+        """One line to stderr; SystemExit(2)."""
+        self.exit(2, f"{self.prog}: error: {message}; {self.prog} --help prints what it takes\n")
 
 
 def note(text: str) -> None:

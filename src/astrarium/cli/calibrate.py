@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
+from glob import glob
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
@@ -58,8 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if options.measure is not None:
         return _measure(options)
     idle("--limit", options.limit, "--measure without DESIGN")
-    if not options.file:
-        raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure")
+    _there(options.file)
     if options.serving is not None:
         for name in ("base", "rows", "peak", "bandwidth", "units", "fabric", "link", "host"):
             idle(f"--{name}", getattr(options, name), "no --serving")
@@ -96,6 +97,15 @@ def run(options: argparse.Namespace) -> int:
         note(row)
     _write(options.out, text)
     return 0
+
+
+def _there(files: Sequence[str]) -> None:
+    """Raises InputError where there are no files, or where one does not exist."""
+    if not files:
+        raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure")
+    for path in files:
+        if os.path.splitext(path)[1] and not os.path.exists(path) and not glob(path):      # else a prefix of traces
+            raise InputError(path, "cannot be read (No such file or directory)", expected="a file of timings")
 
 
 def _recorded(options: argparse.Namespace, base: str | Machine

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, whole
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_program, read_design
 from astrarium.errors import InputError
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
             found += _faults(path, error)
     errors = sum(finding["severity"] == "error" for finding in found)
     if options.json:
-        print(json.dumps(found, indent=1))
+        print_json("check", found)
     else:
         for finding in found:
             print(finding["text"])

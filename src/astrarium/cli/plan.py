@@ -4,7 +4,6 @@ engines that serve the most requests."""
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.plan_serving import run_serving, serving_flags, training_only
 from astrarium.cli.plan_space import cost_from, fixed_of, names_of, space_flags
@@ -163,7 +163,7 @@ def _print(found: Shortlist, options: argparse.Namespace) -> None:
     line = found.lines[options.line - 1]
     launch = None if options.launch is None else launch_arguments(options.launch, line.job, line.layout)
     if options.json:
-        print(json.dumps(found.plain | ({} if launch is None else {"launch": launch}), indent=1))
+        print_json("plan", found.plain | ({} if launch is None else {"launch": launch}))
         return
     print_tables(shortlist_tables(found), sys.stdout)
     if launch is not None:

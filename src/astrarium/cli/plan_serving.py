@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, note, place, whole
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_for, write_page
 from astrarium.cli.plan_space import cost_from, fixed_of, names_of
 from astrarium.errors import InputError
@@ -36,7 +36,7 @@ def serving_flags(parser: Parser) -> None:
     for name, example in (("ttft", "2s"), ("tpot", "30ms")):
         parser.add_argument(f"--{name}", metavar=f"[STATISTIC=]{example}",
                             help=f"with --for serving: limit of {name.upper()} ({example}: of its 99th percentile; "
-                                 f"mean={example}, p50=, p90=)")
+                                 f"mean={example}, p50=, p90=; good90=: 90 %% of requests keep both)")
 
 
 def training_only(options: argparse.Namespace) -> None:
@@ -53,6 +53,9 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
     """Plan, print, write."""
     from astrarium.planner.serving import LAUNCHES, launch_text, plan_serving, plan_serving_from
 
+    for flag in ("--budget", "--power"):
+        idle(flag, getattr(options, TRAINING[flag]) is not None, "--gpus N with --for serving, or --rate R with "
+             "--objective cost for the cheapest fleet")
     _refuse(options, TRAINING, "--for training")
     place("-o", options.output)
     page = page_for("plan_serving", options)
@@ -77,7 +80,7 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
     launch = None if options.launch is None else launch_text(options.launch, str(found.service.name), best.engine,
                                                             best.policy)
     if options.json:
-        print(json.dumps(found.plain | ({} if launch is None else {"launch": launch}), indent=1))
+        print_json("plan serving", found.plain | ({} if launch is None else {"launch": launch}))
     else:
         from astrarium.report.tables.serving_plan import serving_plan_tables
         from astrarium.report.tables.table import print_tables

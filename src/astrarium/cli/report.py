@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
@@ -102,13 +102,13 @@ def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
 
 def _design(study: StoredStudy, number: int, path: str) -> None:
     """Write the design of a trial."""
-    from astrarium.design import dump_design
+    from astrarium.search.subject import dump_base
 
     trials = 0
     for trial in study.trials():
         trials = trial.number + 1
         if trial.number == number:
-            dump_design(study.plan.space.design(trial.point), path)
+            dump_base(study.plan.space.design(trial.point), path)
             return
     raise InputError(f"--design {number}", f"{study.path} has no such trial",
                      expected=f"0 to {trials - 1}" if trials else "a study that holds trials")
@@ -140,6 +140,6 @@ def _print(report: StudyReport, options: argparse.Namespace) -> None:
 
     if options.json:
         found: dict[str, Any] = report_plain(report)
-        print(json.dumps(found, indent=1))
+        print_json("report", found)
         return
     print_tables(report_tables(report), sys.stdout)

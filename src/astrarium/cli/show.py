@@ -4,12 +4,12 @@ links, and its picture."""
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_fabric, read_design
 from astrarium.errors import InputError
 
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
     traces = _read(options.path)
     if options.json:
-        print(json.dumps(class_rows(traces), indent=1))
+        print_json("show traces", class_rows(traces))
     else:
         print_tables([class_table(traces)], sys.stdout)
     return 0
@@ -101,7 +101,7 @@ def _design(options: argparse.Namespace) -> int:
     if options.json:
         found = {"design": with_units(to_plain(design, defaults=True)), "npus": design.network.npus,
                  "network": network_rows(design.network), **({"fabric": fabric_rows(fabric)} if fabric else {})}
-        print(json.dumps(found, indent=1))
+        print_json("show", found)
         return 0
     print(dumps(design, defaults=True))
     print_tables([network_table(design), *([fabric_table(fabric)] if fabric else [])], sys.stdout)
@@ -120,7 +120,7 @@ def _fabric(options: argparse.Namespace) -> int:
     if options.out:
         _draw(shown, options.out)
     if options.json:
-        print(json.dumps(fabric_rows(shown), indent=1))
+        print_json("show fabric", fabric_rows(shown))
     else:
         print_tables([fabric_table(shown)], sys.stdout)
     return 0
@@ -146,7 +146,7 @@ def _workload(design: Design, options: argparse.Namespace) -> int:
     from astrarium.report.tables.table import print_tables
 
     if options.json:
-        print(json.dumps(workload_rows(design), indent=1))
+        print_json("show workload", workload_rows(design))
     else:
         print_tables(workload_tables(design), sys.stdout)
     return 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.json_output import print_json
 from astrarium.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ def run(options: argparse.Namespace) -> int:
     written, notes = _kernel(op, options) if options.algorithm.startswith(KERNEL) else (_schedule(op, options), ())
     for each in notes:
         note(each)
-    print(json.dumps({"files": written, "notes": list(notes)} if notes else {"files": written}, indent=1)
-          if options.json else f"wrote {written[0]}" + (f" to {written[-1]}" if len(written) > 1 else ""))
+    if options.json:
+        print_json("trace collective", {"files": written, "notes": list(notes)} if notes else {"files": written})
+    else:
+        print(f"wrote {written[0]}" + (f" to {written[-1]}" if len(written) > 1 else ""))
     return 0
 
 

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, json_flag, note, place, whole
+from astrarium.cli.json_output import print_json
 from astrarium.cli.trace_write import files_flags, how, progress, report
 from astrarium.errors import InputError
 
@@ -93,9 +94,9 @@ def _learn(options: argparse.Namespace) -> int:
         note(f"this model does not reproduce its training traces; the worst: {again.what} at {where}")
     span = {name: [low, high] for name, low, high in zip(model.names, model.low, model.high, strict=True)}
     if options.json:
-        print(json.dumps({"model": options.out, "examples": model.examples, "tokens": len(model.tokens),
-                          "conditions": span, "reproduction": {"median": finite(again.median),
-                                                               "worst": finite(again.error)}}, indent=1))
+        print_json("trace synthesise learn", {
+            "model": options.out, "examples": model.examples, "tokens": len(model.tokens), "conditions": span,
+            "reproduction": {"median": finite(again.median), "worst": finite(again.error)}})
         return 0
     print(f"{options.out}: {model.examples:,} examples (ranks' traces), {len(model.tokens)} kinds of nodes")
     print(f"{again.tried} of them drawn again: totals by kind of node within {again.median:.2%} (median), "
@@ -195,7 +196,7 @@ def _compare(options: argparse.Namespace) -> int:
     found = [compare(sample(model, c, seed=options.seed, extrapolate=options.extrapolate), real, c, known)
              for c, real in pairs]
     if options.json:
-        print(json.dumps({"summary": summary(found), "cases": [asdict(each) for each in found]}, indent=1))
+        print_json("trace synthesise compare", {"summary": summary(found), "cases": [asdict(each) for each in found]})
         return 0
     rows = [(kind, *(f"{summary(found)[column][kind]:.2%}" for column in COLUMNS)) for kind in ("median", "worst")]
     print_tables([Table(f"{len(pairs)} held-out traces", "<" + ">" * len(COLUMNS), rows, ("", *COLUMNS))], sys.stdout)

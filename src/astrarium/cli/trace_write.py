@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag, whole
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 
 if TYPE_CHECKING:
     from astrarium.trace.export import Link, Written
@@ -78,7 +78,7 @@ def progress() -> Callable[[int, int], None] | None:
 def report(options: argparse.Namespace, written: Written) -> None:
     """What was written."""
     if options.json:
-        print(json.dumps({"prefix": options.out, **asdict(written)}, indent=1))
+        print_json("trace write", {"prefix": options.out, **asdict(written)})
         return
     from astrarium.units import format_bytes
 

@@ -7,8 +7,11 @@ many dollars per GB/s of the link bandwidth that it serves. A block of n NPUs of
     fully_connected  n (n - 1) links       link b n (n - 1)
     switch           2 n links, n ports    (2 link + switch + nic) n b      (a NIC in the outermost tier only)
 
-and the network of N NPUs has N / n blocks of the dim. Source: W. Won et al., LIBRA, arXiv 2109.11762 (ISPASS 2024), and
-its public code, willjwon/astra-network-analytical, CostModel.cc at b64d6a3.
+and the network of N NPUs has N / n blocks of the dim. The table's links are one direction: a dim whose `link` has a
+price takes half of it, divided by the link's bandwidth, in place of the table's.
+
+Source: W. Won et al., LIBRA, arXiv 2109.11762 (ISPASS 2024), and its public code, willjwon/astra-network-analytical,
+CostModel.cc at b64d6a3.
 """
 
 from __future__ import annotations
@@ -64,6 +67,8 @@ def network_cost(network: Network, prices: Prices = LIBRA) -> float:
 def _block(dim: LinkDim, tier: str, prices: Prices, path: str) -> float:
     """US dollars of one block of a dim."""
     n, bandwidth, link = dim.npus, float(dim.link_bandwidth), prices.link[tier]
+    if dim.technology is not None and dim.technology.price is not None:
+        link = dim.technology.price / (2 * dim.technology.bandwidth)
     if dim.tag == "ring" and not (isinstance(dim, Ring) and dim.one_way):
         return link * bandwidth * n * 2
     if dim.tag == "fully_connected":

@@ -16,6 +16,7 @@ from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.rules import Ruling
+from astrarium.registry import printed
 
 __all__ = ["Line", "Shortlist", "reason"]
 
@@ -90,7 +91,7 @@ class Shortlist(Struct, frozen=True):
     ones say how long kernels and collectives take, and the software stack. `today`: the line of a layout that the
     caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared. `rules`: those
     that leave out layouts, or were lifted. `beyond`: lower bound of the objective of all layouts that were not
-    simulated."""
+    simulated. `candidates`: the best line of each device, if there are several."""
 
     model: str
     tokens: int
@@ -108,6 +109,11 @@ class Shortlist(Struct, frozen=True):
     counts: tuple[int, ...] = ()
     rules: tuple[Ruling, ...] = ()
     beyond: float = math.inf
+    candidates: tuple[Line, ...] = ()
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("plan", self)
 
     @property
     def best(self) -> Line:
@@ -141,7 +147,8 @@ class Shortlist(Struct, frozen=True):
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
                 "proved": self.proved, "sure": self.sure,
                 "unknown": [{"layout": text, bound: least} for text, least in self.unknown],
-                "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}
+                "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines],
+                "candidates": [line.plain for line in self.candidates]}
 
 
 def reason(line: Line, best: Line, objective: Objective = TIME) -> str:

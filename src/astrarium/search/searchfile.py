@@ -14,11 +14,12 @@ from astrarium.config.base import ConfigError
 from astrarium.config.files import decode_at, plain_beside
 from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
-from astrarium.design import Design, load_design
+from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.search.goal import Case
 from astrarium.search.limits import NO_LIMITS, Limits, limits_of
 from astrarium.search.space import Space, space_plain
+from astrarium.search.subject import kind_of, load_base
 
 __all__ = ["SEARCH_KEYS", "SPACE_KEYS", "SearchFile", "dump_space", "load_search", "load_space", "located", "mapping",
            "space_from", "texts"]
@@ -100,9 +101,9 @@ def _base(given: object, folder: str) -> Design | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return load_design(os.path.join(folder, given))
+        return load_base(os.path.join(folder, given))
     try:
-        return decode_at(Design, given, folder)
+        return decode_at(kind_of(given), given, folder)
     except ConfigError as error:
         raise ConfigError([problem.under("base") for problem in error.problems]) from None
 

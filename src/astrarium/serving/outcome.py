@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from astrarium.registry import printed
 from astrarium.serving.policy import Objective
 from astrarium.serving.steady import Window, falls_behind, fewest_steady, steady_window
 
@@ -80,6 +81,10 @@ class Served(Struct, frozen=True, eq=False, dict=True):
     retried: I64 | None = None
     parts: Sequence[InstanceRun] = ()
     wasted: int = 0
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("serve", self)
 
     @cached_property
     def ttft(self) -> I64:

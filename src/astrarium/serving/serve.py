@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from astrarium import config
 from astrarium.config import Config, Knob, Problem, parse_yaml
@@ -32,6 +32,12 @@ BUSIEST = 4000      # requests with which it is
 FINE = 0.01         # share between the rates of `most_requests`
 
 
+Stream: TypeAlias = Annotated[Arrivals, Knob("Who asks when.")]
+Steps: TypeAlias = Annotated[Policy, Knob("How steps are filled.")]
+Rounding: TypeAlias = Annotated[Buckets, Knob("What step shapes are rounded up to.")]
+Promise: TypeAlias = Annotated[Objective, Knob("What was promised (SLO).")]
+
+
 def _who(serving: Serving) -> Iterator[Problem]:
     if serving.design and serving.fleet:
         yield Problem("design", "stands beside fleet, whose entries have designs", "one of design, fleet")
@@ -45,10 +51,10 @@ class Serving(Config, frozen=True, kw_only=True):
     rules = (_who,)
     design: Annotated[str, Knob("The design file: a workload with source: inference or disaggregated.", file=True)] = ""
     fleet: Annotated[Sequence[Member], Knob("Instances of several designs behind one router, in place of design.")] = ()
-    requests: Annotated[Arrivals, Knob("Who asks when.")]
-    policy: Annotated[Policy, Knob("How steps are filled.")] = Policy()
-    buckets: Annotated[Buckets, Knob("What step shapes are rounded up to.")] = Buckets()
-    objective: Annotated[Objective, Knob("What was promised (SLO).")] = Objective()
+    requests: Stream
+    policy: Steps = Policy()
+    buckets: Rounding = Buckets()
+    objective: Promise = Objective()
     changes: Annotated[Sequence[Change], Knob("Instances that go down or start at stated times.")] = ()
     failures: Annotated[Failures, Knob("Instances that fail at random.")] = Failures()
 
@@ -59,9 +65,10 @@ class Serving(Config, frozen=True, kw_only=True):
 
     @property
     def alone(self) -> str:
-        """The file of the only design. Raises InputError for a fleet."""
-        if self.fleet:
-            raise InputError("fleet", "is not one engine", expected="a serving file with a design")
+        """The file of the only design. Raises InputError for a fleet, and for instances that go down."""
+        for name in ("fleet", "changes", "failures"):
+            if getattr(self, name) not in ((), Failures()):
+                raise InputError(name, "is served, and nothing else", expected="a serving file with a design alone")
         return self.design
 
 

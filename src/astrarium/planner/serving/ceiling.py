@@ -20,7 +20,7 @@ F64 = npt.NDArray[np.float64]
 MARGIN = 0.95       # of a floor: measured kernels are not monotone in their sizes
 FINER = 1.25        # between two numbers of sequences whose steps are timed
 MIXED = 64          # sequences that decode beside a prompt, at most
-SHARES = {"mean": 1.0, "p50": 1.0, "p90": 0.95, "p99": 0.88}    # guess: mean over a percentile of TPOT
+SHARES = {0: 1.0, 50: 1.0, 90: 0.95, 99: 0.88}      # guess: mean over a percentile of TPOT (0: over the mean)
 
 
 class Ceiling(Struct, frozen=True):
@@ -73,7 +73,7 @@ class Ceiling(Struct, frozen=True):
 
     def decoding_guess(self, longer: float = 1.0) -> float:
         """Requests/s that it may decode, with steps `longer` times as long."""
-        return self._decoding(longer, self.tpot.most * SHARES[self.tpot.statistic])
+        return self._decoding(longer, self.tpot.most * SHARES[self.tpot.percent])
 
     def _decoding(self, longer: float, limit: float) -> float:
         count = np.arange(1, self.most + 1, dtype=np.float64)
@@ -85,7 +85,7 @@ class Ceiling(Struct, frozen=True):
     def guess(self, longer: float = 1.0) -> float:
         """Requests/s at which TPOT about reaches its limit, with steps `longer` times as long: with r requests/s a
         share r P of the time goes to prompts, and r (n - 1) TPOT sequences decode in the rest."""
-        limit, low, high = self.tpot.most * SHARES[self.tpot.statistic], 0.0, 1e9 / (self.prompt * longer)
+        limit, low, high = self.tpot.most * SHARES[self.tpot.percent], 0.0, 1e9 / (self.prompt * longer)
         for _ in range(40):
             rate = (low + high) / 2
             count = rate * (self.answer - 1) * limit / 1e9

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.cost.interval import Interval
 from astrarium.report.tables.serving_fleet import fleet_lines
 from astrarium.report.tables.table import Table
 from astrarium.serving import LONGER, Objective, Policy, Served
 from astrarium.serving.outcome import PERCENTILES, PS, mean_of, percentiles
 from astrarium.units import format_time
 
-__all__ = ["serving_notes", "serving_plain", "serving_tables", "written_requests"]
+__all__ = ["interval_note", "interval_plain", "serving_notes", "serving_plain", "serving_tables", "written_requests"]
 
 NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "latency": "latency"}
 SLICES = 8
@@ -129,6 +130,28 @@ def serving_notes(served: Served, slower: Served | None, policy: Policy, stack: 
         free.append("launch (host time to launch a kernel outside CUDA graphs)")
     if free:
         yield f"assumed to be 0: policy's {', '.join(free)}"
+
+
+def interval_note(served: Served, within: Interval) -> str:
+    """Where measured TPOT of such designs lies, and on what that rests."""
+    around = _around(served, within)
+    if around is None:
+        return f"TPOT is {within.words}"
+    return f"TPOT, measured: mean {format_time(around[0])} to {format_time(around[1])}, {within.words}"
+
+
+def interval_plain(served: Served, within: Interval) -> dict[str, object]:
+    """As JSON."""
+    low, high = _around(served, within) or (None, None)
+    return {"interval": {"tpot_mean_low_ms": None if low is None else low / 1e6,
+                         "tpot_mean_high_ms": None if high is None else high / 1e6, "validated": within.validated,
+                         "words": within.words}}
+
+
+def _around(served: Served, within: Interval) -> tuple[float, float] | None:
+    """ns, of the mean TPOT."""
+    tpot = served.latencies(served.window).get("tpot")
+    return None if tpot is None else within.around(mean_of(*tpot) / 1000)
 
 
 def written_requests(served: Served) -> str:

@@ -13,7 +13,7 @@ from astrarium.report.tables.interval import interval_remarks, span
 from astrarium.report.tables.table import Table
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["HEAD", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
+__all__ = ["HEAD", "candidates", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
 
 SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
          "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
@@ -35,6 +35,8 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
     if any(line.figures for line in found.lines):
         yield money(found)
+    if found.candidates:
+        yield candidates(found)
     yield intervals(found)
     lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
     if found.today is not None:
@@ -62,6 +64,17 @@ def money(found: Shortlist) -> Table:
                                         for name in names)) for place, line in every]
     rows = [tuple(cell.replace(" US dollars", " $") for cell in row) for row in rows]
     return Table("", "<" + ">" * (len(names) + 1), rows, ("", "NPUs", *(SHORT.get(name, name) for name in names)))
+
+
+def candidates(found: Shortlist) -> Table:
+    """The best layout of each device, with all that it costs."""
+    names = [name for name in FIGURES if any(name in line.figures for line in found.candidates)]
+    rows = [(line.device, f"{line.npus:,}", line.label, format_time(line.time),
+             span(line.within, "makespan", line.time), f"{line.tokens * line.npus:,.0f}",
+             *(FIGURES[name].shown(line.figures[name]).replace(" US dollars", " $") if name in line.figures else ""
+               for name in names)) for line in found.candidates]
+    return Table("the best of each device", "<><" + ">" * (3 + len(names)), rows,
+                 ("", "NPUs", "layout", "step", "interval", "tok/s", *(SHORT.get(name, name) for name in names)))
 
 
 def intervals(found: Shortlist) -> Table:

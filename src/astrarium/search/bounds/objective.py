@@ -122,7 +122,7 @@ def objective_bound(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> 
     if judge.goal.cases:
         raise UnsupportedError("cases", "the exact agent takes one workload")
     found: dict[str, Node] = {}
-    for name in (name for name in names_in(tree) if name in FIGURES):
+    for name in (name for name in names_in(tree) if name in judge.subject.figures):
         if name != "makespan" and name not in _FIGURES:
             raise UnsupportedError("minimize", f"{name} has no lower bound",
                                    expected="one of " + ", ".join(("makespan", *_FIGURES)))
