@@ -13,8 +13,7 @@ from astrarium.search.evaluate import Evaluator
 from astrarium.search.exam import Problem
 from astrarium.search.goal import goal_of
 
-NEEDS = {"tpe": ("optuna",), "cma_es": ("optuna", "cmaes"), "nsga2": ("pymoo",), "nsga3": ("pymoo",),
-         "bayesian": ("optuna", "torch", "scipy"), "ppo": ("stable_baselines3", "gymnasium")}
+NEEDS = {"tpe": ("optuna",), "nsga2": ("pymoo",), "ppo": ("stable_baselines3", "gymnasium")}
 
 
 def ready(agent: str) -> None:

@@ -14,13 +14,15 @@ from astrarium.errors import InputError
 from astrarium.registry import names
 from astrarium.search import Space
 from astrarium.search.agents import agent_options
-from astrarium.search.agents.base import AgentOptions, Scale, Told
+from astrarium.search.agents.base import AgentOptions, Merits, Scale, Scaled, Told
 from astrarium.search.agents.sampling import Random
 from astrarium.search.axes import Point
 from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, front_after, problems, sit
-from astrarium.search.goal import goal_of
+from astrarium.search.goal import Goal, goal_of
+from astrarium.search.trial import Verdict
 
-OWN = ("annealing", "genetic", "ant_colony")
+OWN = ("annealing", "genetic", "ant_colony", "bayesian")
+FEW = {"bayesian": (60, 4)}      # distinct points and seeds of the exam, for an agent whose points cost time
 PROBLEMS = {problem.name: problem for problem in problems()}
 
 
@@ -45,7 +47,8 @@ def _one_rival() -> Iterator[None]:
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("agent", OWN)
 def test_beats_random(agent: str, problem: str) -> None:
-    exam = sit(agent_options(agent), PROBLEMS[problem], 500, range(draws(15).max_examples))
+    distinct, seeds = FEW.get(agent, (500, draws(15).max_examples))
+    exam = sit(agent_options(agent), PROBLEMS[problem], distinct, range(seeds))
     assert exam.gain > 1.02, exam
 
 
@@ -53,17 +56,19 @@ def test_beats_random(agent: str, problem: str) -> None:
 def test_beats_random_on_a_real_space() -> None:
     problem = real_problem()
     for agent in OWN:
-        exam = sit(agent_options(agent), problem, 100, range(draws(15).max_examples))
+        distinct, seeds = FEW.get(agent, (100, draws(15).max_examples))
+        exam = sit(agent_options(agent), problem, distinct, range(seeds))
         assert exam.gain > 1, (agent, exam)
 
 
 @pytest.mark.parametrize("agent", ["random", "grid", *OWN])
 def test_replays_and_stays_within_constraints(agent: str) -> None:
     for problem in PROBLEMS.values():
-        first = best_after(agent_options(agent), problem, 120, 3)
-        assert first == best_after(agent_options(agent), problem, 120, 3)
+        distinct = FEW.get(agent, (120, 0))[0]
+        first = best_after(agent_options(agent), problem, distinct, 3)
+        assert first == best_after(agent_options(agent), problem, distinct, 3)
         if agent != "grid":
-            assert first[1] != best_after(agent_options(agent), problem, 120, 4)[1]
+            assert first[1] != best_after(agent_options(agent), problem, distinct, 4)[1]
 
 
 def test_grid_sees_every_design_once() -> None:
@@ -91,17 +96,18 @@ def test_maximising_is_minimising_the_negative(agent: str) -> None:
     """Values below zero are searched as well as values above."""
     problem = PROBLEMS["bowl"]
     shifted = Problem("below zero", problem.space, lambda point: problem.value(point) - 1000.0)
-    bests = [best_after(agent_options(agent), shifted, 500, seed)[0] for seed in range(5)]
-    rival = [best_after(agent_options("random"), shifted, 500, seed)[0] for seed in range(5)]
+    distinct = FEW.get(agent, (500, 0))[0]
+    bests = [best_after(agent_options(agent), shifted, distinct, seed)[0] for seed in range(5)]
+    rival = [best_after(agent_options("random"), shifted, distinct, seed)[0] for seed in range(5)]
     assert sorted(bests)[2] < sorted(rival)[2]
 
 
-@pytest.mark.parametrize("agent", ["random", "genetic", "annealing"])
+@pytest.mark.parametrize("agent", ["random", "genetic", "annealing", "bayesian"])
 def test_continua(agent: str) -> None:
     space = Space(four_dims(), {"network.dims[*].bandwidth": {"from": "10 GB/s", "to": "100 GB/s"},
                                 "collective.chunks": [1, 2, 4]})
     problem = Problem("continua", space, lambda point: 1.0 + sum((each - 70.0) ** 2 for each in point[:4]))
-    best, points = best_after(agent_options(agent), problem, 300, 1)
+    best, points = best_after(agent_options(agent), problem, FEW.get(agent, (300, 0))[0], 1)
     assert all(10 <= each <= 100 for point in points for each in point[:4])
     assert best < problem.value(space.sample(random.Random(0)))
 
@@ -111,7 +117,7 @@ def test_what_is_wrong_is_said() -> None:
     for agent in ("grid", "ant_colony"):
         with pytest.raises(InputError, match="a step or values"):
             agent_options(agent).start(continuous, GOAL, 0)
-    for agent in OWN:
+    for agent in ("annealing", "genetic", "ant_colony"):
         with pytest.raises(InputError, match="one objective"):
             agent_options(agent).start(small_space(), goal_of(["makespan", "network_cost"]), 0)
     with pytest.raises(InputError, match="did you mean 'genetic'"):
@@ -126,7 +132,43 @@ def test_scale_keeps_the_order_and_bounds_the_infeasible() -> None:
     values = [5e11, 1e9, 1e12, -3.0, 0.0, 1e-3]
     found = [scale(value) for value in values]
     assert sorted(range(6), key=found.__getitem__) == sorted(range(6), key=values.__getitem__)
-    assert max(found) < scale(float("inf")) < 100
+    scaled, infinite = Scaled(), (float("inf"),)
+    told = [*[Told((), (value,)) for value in values], Told((), infinite, Verdict((1.0,), slacks=(-5.0,))),
+            Told((), infinite, Verdict((1.0,), slacks=(-50.0,))), Told((), infinite)]
+    behind = [scaled(each)[0] for each in told]
+    assert behind[:6] == found
+    assert max(found) < behind[6] < behind[7] < behind[8] < 100
+
+
+def test_merit_orders_by_what_is_missed() -> None:
+    """Feasible trials first, then smaller misses, each in units of its first; refusals without a margin last."""
+    merit, infinite = Merits(), (float("inf"),)
+    first = merit(Told((), infinite, Verdict((1.0,), slacks=(-1e9, 1.0))))
+    both = merit(Told((), infinite, Verdict((1.0,), slacks=(-5e8, -3.0))))
+    near = merit(Told((), infinite, Verdict(None, slacks=(-1e6, 0.0))))
+    refused = merit(Told((), infinite, Verdict(None, problem="no")))
+    assert [first[0], both[0]] == [1.0, 1.5]
+    assert merit(Told((), (7.0,))) < merit(Told((), (8.0,))) < near < first < both < refused
+
+
+@pytest.mark.parametrize("agent", OWN)
+def test_hears_how_far_a_requirement_is_missed(agent: str) -> None:
+    """Only margins lead to the feasible tenth of a thousandth of the points."""
+    space = PROBLEMS["bowl"].space
+    problem, met = PROBLEMS["bowl"], 0
+    for seed in range(4):
+        options = agent_options(agent)
+        search, tried = options.start(space, Goal(GOAL.objectives, ("far",)), seed), 0
+        while tried < FEW.get(agent, (400, 0))[0]:
+            told = []
+            for point in search.ask(options.batch):
+                slack = 40.0 - problem.value(point)
+                verdict = Verdict((problem.value(point),), slacks=(slack,))
+                told.append(Told(point, (problem.value(point) if slack >= 0 else float("inf"),), verdict))
+                met += slack >= 0
+            search.tell(told)
+            tried += len(told)
+    assert met > 4, met
 
 
 def test_the_area_that_a_front_dominates() -> None:

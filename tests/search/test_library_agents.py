@@ -20,12 +20,12 @@ from astrarium.search.exam import GOAL, Problem, best_after, dominated_area, fro
 from astrarium.search.goal import goal_of
 
 PROBLEMS = {problem.name: problem for problem in problems()}
-DISTINCT = {"bayesian": 60, "tpe": 150}
+DISTINCT = {"tpe": 150}
 
 pytestmark = pytest.mark.filterwarnings("ignore")      # what the libraries say about each other
 
 
-@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2"])
+@pytest.mark.parametrize("agent", ["tpe", "nsga2"])
 def test_replays_and_stays_within_constraints(agent: str) -> None:
     ready(agent)
     for problem in PROBLEMS.values():
@@ -34,7 +34,7 @@ def test_replays_and_stays_within_constraints(agent: str) -> None:
         assert first[1] != best_after(agent_options(agent), problem, 40, 4)[1]
 
 
-@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2"])
+@pytest.mark.parametrize("agent", ["tpe", "nsga2"])
 def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
     ready(agent)
     space = PROBLEMS["bowl"].space
@@ -59,7 +59,7 @@ def test_continua_and_conditions(agent: str) -> None:
     assert all((point[2] == -1) == (point[1] == 0) for point in points)
 
 
-@pytest.mark.parametrize("agent", ["nsga2", pytest.param("nsga3", marks=pytest.mark.exam)])
+@pytest.mark.parametrize("agent", ["nsga2", "bayesian"])
 def test_several_objectives(agent: str) -> None:
     ready(agent)
     study = search(small_space(), ["makespan", "network_bandwidth"], agent=agent, trials=96, options={"batch": 24})
@@ -74,16 +74,16 @@ def test_an_absent_library_is_named_with_its_pip_line() -> None:
 
 
 @pytest.mark.exam
-@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2", "bayesian", "ppo"])
+@pytest.mark.parametrize("agent", ["tpe", "nsga2", "ppo"])
 def test_beats_random_on_a_real_space(agent: str) -> None:
     ready(agent)
-    exam: Any = sit(agent_options(agent), real_problem(), 50 if agent == "bayesian" else 150, range(10))
+    exam: Any = sit(agent_options(agent), real_problem(), 150, range(10))
     assert exam.gain > 1, exam
 
 
 @pytest.mark.exam
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2", "bayesian", "ppo"])
+@pytest.mark.parametrize("agent", ["tpe", "nsga2", "ppo"])
 def test_beats_random(agent: str, problem: str) -> None:
     ready(agent)
     exam: Any = sit(agent_options(agent), PROBLEMS[problem], DISTINCT.get(agent, 500), range(10))
@@ -91,7 +91,7 @@ def test_beats_random(agent: str, problem: str) -> None:
 
 
 @pytest.mark.exam
-@pytest.mark.parametrize("agent", ["nsga2", "nsga3"])
+@pytest.mark.parametrize("agent", ["nsga2", "bayesian"])
 def test_fronts_beat_random(agent: str) -> None:
     """The median area that fronts of makespan and bandwidth dominate, on logarithmic scales, over 10 seeds."""
     ready(agent)
@@ -109,18 +109,3 @@ def test_fronts_beat_random(agent: str) -> None:
         return dominated_area([(math.log(one), math.log(two)) for one, two in found], (math.log(1e9), math.log(1e6)))
     medians = [statistics.median(area(name, seed) for seed in range(10)) for name in (agent, "random")]
     assert medians[0] > medians[1], medians
-
-
-def test_a_model_does_not_ask_for_the_same_for_ever() -> None:
-    """A wish that is infeasible and whose nearest point is known would come again; asks go on to give new points."""
-    ready("bayesian")
-    space = Space(four_dims(), {"network.dims[*].npus": [4, 8, 16], "collective.chunks": [1, 2, 4, 8, 16]},
-                  "network.npus == 1024")
-    problem = Problem("corner", space, lambda point: 1.0 + sum(point))      # its model wants what is infeasible
-    agent = agent_options("bayesian", {"startup": 8}).start(space, GOAL, 0)
-    seen = set()
-    for _ in range(24):
-        (point,) = agent.ask(1)
-        seen.add(point)
-        agent.tell([Told(point, (problem.value(point),))])
-    assert len(seen) > 18, len(seen)

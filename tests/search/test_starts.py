@@ -14,7 +14,7 @@ from astrarium.search import Space, search
 from astrarium.search.starts import starts_of
 from astrarium.search.studyfile import load_study, tried
 
-AGENTS = ("random", "grid", "annealing", "genetic", "ant_colony", "exact", "tpe", "cma_es", "nsga2")
+AGENTS = ("random", "grid", "annealing", "genetic", "ant_colony", "exact", "bayesian", "tpe", "nsga2")
 
 
 def test_a_design_a_mapping_and_a_csv_are_the_nearest_points(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_starts_come_first_and_a_study_goes_on(agent: str, tmp_path: Path) -> No
         search(space, "makespan", agent=agent, start=starts[1:], trials=60, study=file)
 
 
-@pytest.mark.parametrize("agent", ["annealing", "genetic", "ant_colony", "tpe"])
+@pytest.mark.parametrize("agent", ["annealing", "genetic", "ant_colony", "bayesian", "tpe"])
 def test_what_an_agent_heard_it_uses(agent: str) -> None:
     """From the optimum's neighbours agents are nearer to the optimum than without them."""
     ready(agent)

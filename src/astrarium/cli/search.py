@@ -36,8 +36,7 @@ def arguments(parser: Parser) -> None:
                         help="a condition that designs must meet, such as 'peak_memory <= memory.capacity' or "
                              "'ttft_p99 <= 2s'")
     parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent), or 'command:PROGRAM ARGS' "
-                                                     "for a program of yours; default annealing, for several "
-                                                     "objectives nsga2")
+                                                     "for a program of yours; default bayesian")
     parser.add_argument("--option", metavar="key=value", action="append", default=[],
                         help="a hyper-parameter of the agent; may be repeated")
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in total; default {TRIALS}")
@@ -131,14 +130,14 @@ def _count(file: SearchFile, options: argparse.Namespace) -> int:
 def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str | None]:
     """What was found, and the file that keeps it."""
     from astrarium.search.goal import goal_of
-    from astrarium.search.study import default_agent, search
+    from astrarium.search.study import DEFAULT, search
     from astrarium.search.subject import subject_of
 
     asked = options.minimize or options.maximize
     minimize = options.minimize if asked else file.minimize
     maximize = options.maximize if asked else file.maximize
     minimize = minimize or (() if maximize else subject_of(file.space.base).usual or ())
-    agent = options.agent or file.agent or default_agent(goal_of(minimize, maximize))
+    agent = options.agent or file.agent or DEFAULT
     settings = _settings(options.option)
     if agent == file.agent:
         settings = {**file.options, **settings}

@@ -42,7 +42,7 @@ __all__ = ["FORMAT", "Bundle", "Rerun", "lines_of", "read_bundle", "rerun", "wri
 
 FORMAT = "astrarium study 1"
 FILES = "files/"
-LIBRARIES = ("numpy", "optuna", "torch", "pymoo", "cmaes", "stable_baselines3")
+LIBRARIES = ("numpy", "optuna", "torch", "pymoo", "stable_baselines3")
 LARGEST = 1 << 30      # bytes of one entry
 DATE = (1980, 1, 1, 0, 0, 0)
 EXPECTED = "a file of astrarium report --bundle"

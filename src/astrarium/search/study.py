@@ -27,7 +27,7 @@ from astrarium.search.agents.base import (
     agent_options,
 )
 from astrarium.search.axes import Point
-from astrarium.search.goal import Case, Goal, goal_of
+from astrarium.search.goal import Case, goal_of
 from astrarium.search.inputs import inputs_of
 from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
@@ -38,9 +38,10 @@ from astrarium.search.trial import Front, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers
 from astrarium.units import Bytes
 
-__all__ = ["Progress", "Study", "cache_of", "chosen_agent", "conduct", "default_agent", "search"]
+__all__ = ["DEFAULT", "Progress", "Study", "cache_of", "chosen_agent", "conduct", "search"]
 
 TICK = 1.0
+DEFAULT = "bayesian"      # the agent if the user names none
 
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
@@ -60,7 +61,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         maximize: Objectives of which more is better.
         require: Conditions that a design must meet, over figures and design paths.
         cases: Workloads over which the objectives are computed; none: the base's.
-        agent: Name or options of the agent (`astrarium list agent`). None: annealing; nsga2 for several objectives.
+        agent: Name or options of the agent (`astrarium list agent`). None: bayesian.
         options: Hyper-parameters of the agent, by name.
         trials: Trials of the study in the end, stored ones included.
         seed: Seed of the agent.
@@ -86,7 +87,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         InputError: before the first trial, for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
-    named = chosen_agent(default_agent(goal) if agent is None else agent, options)
+    named = chosen_agent(DEFAULT if agent is None else agent, options)
     listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else \
         () if start is None else (start,)
     files = [os.fspath(each) for each in listed if _names_study(each)]
@@ -122,11 +123,6 @@ def cache_of(given: str | int) -> int:
     if size <= 0:
         raise InputError("cache", f"{given!r} is not a size", expected='one such as "2 GB"')
     return size
-
-
-def default_agent(goal: Goal) -> str:
-    """The name of the agent for a goal if the user names none."""
-    return "annealing" if len(goal.objectives) == 1 else "nsga2"
 
 
 def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:

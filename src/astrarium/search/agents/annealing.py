@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
+from astrarium.search.agents.base import Agent, Batch, Merit, Merits, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["Annealing"]
+
+NOTHING: Merit = (math.inf, math.inf)
 
 
 class Annealing(Options, frozen=True, kw_only=True):
@@ -36,32 +38,34 @@ class Annealing(Options, frozen=True, kw_only=True):
 class _Chain:
     def __init__(self) -> None:
         self.point: Point | None = None
-        self.value, self.step = math.inf, 0
+        self.merit, self.step = NOTHING, 0
 
 
 class _Annealing:
     def __init__(self, options: Annealing, space: Space, seed: int):
         self.options, self.space, self.rng = options, space, random.Random(seed)
         self.chains = [_Chain() for _ in range(options.batch)]
-        self.best: tuple[float, Point | None] = (math.inf, None)
+        self.best: tuple[Merit, Point | None] = (NOTHING, None)
+        self.merit = Merits()
 
     def hear(self, told: Sequence[Told]) -> None:
         """Chains begin at the best of the points, one each."""
-        best = sorted((each.values[0], number) for number, each in enumerate(told) if math.isfinite(each.values[0]))
-        for chain, (value, number) in zip(self.chains, best):
-            chain.value, chain.point = value, told[number].point
-        if best and best[0][0] < self.best[0]:
-            self.best = (best[0][0], told[best[0][1]].point)
+        merits = [self.merit(each) for each in told]
+        best = sorted(range(len(told)), key=merits.__getitem__)
+        for chain, number in zip(self.chains, best):
+            chain.merit, chain.point = merits[number], told[number].point
+        if best and merits[best[0]] < self.best[0]:
+            self.best = (merits[best[0]], told[best[0]].point)
 
     def ask(self, count: int) -> list[Point]:
         """The next point of each chain."""
         return [self._move(chain) for chain in self.chains[:count]]
 
     def _move(self, chain: _Chain) -> Point:
-        if chain.point is None or not math.isfinite(chain.value):
+        if chain.point is None or not math.isfinite(chain.merit[0]):
             return self.space.sample(self.rng)
         if chain.step >= self.options.steps and self.best[1] is not None:
-            chain.point, chain.value, chain.step = self.best[1], self.best[0], 0
+            chain.point, chain.merit, chain.step = self.best[1], self.best[0], 0
         place = self.rng.randrange(len(self.space.axes))
         point = self.space.projector.moved(chain.point, place, self.rng, self.options.reach)
         while self.rng.random() < 0.3:      # now and then several knobs at once
@@ -72,19 +76,20 @@ class _Annealing:
     def tell(self, told: Sequence[Told]) -> None:
         """Move each chain to its new point, or leave it."""
         for chain, each in zip(self.chains, told):
-            point, (value,) = each.point, each.values
-            if value < self.best[0]:
-                self.best = (value, point)
-            if chain.point is None or self._accepted(chain, value):
-                chain.point, chain.value = point, value
+            point, merit = each.point, self.merit(each)
+            if merit < self.best[0]:
+                self.best = (merit, point)
+            if chain.point is None or self._accepted(chain, merit):
+                chain.point, chain.merit = point, merit
             chain.step += 1
 
-    def _accepted(self, chain: _Chain, value: float) -> bool:
-        if value <= chain.value:
+    def _accepted(self, chain: _Chain, merit: Merit) -> bool:
+        """Whether a chain moves: to what is better, else by chance the less it loses; never to what misses more."""
+        if merit <= chain.merit:
             return True
-        if not math.isfinite(value):
+        if merit[0] > chain.merit[0] or not math.isfinite(merit[1]):
             return False
         share = min(1.0, chain.step / (self.options.steps - 1))
         temperature = self.options.hot * (self.options.cold / self.options.hot) ** share
-        loss = (value - chain.value) / (abs(chain.value) or 1.0)
+        loss = (merit[1] - chain.merit[1]) / (abs(chain.merit[1]) or 1.0)
         return self.rng.random() < math.exp(-loss / temperature)

@@ -9,12 +9,14 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
+from astrarium.search.agents.base import Agent, Batch, Merit, Merits, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["AntColony"]
+
+TRIES = 8      # walks of an ant to a design that is not known
 
 
 class AntColony(Options, frozen=True, kw_only=True):
@@ -43,7 +45,8 @@ class _Colony:
     def __init__(self, options: AntColony, space: Space, seed: int):
         self.options, self.space, self.rng = options, space, random.Random(seed)
         self.trails = [[options.pheromone] * (axis.size + 1) for axis in space.axes]      # the last one is -1
-        self.best: tuple[float, Point | None] = (math.inf, None)
+        self.best: tuple[Merit, Point | None] = ((math.inf, math.inf), None)
+        self.merit, self.known = Merits(), set[Point]()
 
     def hear(self, told: Sequence[Told]) -> None:
         """The best of the points strengthens its trails, as that of a round does."""
@@ -51,7 +54,16 @@ class _Colony:
 
     def ask(self, count: int) -> list[Point]:
         """The points of `count` ants."""
-        return [self._walk() for _ in range(count)]
+        return [self._new() for _ in range(count)]
+
+    def _new(self) -> Point:
+        """The point of an ant, which walks again while its design is known, a few times."""
+        for _ in range(TRIES):
+            point = self._walk()
+            if point not in self.known:
+                break
+        self.known.add(point)
+        return point
 
     def _walk(self) -> Point:
         found: list[int] = [0] * len(self.space.axes)
@@ -81,12 +93,14 @@ class _Colony:
 
     def tell(self, told: Sequence[Told]) -> None:
         """Strengthen the trails of the best ant of this round and of the best ever, whose worth is 1."""
-        round_ = min(((each.values[0], each.point) for each in told), key=lambda each: each[0])
+        found = [(self.merit(each), each.point) for each in told]
+        self.known.update(point for _, point in found)
+        round_ = min(found, key=lambda each: each[0])
         if round_[0] < self.best[0]:
             self.best = round_
-        for value, point in (round_, self.best):
-            if point is not None and math.isfinite(value):
-                self._strengthen(point, _worth(self.best[0], value))
+        for merit, point in (round_, self.best):
+            if point is not None and math.isfinite(merit[0]):
+                self._strengthen(point, _worth(self.best[0], merit))
 
     def _strengthen(self, point: Point, worth: float) -> None:
         for place, value in enumerate(point):
@@ -94,8 +108,11 @@ class _Colony:
             trail[value] += self.options.evaporation * (worth - trail[value])
 
 
-def _worth(best: float, value: float) -> float:
-    """The worth of a value: 1 for the best, less for worse ones, for any sign."""
-    if best > 0:
-        return best / value
-    return value / best if value < 0 and best < 0 else 1.0 if value == best else 0.0
+def _worth(best: Merit, merit: Merit) -> float:
+    """The worth of a trial: 1 for the best, less for worse ones, for values of any sign."""
+    if merit[0] or best[0]:
+        return 0.0 if not best[0] else best[0] / merit[0]
+    first, value = best[1], merit[1]
+    if first > 0:
+        return first / value
+    return value / first if value < 0 and first < 0 else 1.0 if value == first else 0.0

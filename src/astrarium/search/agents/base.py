@@ -19,8 +19,8 @@ from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 from astrarium.search.trial import Verdict
 
-__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "Options", "PluginAgent", "Proof", "Prover", "Scale",
-           "Told", "Values", "agent_options", "needed", "one_objective"]
+__all__ = ["Agent", "AgentOptions", "Batch", "Closing", "Hearing", "Merit", "Merits", "Options", "PluginAgent",
+           "Proof", "Prover", "Scale", "Scaled", "Told", "Values", "agent_options", "needed", "one_objective"]
 
 Values = tuple[float, ...]
 """The value of a point per objective, less is better; infinity for an infeasible point."""
@@ -116,25 +116,62 @@ def one_objective(name: str, goal: Goal) -> None:
     """Raise InputError if the goal has several objectives."""
     if len(goal.objectives) != 1:
         raise InputError("agent", f"{name} takes one objective, and there are {len(goal.objectives)}",
-                         expected="nsga2 or nsga3, or one objective")
+                         expected="bayesian or nsga2, or one objective")
+
+
+Merit = tuple[float, float]
+"""Orders trials, less is better: how far the requirements are missed (0: feasible), then the value."""
+
+
+class Merits:
+    """Computes the merit of trials, by their first objective. A feasible trial is better than any other; one that
+    misses requirements is better the less it does, each in units of its first miss; a refusal without a margin is the
+    worst."""
+
+    def __init__(self) -> None:
+        self._units: dict[int, float] = {}
+
+    def __call__(self, told: Told) -> Merit:
+        if math.isfinite(told.values[0]):
+            return 0.0, told.values[0]
+        missed = {place: -slack for place, slack in enumerate(told.verdict.slacks) if slack < 0}
+        if not missed:
+            return math.inf, math.inf
+        for place, amount in missed.items():
+            self._units.setdefault(place, amount)
+        return sum(amount / self._units[place] for place, amount in missed.items()), math.inf
 
 
 class Scale:
-    """Scales objective values for models: asinh(value / unit), where the unit is a thousandth of the first value. The
-    scale keeps the order, is logarithmic for large values, and puts infeasible ones behind the worst value so far."""
+    """Scales values for models: asinh(value / unit), where the unit is the first value over `range_` (default: a
+    thousandth). The scale keeps the order, is linear up to the unit and logarithmic above. `worst`: the largest scaled
+    value so far."""
 
-    def __init__(self) -> None:
-        self._unit, self._worst = 0.0, 0.0
+    def __init__(self, range_: float = 1000.0) -> None:
+        self._range, self._unit, self.worst = range_, 0.0, 0.0
 
     def __call__(self, value: float) -> float:
-        if not math.isfinite(value):
-            return self._worst + 1.0
         if not self._unit:
-            self._unit = abs(value) / 1000 or 1.0
-            self._worst = math.asinh(value / self._unit)
+            self._unit = abs(value) / self._range or 1.0
+            self.worst = math.asinh(value / self._unit)
         found = math.asinh(value / self._unit)
-        self._worst = max(self._worst, found)
+        self.worst = max(self.worst, found)
         return found
+
+
+class Scaled:
+    """Scales the objectives of trials for models. Trials that are not feasible come behind the worst value so far: 1
+    behind it and more, up to 2, the further they miss the requirements."""
+
+    def __init__(self, objectives: int = 1):
+        self._scales, self._merits = [Scale() for _ in range(objectives)], Merits()
+
+    def __call__(self, told: Told) -> Values:
+        missed, _ = self._merits(told)
+        if not missed:
+            return tuple([scale(value) for scale, value in zip(self._scales, told.values)])
+        behind = 1.0 + (missed / (1.0 + missed) if math.isfinite(missed) else 1.0)
+        return tuple([scale.worst + behind for scale in self._scales])
 
 
 def needed(agent: str, extra: str, *modules: str) -> ModuleType:

@@ -8,24 +8,26 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
-from astrarium.search.agents.base import Agent, Batch, Options, Told, one_objective
+from astrarium.search.agents.base import Agent, Batch, Merit, Merits, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["Genetic"]
 
+TRIES = 8      # mutations of a child that is known, before a random point takes its place
+
 
 class Genetic(Options, frozen=True, kw_only=True):
-    """Generations with tournament selection, uniform crossover, mutation, and an elite that survives. COSMIC ran
-    scikit-opt's GA with populations of 32 and 64 and mutation probabilities of 0.01 and 0.05."""
+    """Generations with tournament selection, uniform crossover and mutation; the best of parents and children survive,
+    and no design is tried twice. COSMIC ran scikit-opt's GA with populations of 32 and 64 and mutation probabilities of
+    0.01 and 0.05."""
 
     tag: ClassVar[str] = "genetic"
     batch: Batch = 32
     mutation: Annotated[float, Knob("Probability that a knob of a child is changed.", ge=0)] = 0.05
     crossover: Annotated[float, Knob("Probability that a child has two parents.", ge=0)] = 0.9
     tournament: Annotated[int, Knob("Points among which the best becomes a parent.", ge=1)] = 3
-    elite: Annotated[int, Knob("Best points that stay in the population.", ge=0)] = 2
 
     def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """Start a search; the batch is the population. Raises InputError for several objectives."""
@@ -36,40 +38,48 @@ class Genetic(Options, frozen=True, kw_only=True):
 class _Genetic:
     def __init__(self, options: Genetic, space: Space, seed: int):
         self.options, self.space, self.rng = options, space, random.Random(seed)
-        self.population: list[tuple[float, Point]] = []
-        self.starts: dict[Point, float] = {}
+        self.population: list[tuple[Merit, Point]] = []
+        self.merit, self.known = Merits(), set[Point]()
 
     def hear(self, told: Sequence[Told]) -> None:
         """The points are of the first generation; random ones fill it."""
-        self.starts = {each.point: each.values[0] for each in told}
+        self.tell(told)
 
     def ask(self, count: int) -> list[Point]:
-        """The points of the next generation."""
-        if not self.population:
-            return [self.space.sample(self.rng) for _ in range(max(1, count - len(self.starts)))]
-        known = {point for _, point in self.population}
+        """The points of the next generation; none if every design is known."""
         found: list[Point] = []
-        for _ in range(count):
-            child = self._child()
-            for _ in range(8):      # a child that is there already teaches nothing
-                if child not in known:
-                    break
-                child = self._mutated(child, at_least_one=True)
-            known.add(child)
-            found.append(child)
+        grown = len(self.known) >= self.options.batch
+        for _ in range(count if grown else max(1, min(count, self.options.batch - len(self.known)))):
+            point = self._new(grown)
+            if point is not None:
+                self.known.add(point)
+                found.append(point)
         return found
 
+    def _new(self, grown: bool) -> Point | None:
+        """A child, or in the first generation a random point, that is not known; None if there is none."""
+        child = self._child() if grown else self.space.sample(self.rng)
+        for _ in range(TRIES):
+            if child not in self.known:
+                return child
+            child = self._mutated(child, at_least_one=True)
+        left = self.space.continua or len(self.known) < self.space.count
+        return next(point for point in iter(lambda: self.space.sample(self.rng), None)
+                    if point not in self.known) if left else None
+
     def tell(self, told: Sequence[Told]) -> None:
-        """Make the new generation and the elite of the old one the population."""
-        elite = self.population[:self.options.elite]
-        merged, self.starts = {**self.starts, **{point: value for value, point in elite}}, {}
-        merged |= {each.point: each.values[0] for each in told}
-        self.population = sorted(((value, point) for point, value in merged.items()), key=lambda each: each[0])
+        """The best of the population and the new points survive."""
+        merged = {point: merit for merit, point in self.population}
+        for each in told:
+            merged[each.point] = self.merit(each)
+            self.known.add(each.point)
+        ranked = sorted(merged.items(), key=lambda each: each[1])
+        self.population = [(merit, point) for point, merit in ranked[:self.options.batch]]
 
     def _parent(self) -> Point:
-        picked = min(self.rng.randrange(len(self.population)) for _ in range(self.options.tournament))
-        value, point = self.population[picked]
-        return point if math.isfinite(value) else self.space.sample(self.rng)
+        merit, point = self.population[min(self.rng.randrange(len(self.population))
+                                           for _ in range(self.options.tournament))]
+        return point if math.isfinite(merit[0]) else self.space.sample(self.rng)
 
     def _child(self) -> Point:
         one = self._parent()

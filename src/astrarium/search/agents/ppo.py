@@ -19,7 +19,7 @@ import numpy as np
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Scale, Told, needed, one_objective
+from astrarium.search.agents.base import Agent, Batch, Options, Scaled, Told, needed, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.goal import Goal
 from astrarium.search.space import Space
@@ -145,7 +145,7 @@ class _Ppo:
         from astrarium.search.gym import action_space, action_wish
 
         self.options, self.space, self._wish = options, space, action_wish
-        self.scale, self.wire = Scale(), _Wire()
+        self.scaled, self.wire = Scaled(), _Wire()
         thread = threading.Thread(target=_learn, args=(options, action_space(space), self.wire, seed), daemon=True)
         weakref.finalize(self, _end, self.wire, thread)
         self.actions = self._others_turn(thread.start)
@@ -169,5 +169,5 @@ class _Ppo:
 
     def tell(self, told: Sequence[Told]) -> None:
         """Reward the policy with the negative scaled values."""
-        rewards = [-self.scale(each.values[0]) for each in told]
+        rewards = [-self.scaled(each)[0] for each in told]
         self.actions = self._others_turn(lambda: self.wire.rewards.put(rewards))
