@@ -8,7 +8,6 @@ and a DIR/NAME.svg for each slide.
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -90,7 +89,7 @@ def main() -> int:
     for number, run in enumerate(wanted, 1):
         try:
             found.append(carry_out(run, given.out / "studies", given.jobs,
-                                   functools.partial(_say_of, say, f"[{number}/{len(wanted)}] ")))
+                                   lambda line, at=number: say(f"[{at}/{len(wanted)}] {line}")))
         except ar.InputError as error:      # an agent whose library is not installed; a study of other inputs
             say(f"[{number}/{len(wanted)}] {run.file}: left out: {error}")
     text, body = _written(slides, found, given.out)
@@ -101,10 +100,6 @@ def main() -> int:
         page("COSMIC, slide by slide", f"{lead} {len(found)} searches, {trials:,} trials.", body), encoding="utf-8")
     sys.stdout.write(text)
     return 1 if left else 0
-
-
-def _say_of(say: Callable[[str], None], search: str, line: str) -> None:
-    say(search + line)
 
 
 def _written(slides: dict[str, Slide], found: Sequence[Found], folder: Path) -> tuple[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,10 @@ from astrarium.cost.price import system_cost
 from astrarium.errors import InputError
 from astrarium.network.cost import network_cost
 from astrarium.search import Space
+from astrarium.search.bounds.objective import collective_makespan, objective_bound
+from astrarium.search.evaluate import Judge
+from astrarium.search.expression import compiled
+from astrarium.search.goal import goal_of
 from astrarium.search.update import Updater
 from astrarium.units import EnergyPerByte
 
@@ -81,6 +86,34 @@ def test_constraints_see_what_a_chosen_name_fills_in() -> None:
     assert 0 < found.count == wanted < 36
     with pytest.raises(InputError, match=r"bandwidth_per_npu: is unset by network.dims\[0\].link, which is chosen"):
         Space(design(), KNOBS, where=["network.dims[0].bandwidth_per_npu > 1"])
+
+
+CHEAP = """
+[links.cheap]
+title = "A link that costs next to nothing"
+kind = "electrical"
+one = "a cable"
+bandwidth = "20 GB/s"
+price = "1 $"
+date = "2026"
+source = "none: a test"
+"""
+
+
+def test_no_design_of_chosen_links_falls_below_its_bound(tmp_path: Path) -> None:
+    """The bound of `exact`: LIBRA's 4 $ a GB/s would be one of the price of no cheaper technology."""
+    (tmp_path / "mine.toml").write_text(CHEAP)
+    with catalog.overlay(tmp_path / "mine.toml"):
+        ring = replace_all(design(), {"network.dims[0].shape": "ring", "collective.all_reduce": ["ring"]})
+        space = Space(ring, {"network.dims[0].link": ["lpo_800g", "dac_800g", "nvlink4", "cheap"],
+                             "network.dims[0].links": [1, 18]})
+        tree = objective_bound(Judge(space, goal_of("runtime_x_cost")), lambda base, judge: judge.scope.node(
+            collective_makespan(base, judge), ""))
+        bound = compiled(tree, {axis.name: at for at, axis in enumerate(space.axes)})
+        for point in space.points():
+            made = space.design(point)
+            least = bound(space.numbers(point))
+            assert 0 < least <= ar.simulate(made).makespan_ps / 1e3 * network_cost(made.network) * (1 + 1e-9)
 
 
 def test_energy_of_links_and_memory() -> None:

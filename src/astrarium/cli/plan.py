@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, seconds, whole
 from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.plan_serving import run_serving, serving_flags, training_only
@@ -39,9 +39,9 @@ def arguments(parser: Parser) -> None:
                              "several are compared")
     parser.add_argument("--for", choices=("training", "serving"), default="training", dest="purpose",
                         help="what to plan; default training")
-    parser.add_argument("--gpus", metavar="N", type=whole,
+    parser.add_argument("--gpus", "--npus", metavar="N", type=whole,
                         help="number of devices; default: that of --from, or the numbers within --budget and --power")
-    parser.add_argument("--objective", choices=("time", "cost", "energy", "carbon"), default="time",
+    parser.add_argument("--objective", "--minimize", choices=("time", "cost", "energy", "carbon"), default="time",
                         help="rank layouts by the time of a step (default), or by money, energy or CO2 of "
                              "10^12 tokens")
     parser.add_argument("--budget", metavar="$", help="limit of all purchases, such as '$6M'")
@@ -76,13 +76,13 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--collectives", metavar="M",
                         help="source of the times of collectives: measured (default if the network has rows) or "
                              "simulated")
-    parser.add_argument("--stack", metavar="S",
+    parser.add_argument("--stack", metavar="NAME",
                         help="a software stack of the catalog, for what the job leaves open; default: a current one "
                              "that runs the job, the best validated on the device, with --from that of its framework; "
                              "none: none")
     parser.add_argument("--top", metavar="K", type=whole, default=5, help="number of layouts to list; default 5")
-    parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
-                        help="CPU time that the simulation of one layout may take; default 10")
+    parser.add_argument("--limit", metavar="TIME", type=seconds, default=10.0,
+                        help="CPU time that the simulation of one layout may take, such as '20 s'; default 10 s")
     parser.add_argument("--exact", action="store_true",
                         help="simulate until no layout can be better than the last line; default: if simulations "
                              "are large, until none can be better than the first")
@@ -92,11 +92,9 @@ def arguments(parser: Parser) -> None:
 
 def _results(parser: Parser) -> None:
     """What is written of the answer."""
-    parser.add_argument("-o", metavar="DESIGN.yaml", dest="output",
+    parser.add_argument("-o", "--out", metavar="DESIGN.yaml",
                         help="write a layout as a design, for astrarium run; of serving: an engine as a serving "
                              "file and its design, for astrarium serve")
-    parser.add_argument("--output", metavar="DESIGN.yaml|TOKENS", dest="long_output",
-                        help="as -o; with --for serving: tokens of an answer")
     parser.add_argument("--line", metavar="K", type=whole,
                         help="the line of the layout for -o and --launch; default 1")
     page_flags(parser, "layouts, where time goes, pipeline, memory")
@@ -119,15 +117,12 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     training_only(options)
     if options.launch not in (None, *LAUNCHED[:2]):
         raise InputError("--launch", f"{options.launch} serves", expected="megatron, nemo, or --for serving")
-    options.output = options.output or options.long_output
-    place("-o", options.output)
+    place("--out", options.out)
     page = page_for("plan", options)
-    idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
+    idle("--line", options.line is not None and not options.out and not options.launch, "-o or --launch as well")
     options.line = options.line or 1
     from astrarium.planner import plan, plan_from
 
-    if not options.limit > 0:
-        raise InputError("--limit", f"{options.limit}", expected="seconds, more than 0")
     common: dict[str, Any] = {
         "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
         "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
@@ -147,11 +142,11 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
     _print(found, options)
     write_page(page, options, found)
-    if options.output:
+    if options.out:
         from astrarium.design import dump_design
 
-        dump_design(found.lines[options.line - 1].design, options.output)
-        note(f"line {options.line} is in {options.output}: astrarium run {os.path.basename(options.output)}")
+        dump_design(found.lines[options.line - 1].design, options.out)
+        note(f"line {options.line} is in {options.out}: astrarium run {os.path.basename(options.out)}")
     return 0
 
 

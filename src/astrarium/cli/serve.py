@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place
+from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, set_flag
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
@@ -27,16 +27,14 @@ EVERY = 32      # answers between two texts of progress
 def arguments(parser: Parser) -> None:
     """The serving file and changes to it."""
     parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the file or its design, such as requests.rate=4 or workload.tp=2; "
-                             "may be repeated")
+    set_flag(parser, "change a field of the file or its design, such as requests.rate=4 or workload.tp=2")
     parser.add_argument("--find", choices=("rate",),
                         help="search the highest rate of requests within --slo, and serve it")
     parser.add_argument("--slo", metavar="LIMIT[,LIMIT...]",
                         help="limits for --find, such as ttft_p99=2s,tpot_p99=30ms (ttft, tpot, itl, latency; mean, "
                              "p50, p90, p99; good90: 90 %% of requests keep all limits)")
     parser.add_argument("--csv", metavar="FILE", help="write a line for each request")
-    page_flags(parser, "tables, distributions of latencies, queue and cache over time")
+    page_flags(parser, "tables, distributions of latencies, queue and cache over time, some requests")
     json_flag(parser)
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from astrarium.design import Design
 from astrarium.errors import InputError
+from astrarium.lower.kept import Kept
 
 __all__ = ["Figure", "refuse_without", "without"]
 
@@ -21,8 +22,9 @@ class Figure(Struct, frozen=True):
     this and the design, or of the design (`record`: node times must be kept). Over several cases of a search it is
     `added` with their weights, the `mean` by weight, or the `largest` counts. `least` is its smallest possible value.
     `of_time`: 1 for a figure that grows as the step time does, -1 for a rate that falls so; both have
-    the interval of the step time. `check` raises InputError for a design that does not say what it needs. `run` prints
-    figures that have a `label`, as `shown` writes them, of designs that pass the check.
+    the interval of the step time. `at_least` gives a lower bound of the figure before a run, 0 where none is known: a
+    search does not run a design that cannot meet a requirement. `check` raises InputError for a design that does not
+    say what it needs. `run` prints figures that have a `label`, as `shown` writes them, of designs that pass the check.
     """
 
     of_result: Callable[[Any], float] | None = None
@@ -32,6 +34,7 @@ class Figure(Struct, frozen=True):
     over_cases: Literal["added", "mean", "largest"] = "added"
     least: float = 0.0
     check: Callable[[Design], object] | None = None
+    at_least: Callable[[Design, Kept], float] | None = None
     label: str = ""
     shown: Callable[[float], str] = str
     of_time: int = 0

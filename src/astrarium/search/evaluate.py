@@ -16,6 +16,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError, StallError, StoppedError, nearest
 from astrarium.lower.kept import BYTES, Kept
 from astrarium.search.axes import Point, named_paths
+from astrarium.search.before import SLACK, lower_bounds, ruled_out, slack_of
 from astrarium.search.constraints import ContradictionError, Rule, components_of, levels_of
 from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, compiled, names_in
 from astrarium.search.goal import Case, Goal, Measure
@@ -30,7 +31,6 @@ __all__ = ["Evaluator", "Judge"]
 
 TOGETHER = 32       # trials of a group at most
 MOMENT = 0.05       # seconds of a step after which a group is closed
-SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
 class Judge:
@@ -190,6 +190,12 @@ class Evaluator:
         self._values = [(_nothing, each) if callable(each) else (compiled(each, slots), None)
                         for each in self.judge.objectives]
         self._early = early if any(each.early for each in self._conditions) else set()
+        self._slacks = [None if each.early else slack_of(node)
+                        for each, node in zip(self._conditions, self.judge.requirements)]
+        self._bounded = {name: figure for name, figure in zip(self.judge.figures, self.figures)
+                         if figure.at_least is not None
+                         and any(node is not None and name in names_in(node) for node in self._slacks)}
+        self._names = [*names, *self.judge.figures]
         cases = goal.cases or (Case("", 1.0),)
         if self.judge.functions and len(cases) > 1:
             raise InputError("cases", "do not go with an objective that is a Python function, which sees one run",
@@ -254,9 +260,24 @@ class Evaluator:
             unmet = next((text for text, slack in zip(self.goal.requirements, slacks) if slack < 0), None)
             if unmet is not None:
                 return Verdict(None, tuple(figures), tuple(slacks), f"requirement {unmet} is not met")
+        if self._bounded and (refused := self._ruled_out(designs, row, figures)) is not None:
+            return refused
         trial.row, trial.figures = row, figures
         trial.runs = [(weight, design, self._prepared(design)) for weight, design in designs]
         return None
+
+    def _ruled_out(self, designs: Sequence[tuple[float, Design]], row: Sequence[Any], figures: Sequence[float]
+                   ) -> Verdict | None:
+        """The verdict of a design that cannot meet a requirement, by lower bounds of its figures; None of others."""
+        ranges = lower_bounds(self._bounded, designs, self._kept)
+        known = {name: value for name, value in zip(self._names, row) if not _unknown(value)}
+        unmet = ruled_out(self._slacks, known, ranges, self._bounded)
+        if unmet is None:
+            return None
+        slacks = [each.slack(row) if each.early else 0.0 for each in self._conditions]
+        slacks[unmet.number] = unmet.slack
+        return Verdict(None, tuple(figures), tuple(slacks),
+                       f"requirement {self.goal.requirements[unmet.number]} is not met: {unmet.because}")
 
     def _run(self, trial: _Trial) -> None:
         trial.results = [(weight, design, run()) for weight, design, run in trial.runs]
@@ -295,6 +316,10 @@ class Evaluator:
             else:
                 total = sum(weight * value for weight, value in values)
                 figures[place] = total / sum(weight for weight, _ in values) if figure.over_cases == "mean" else total
+
+
+def _unknown(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _nothing(_: Sequence[Any]) -> float:

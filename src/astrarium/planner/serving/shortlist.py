@@ -161,7 +161,7 @@ class ServingPlan(Struct, frozen=True, dict=True):
     @property
     def plain(self) -> dict[str, Any]:
         """As plain data for --json."""
-        return {"model": str(self.service.name), "prompt": self.service.prompt, "output": self.service.output,
+        return {"model": str(self.service.name), "prompt": self.service.mix.context, "output": self.service.mix.output,
                 "slo": {each.name: each.most for each in self.service.slo.limits},
                 "gpus": self.goal.gpus, "rate": self.goal.rate, "candidates": self.candidates,
                 "simulated": self.simulated, "rules": [each.plain for each in self.rules],

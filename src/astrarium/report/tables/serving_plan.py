@@ -10,6 +10,7 @@ from astrarium.planner.serving.routed import Routed
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.report.tables.interval import interval_remarks
 from astrarium.report.tables.table import Table
+from astrarium.units import format_time
 
 __all__ = ["HEAD", "found_so_far", "front_table", "head_of", "row_of", "serving_plan_remarks", "serving_plan_tables"]
 
@@ -39,7 +40,7 @@ def row_of(place: str, line: Line, found: ServingPlan) -> tuple[str, ...]:
     name = f"{line.device}: {engine.words}" if several else engine.words
     if len({each.trial.candidate.engine.tokens for each in found.lines}) > 1:
         name += f", steps of {engine.tokens:,}"
-    limits = [f"{each.of(line.served) / 1e6:,.4g} ms" for each in found.service.slo.limits]
+    limits = [format_time(each.of(line.served)) for each in found.service.slo.limits]
     return (place + (" =" if line.tie else ""), name, engine.format, f"{line.engines:,}", f"{line.npus:,}",
             f"{line.load * line.engines:,.4g}", *limits, f"{line.tokens:,.4g}", f"{line.user:,.4g}",
             f"{100 * float(line.figures.get('cache_use_most', 0.0)):.0f} %",
@@ -50,8 +51,8 @@ def serving_plan_tables(found: ServingPlan) -> Iterator[Table]:
     """What was asked, the engines, why the others lost, loads of all, and what was assumed."""
     service, goal = found.service, found.goal
     devices = " or ".join(dict.fromkeys(line.device for line in found.lines))
-    title = (f"{service.name} {goal.text} ({devices}): prompts of {service.prompt:,}, answers of {service.output:,} "
-             f"tokens, within {service.slo}\n" + "\n".join(f"with {text}" for text in found.models))
+    title = (f"{service.name} {goal.text} ({devices}): {service.mix.words}, within {service.slo}\n"
+             + "\n".join(f"with {text}" for text in found.models))
     every = [*((str(place), line) for place, line in enumerate(found.lines, 1)),
              *([("now", found.today)] if found.today is not None else [])]
     rows = [row_of(place, line, found) for place, line in every]

@@ -126,7 +126,7 @@ def _covariance(squares: Floats, noise: float) -> Floats:
 
 def _squares(one: Floats, two: Floats) -> Floats:
     """Squared distances between rows."""
-    found: Floats = np.einsum("ij,ij->i", one, one)[:, None] + np.einsum("ij,ij->i", two, two)[None] - 2.0 * one @ two.T
+    found = np.einsum("ij,ij->i", one, one)[:, None] + np.einsum("ij,ij->i", two, two)[None] - 2.0 * one @ two.T
     return np.asarray(np.maximum(found, 0.0))
 
 
