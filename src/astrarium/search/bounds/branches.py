@@ -139,10 +139,10 @@ class WorkBranches(Struct):
                 leasts = [bounds(*narrowed(self._values(choice), tree, ranges))[0] for tree in quick]
                 if not archive.beaten([least * SAFE for least in leasts]):
                     found.append((leasts[0], numbers, choice, quick[0]))
-        for least, numbers, choice, quick in sorted(found, key=lambda each: each[:2]):
+        for least, numbers, choice, first in sorted(found, key=lambda each: each[:2]):
             if numbers not in self._trees:
                 self._trees[numbers] = self._tree(choice)
-            yield Branch(choice, self._trees[numbers], self._chosen(quick, choice), least)
+            yield Branch(choice, self._trees[numbers], self._chosen(first, choice), least)
 
     def _without(self, choice: Mapping[int, int]) -> tuple[Node, ...]:
         """The lower bounds of the objectives if collectives took no time; equal for all sizes of dims. Empty: refused.
