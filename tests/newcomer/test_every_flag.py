@@ -80,6 +80,7 @@ VALUES = {
     "--comm-group-configuration": "ranks.json", "--to": "et", "--workload-configuration": "et/v",
     "--system-configuration": "none.json", "--network-configuration": "none.yml", "--logging-configuration": "x",
     "--logging-folder": "x", "--set": "network.dims[0].bandwidth=100 GB/s",
+    "--measured": "1s",
     "--for": "serving", "--rate": "2", "--requests": "serving.yaml", "--prompt": "30", "--ttft": "1s", "--tpot": "2ms",
     "--find": "rate", "--slo": "ttft_p99=2s",
     "--cache": "1 GB", "--lift": "zero", "--reserve": "2 GB", "--ignore": "lr",

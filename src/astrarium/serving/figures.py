@@ -28,7 +28,7 @@ OF_DESIGN = ("network_cost", "network_bandwidth", "system_cost", "capital_cost",
 
 
 def _amount(name: str, key: str, design: ServingDesign, served: Served) -> float:
-    return amounts(name, RATES[name](design, f"{name}_{key}"), served)[key]
+    return amounts(name, [RATES[name](design, f"{name}_{key}")], served)[key]
 
 
 def _latency(metric: str, statistic: str, _: ServingDesign, served: Served) -> float:
