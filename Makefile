@@ -18,7 +18,7 @@ export ASTRARIUM_REQUIRE_CORE ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test roam native-tests sanitize exam build lint types stubs contracts docs-examples prose docs bench dev-core ns3 clean
+.PHONY: help run test roam native-tests sanitize exam build lint types stubs contracts docs-examples prose docs bench dist dev-core ns3 clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,8 +59,9 @@ lint: $(VENV)/.dev  ## ruff, clang-format, and the limits on the length of files
 	$(BIN)/python tools/cpp_limits.py
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
 
-types: $(VENV)/.dev  ## mypy --strict, and the stub of the compiled core is up to date
+types: $(VENV)/.dev  ## mypy --strict, also of what README and docs show; the stub of the compiled core is up to date
 	$(BIN)/mypy
+	$(BIN)/python tools/typed_blocks.py
 	$(BIN)/python tools/stubs.py --check
 
 stubs: $(VENV)/.dev  ## write src/astrarium/_core/*.pyi from the compiled core
@@ -86,6 +87,13 @@ docs: $(VENV)/.docs  ## build the documentation into site/
 
 bench: $(VENV)/.installed  ## print the figures that the README quotes
 	@set -e; for script in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do echo "== $$script"; $(BIN)/python $$script; done
+
+dist: $(VENV)/.dev  ## build sdist and wheel into dist/, check them, and try the wheel in an empty environment
+	rm -rf dist
+	$(PIP) build twine
+	ASTRARIUM_REQUIRE_CORE=1 $(BIN)/python -m build -q
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/try_wheel.py dist/*.whl
 
 dev-core:  ## build astrarium._core with CMake straight into src/astrarium/, incrementally (for work on native/)
 	@PYTHON="$(PYTHON)" OUT="$(OUT)" CMAKE_JOBS="$(CMAKE_JOBS)" tools/dev_core.sh

@@ -18,7 +18,7 @@ import astrarium as ar
 from astrarium import catalog, config
 from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.stages import parts_of, places
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.training import recipe_of
 
 __all__ = ["Cell", "korthikanti", "simumax"]
@@ -60,7 +60,7 @@ def simumax(**changes: Any) -> Iterator[Cell]:
                               tp_sequence=tp > 1, **{**MEGATRON, **changes})
         case = f"{row['model']}, {row['layers']} layers, tp {tp} pp {pp} cp {cp} ep {ep} dp {dp} seq {row['seq']}"
         yield Cell("SimuMax", f"{case}, stage {stage}", float(row["max_allocated_MiB"]) / 1024,
-                   footprint(work)[stage].total / GIB, int(row["rows"]))
+                   training_footprint(work)[stage].total / GIB, int(row["rows"]))
 
 
 def _model(name: str, layers: int) -> Any:
@@ -89,7 +89,7 @@ def korthikanti() -> Iterator[Cell]:
                                   tp=int(row["tp"]), pp=int(row["pp"]), seq=2048, attention="unfused", dropout=True,
                                   precision={"gradients": "fp32"}, **more, **settings)
             yield Cell("Korthikanti", f"{model}, activations, {kind}", float(row[f"{kind}_GiB"]),
-                       footprint(work)[0].activations / GIB)
+                       training_footprint(work)[0].activations / GIB)
         yield Cell("Korthikanti", f"{model}, model states", float(row["states_GiB"]), _layers(work) / GIB)
 
 

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from _serving_errors import OWN, of_cells
 
 from astrarium.validate.serving.deployment import numbers_of
-from astrarium.validate.serving.silicon import AHEAD, HIDES_MTP, STACKS
+from astrarium.validate.serving.silicon import AHEAD, HIDES_MTP, MODELS, STACKS
 
 HEAD = """\
 # Measured over predicted TPOT of serving stacks: 80 % of the judging rows lay between low and high; their cells (model,
 # system) weigh the same (benchmarks/serving_intervals.py). devices: of the stack's rows. A stack with fewer than ten
-# cells has the interval of all stacks (borrowed)."""
+# cells has the interval of all stacks (borrowed). models: of the catalog, those of the stack's rows."""
 Cells = dict[tuple[str, str], list[float]]
 
 
@@ -47,9 +47,10 @@ def main() -> None:
     for stack, cells in sorted(stacks.items()):
         borrowed = len(cells) <= OWN
         low, high = of_cells(every if borrowed else list(cells.values()))
-        devices = ", ".join(f'"{system}"' for system in sorted({system for _, system in cells}))
+        devices, models = (", ".join(f'"{name}"' for name in sorted(names)) for names in (
+            {system for _, system in cells}, {MODELS[model] for model, _ in cells}))
         print(f"\n[{stack}]\nrows = {sum(map(len, cells.values()))}\ncells = {len(cells)}\nlow = {low:.4f}\n"
-              f"high = {high:.4f}\nborrowed = {str(borrowed).lower()}\ndevices = [{devices}]")
+              f"high = {high:.4f}\nborrowed = {str(borrowed).lower()}\ndevices = [{devices}]\nmodels = [{models}]")
 
 
 if __name__ == "__main__":

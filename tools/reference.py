@@ -10,18 +10,19 @@ Only what the package itself brings is listed, not plug-ins that happen to be in
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from reference_api import SOURCE, api_page
+from reference_api import SOURCE, api_page, namespaces
 
 if __name__ == "__main__":
     sys.path.insert(0, str(SOURCE))      # the checkout, whatever is installed
 
 from astrarium import catalog, registry
 from astrarium.cli.arguments import Parser
+from astrarium.cli.completion import command_line
 from astrarium.cli.dispatch import VERBS
 from astrarium.cli.list_ import OPERATIONS
 from astrarium.collective.algorithms import algorithm_of
@@ -101,11 +102,22 @@ def cli_page() -> str:
     text = "# Command line\n\n" + MADE
     text += table(("verb", "what it does"), [(f"[`{verb}`](#{verb})", line) for verb, (_, line) in VERBS.items()])
     text += "\nExit codes: [errors](../guides/errors.md). `astrarium --version` prints the version.\n"
-    for verb, (module, line) in VERBS.items():
-        parser = Parser(prog=f"astrarium {verb}", description=line)
-        importlib.import_module(f"astrarium.cli.{module}").arguments(parser)
-        text += f"\n## {verb}\n\n{line}\n\n" + table(("argument", "what it is"), map(argument, parser._actions[1:]))
-    return text
+    return text + "".join(map(verb_section, verbs_of(command_line())))
+
+
+def verbs_of(parser: argparse.ArgumentParser) -> list[Parser]:
+    """The parsers of the verbs of a parser; none where it has no verbs."""
+    return [each for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+            for each in action.choices.values()]
+
+
+def verb_section(parser: Parser, depth: int = 2) -> str:
+    """A verb with its flags, and its own verbs below it."""
+    name, subs = parser.prog.removeprefix("astrarium "), verbs_of(parser)
+    text = f"\n{'#' * depth} {name}\n\n{parser.description}\n"
+    rows = [argument(each) for each in parser._actions[1:] if not isinstance(each, argparse._SubParsersAction)]
+    text += "\n" + table(("argument", "what it is"), rows) if rows else ""
+    return text + "".join(verb_section(each, depth + 1) for each in subs)
 
 
 def argument(action: argparse.Action) -> tuple[str, str]:
@@ -157,8 +169,9 @@ def glossary_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {"knobs.md": knobs_page, "cli.md": cli_page, "choices.md": choices_page,
-                                       "python.md": api_page, "engine_rules.md": engine_page,
-                                       "glossary.md": glossary_page}
+                                       "engine_rules.md": engine_page, "glossary.md": glossary_page}
+PAGES.update({module.replace("astrarium", "python").replace(".", "_") + ".md": partial(api_page, module)
+              for module in namespaces()})
 
 
 def outdated() -> list[str]:

@@ -1,4 +1,4 @@
-"""The page of the Python API: what `__all__` names, with signatures and docstrings, read from the source files."""
+"""Pages of the Python API: what `__all__` names, with signatures and docstrings, read from the source files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 MADE = "<!-- written by tools/reference.py from the code; do not edit -->\n\n"
-MODULES = ("astrarium", "astrarium.simulate", "astrarium.trace", "astrarium.profile", "astrarium.result",
-           "astrarium.catalog", "astrarium.collective.algorithms", "astrarium.collective.exam",
-           "astrarium.gpu.msccl.exam", "astrarium.engine.plugins")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -25,13 +22,12 @@ def tree(module: str) -> tuple[ast.Module, tuple[str, ...]]:
     return ast.parse(text), tuple(text.splitlines())
 
 
-def public(module: str) -> list[str]:
-    """`__all__` of a module."""
+def assigned(module: str, variable: str) -> list[str]:
+    """The names in a list of a module, such as `__all__`."""
     for node in tree(module)[0].body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            names: list[str] = ast.literal_eval(node.value)
-            return sorted(names, key=str.lower)
-    raise ValueError(f"{module} has no __all__")
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == variable for t in node.targets):
+            return sorted(ast.literal_eval(node.value), key=str.lower)
+    raise ValueError(f"{module} has no {variable}")
 
 
 def found(module: str, name: str) -> tuple[str, ast.stmt] | None:
@@ -101,12 +97,16 @@ def docstring(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> st
     return text.replace("<", "&lt;") + "\n\n" if text else ""
 
 
-def api_page() -> str:
-    """Modules that are public, name by name."""
-    page = f"# Python API\n\n{MADE}Config classes (`Design`, `Network`, `Ring` …) take the fields of [knobs](knobs.md)"
-    page += " as arguments, in the same order and with the same units.\n"
-    for module in MODULES:
-        about = (ast.get_docstring(tree(module)[0]) or "").split("\n\n")[0].replace("\n", " ")
-        page += f"\n## {module}\n\n{about}\n"
-        page += "".join(entry(module, name) for name in public(module))
-    return page.rstrip() + "\n"
+def namespaces() -> list[str]:
+    """The modules whose `__all__` is public."""
+    return ["astrarium", *(f"astrarium.{name}" for name in assigned("astrarium", "NAMESPACES"))]
+
+
+def api_page(module: str) -> str:
+    """A public module, name by name."""
+    about = (ast.get_docstring(tree(module)[0]) or "").split("\n\n")[0].replace("\n", " ")
+    page = f"# {module}\n\n{MADE}{about}\n"
+    if module == "astrarium":
+        page += ("\nConfig classes (`Design`, `Network`, `Ring` …) take the fields of [knobs](knobs.md) as arguments, "
+                 "in the same order and with the same units. [Compatibility](compatibility.md) says what is public.\n")
+    return page + "".join(entry(module, name) for name in assigned(module, "__all__")).rstrip() + "\n"

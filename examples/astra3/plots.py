@@ -8,10 +8,9 @@ from pathlib import Path
 from msgspec.structs import replace
 from study import GPU, MIB, SIZES, us
 
-from astrarium.gpu import Kernels, kernel_launch
-from astrarium.gpu.engine import run_launch
+from astrarium import CommOp
+from astrarium.gpu import Kernels, kernel_launch, run_launch
 from astrarium.report.svg.charts import Band, lines
-from astrarium.vocab import CommOp
 
 
 def line(name: str, x: list[float], y: list[float]) -> Band:

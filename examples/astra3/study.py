@@ -7,10 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astrarium.config import load
-from astrarium.gpu import Gpu, Kernels, kernel_launch, kernel_time
-from astrarium.gpu.engine import Launch, Workgroup, run_launch
-from astrarium.vocab import CommOp
+from astrarium import CommOp, load
+from astrarium.gpu import Gpu, Kernels, Launch, Workgroup, kernel_launch, kernel_time, run_launch
 
 GPU = load(Gpu, Path(__file__).with_name("gpu.yaml"))
 MIB = 1 << 20

@@ -20,9 +20,9 @@ def figures(found: Found) -> dict[str, str]:
     baseline = found.lab.case(CASE).baseline
     grids, base = found.grids, next(point for point in found.without if point.split == baseline)
     return {
-        "strategies": _bars("Transformer-1T by strategy, with expanded memory (A1), s",
+        "strategies": bars("Transformer-1T by strategy, with expanded memory (A1), s",
                             [(point.name, point) for point in found.splits if point.fits]),
-        "clusters": _bars("Transformer-1T, each cluster with its best strategy, s",
+        "clusters": bars("Transformer-1T, each cluster with its best strategy, s",
                           [(f"{row.cluster} {row.point.name}", row.point) for row in found.rows]),
         "footprint": _footprint(found),
         "expansion": _gain("Speed over MP64_DP16 without expanded memory", "bandwidth of expanded memory",
@@ -31,7 +31,7 @@ def figures(found: Found) -> dict[str, str]:
         "capacity": _gain("Speed over MP64_DP16 of A0, by local memory", "local memory", grids["capacity"], base),
         "network": _gain("Speed over MP64_DP16 of A0, best strategy", "within pods", grids["network"], base,
                          "between pods"),
-        "dlrm": _bars("DLRM-1.2T by nodes, without (A0) and with (A1) expanded memory, ms",
+        "dlrm": bars("DLRM-1.2T by nodes, without (A0) and with (A1) expanded memory, ms",
                       [(f"{nodes} x {name}", point) for (nodes, name), point in found.tables.items() if point.fits],
                       1e6),
     }
@@ -42,10 +42,11 @@ def _values(parts: Breakdown | None, unit: float) -> list[float]:
     return [each[phase] / unit for each in (parts.compute, parts.exposed) for phase in PHASES]
 
 
-def _bars(title: str, points: Sequence[tuple[str, Point]], unit: float = 1e9) -> str:
-    bars = [(name, _values(point.parts, unit)) for name, point in points]
-    used = [at for at in range(len(PARTS)) if any(values[at] > 0 for _, values in bars)]
-    shown = [(name, [values[at] for at in used]) for name, values in bars]
+def bars(title: str, points: Sequence[tuple[str, Point]], unit: float = 1e9) -> str:
+    """Points as bars of their times by phase."""
+    rows = [(name, _values(point.parts, unit)) for name, point in points]
+    used = [at for at in range(len(PARTS)) if any(values[at] > 0 for _, values in rows)]
+    shown = [(name, [values[at] for at in used]) for name, values in rows]
     return stacked_bars(title, [PARTS[at] for at in used], shown, lambda value: f"{value:.3g}")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from comet import MARKS, PHASES, Point, Row
+from comet import MARKS, PHASES, Book, Point, Row
 from verdicts import said, verdicts
 from work import CASE, TABLES, ZERO, Found
 
-from astrarium.units import Bandwidth, FlopRate
+from astrarium.plugins import Bandwidth, FlopRate
 
 HEAD = """# COMET's study, reconstructed
 
@@ -29,7 +29,8 @@ def report(found: Found, seconds: float) -> str:
     return "\n".join([HEAD, effort, "", *body]) + "\n"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """A table as lines of Markdown."""
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
             *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows), ""]
 
@@ -45,7 +46,7 @@ def _ratios(found: Found) -> Iterator[str]:
     for name, (each, before, after) in found.expanded.items():
         rows.append([f"expanded memory, {name}", f"up to {book.value('published.expansion'):g}x", f"{each:.2f}x",
                      f"{before.name} {before.seconds:.1f} s -> {after.name} {after.seconds:.1f} s"])
-    yield from _table(["ratio", "published", "here", "of"], rows)
+    yield from table(["ratio", "published", "here", "of"], rows)
 
 
 def _changed(found: Found) -> Iterator[str]:
@@ -55,7 +56,7 @@ def _changed(found: Found) -> Iterator[str]:
     rows = [["as the parameters are", *[f"{each:.2f}x" for each in now], f"MP{before.split} to MP{after.split}"]]
     rows += [[each.name, *[f"{value:.2f}x" for value in each.ratios.values()],
               "MP{} to MP{}".format(*each.moved)] for each in found.changed]
-    yield from _table(["difference", "all clusters", "A to C", "expanded memory", "strategy of A with it"], rows)
+    yield from table(["difference", "all clusters", "A to C", "expanded memory", "strategy of A with it"], rows)
 
 
 def _answers(found: Found) -> Iterator[str]:
@@ -69,7 +70,7 @@ def _answers(found: Found) -> Iterator[str]:
         rows.append([each.ratio, f"{each.target:g}x", f"`{path}`", "no value" if each.factor is None else
                      f"{each.factor:.2f} times: {value}", f"{each.first:g} to {each.last:g} times",
                      f"{each.low:.2f} to {each.high:.2f}x"])
-    yield from _table(["ratio", "published", "parameter", "would have to be", "looked for in", "ratio there"], rows)
+    yield from table(["ratio", "published", "parameter", "would have to be", "looked for in", "ratio there"], rows)
 
 
 def _short(value: object) -> str:
@@ -80,7 +81,7 @@ def _short(value: object) -> str:
 
 def _verdicts(found: Found) -> Iterator[str]:
     yield "## Findings\n"
-    yield from _table(["finding", "verdict", "reason"], list(verdicts(found)))
+    yield from table(["finding", "verdict", "reason"], list(verdicts(found)))
 
 
 def _clusters(found: Found) -> Iterator[str]:
@@ -89,13 +90,14 @@ def _clusters(found: Found) -> Iterator[str]:
     for row in found.rows:
         cluster, point = found.lab.cluster(row.cluster), row.point
         rows.append([row.cluster, cluster.title, point.name, f"{point.held / 1e9:.0f}",
-                     f"{point.spread.bandwidth:,.0f}", f"{point.seconds:.2f}", *_parts(row), said(row.bound)])
-    yield from _table(["", "cluster", "strategy", "GB a node", "GB/s of it", "s", "compute", "exposed", "bound by"],
+                     f"{point.spread.bandwidth:,.0f}", f"{point.seconds:.2f}", *parts_of(row), said(row.bound)])
+    yield from table(["", "cluster", "strategy", "GB a node", "GB/s of it", "s", "compute", "exposed", "bound by"],
                       rows)
     yield "![clusters](clusters.svg)\n"
 
 
-def _parts(row: Row) -> tuple[str, str]:
+def parts_of(row: Row) -> tuple[str, str]:
+    """Shares of compute and of exposed communication."""
     parts = row.point.parts
     assert parts is not None
     total = parts.total
@@ -109,7 +111,7 @@ def _holds(found: Found) -> Iterator[str]:
     rows = [[f"MP{split}_DP{case.nodes // split}", *["{:,.1f} / {:,.1f}".format(*[part / 1e9 for part in
                                                                                     found.holds[split, zero]])
                                                       for zero in ZERO]] for split in case.splits]
-    yield from _table(["strategy", *[f"ZeRO {zero}" for zero in ZERO]], rows)
+    yield from table(["strategy", *[f"ZeRO {zero}" for zero in ZERO]], rows)
     yield "![footprint](footprint.svg)\n"
 
 
@@ -119,14 +121,14 @@ def _layers(found: Found) -> Iterator[str]:
     rows = [[row.layer, row.layers, row.phase, len(row.products), f"{row.flops / 1e12:,.2f}", f"{row.bytes / 1e9:,.2f}",
              ", ".join(f"{op} {size / 1e9:.3g} GB over {'x'.join(axes)}" for op, size, axes in row.collectives)]
             for row in found.layers]
-    yield from _table(["layer", "of them", "phase", "products", "TFLOP", "GB, operands once", "collectives"], rows)
+    yield from table(["layer", "of them", "phase", "products", "TFLOP", "GB, operands once", "collectives"], rows)
 
 
 def _strategies(found: Found) -> Iterator[str]:
     yield "## Strategies on A1, s by phase (compute + exposed communication)\n"
     rows = [[point.name, "yes" if point.fits else "no", f"{point.held / 1e9:.0f}", f"{point.seconds:.2f}",
              *_by_phase(point, 1e9)] for point in found.splits]
-    yield from _table(["strategy", "fits", "GB", "s", *PHASES], rows)
+    yield from table(["strategy", "fits", "GB", "s", *PHASES], rows)
     yield "![strategies](strategies.svg)\n"
 
 
@@ -144,9 +146,9 @@ def _sweeps(found: Found) -> Iterator[str]:
         for number, row in enumerate(grid.rows):
             best = grid.best(number)
             rows.append([row, "none fits", ""] if best is None else [row, best.name, f"{best.seconds:.2f}"])
-        yield from _table([told, "strategy", "s"], rows)
+        yield from table([told, "strategy", "s"], rows)
     grid = found.grids["network"]
-    yield from _table(["within pods / between", *grid.columns],
+    yield from table(["within pods / between", *grid.columns],
                       [[row, *["" if point is None else f"{point.name} {point.seconds:.1f}" for point in points]]
                        for row, points in zip(grid.rows, grid.points)])
     yield from (f"![{name}]({name}.svg)\n" for name in ("expansion", "peak", "capacity", "network"))
@@ -157,26 +159,30 @@ def _tables(found: Found) -> Iterator[str]:
     yield f"## {case.title}, ms by phase (compute + exposed communication)\n"
     rows = [[row.cluster, row.point.nodes, f"{row.point.held / 1e9:.0f}", f"{row.point.seconds * 1e3:.3f}",
              *_by_phase(row.point, 1e6)[:4], said(row.bound)] for row in found.table_rows]
-    yield from _table(["cluster", "nodes", "GB", "ms", *PHASES[:4], "bound by"], rows)
+    yield from table(["cluster", "nodes", "GB", "ms", *PHASES[:4], "bound by"], rows)
     rows = [[nodes, name, f"{point.held / 1e9:.0f}", "yes" if point.fits else "no", f"{point.spread.bandwidth:,.0f}",
              f"{point.seconds * 1e3:.3f}", f"{point.seconds * nodes * 1e3:.0f}"]
             for (nodes, name), point in found.tables.items()]
-    yield from _table(["nodes", "cluster", "GB", "fits", "GB/s of it", "ms", "node-ms"], rows)
+    yield from table(["nodes", "cluster", "GB", "fits", "GB/s of it", "ms", "node-ms"], rows)
     yield "![dlrm](dlrm.svg)\n"
 
 
 def _measured(found: Found) -> Iterator[str]:
     yield "## Compute by measured kernels in place of the roofline, MP64_DP16\n"
-    yield from _table(["cluster", "roofline, s", "measured kernels, s", "ratio"],
+    yield from table(["cluster", "roofline, s", "measured kernels, s", "ratio"],
                       [[name, f"{one:.2f}", f"{other:.2f}", f"{other / one:.2f}"]
                        for name, (one, other) in found.measured.items()])
 
 
 def _parameters(found: Found) -> Iterator[str]:
-    book = found.lab.book
+    yield from parameters(found.lab.book)
+
+
+def parameters(book: Book) -> Iterator[str]:
+    """Every number of a book with its mark and source."""
     count = Counter(each.mark for each in book.parameters.values())
     yield "## Parameters\n"
     yield ", ".join(f"{count[mark]} {told} ({mark})" for mark, told in MARKS.items()) + ".\n"
-    yield from _table(["parameter", "value", "", "source"],
+    yield from table(["parameter", "value", "", "source"],
                       [[f"`{path}`", str(each.value)[:60].replace("|", "/"), each.mark, book.source(path)]
                        for path, each in book.parameters.items()])

@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 from spaces import REWARDS, Setup, objective, space
 
-from astrarium.errors import InputError
+from astrarium import InputError
 from astrarium.search.certificate import FORMAT
 from astrarium.search.goal import NAMED
 from astrarium.search.space import space_plain
 from astrarium.search.studyfile import jsonable
 
+PROVED = Path(__file__).parent / "full.optimum.json"
 SAME = ("base", "choices", "derived", "variables")      # of the spaces; `where` may leave out what cannot be priced
 
 

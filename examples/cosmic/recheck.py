@@ -11,9 +11,9 @@ from spaces import REWARDS, objective
 from timed import Timed
 
 import astrarium as ar
+from astrarium.search import Trial
 from astrarium.search.analysis import best_trials, value_of
 from astrarium.search.goal import goal_of
-from astrarium.search.trial import Trial
 
 EACH = 5      # designs of each reward
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, space
 from timed import SLOW, Timed
 
-from astrarium.search.goal import Case, goal_of
+from astrarium.search import Case
+from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_search
 from astrarium.search.store import Store
 from astrarium.search.study import chosen_agent, conduct
@@ -41,10 +44,11 @@ class Effort:
     batches: Sequence[int]
 
 
-QUICK = Effort(trials=96, seeds=2, agent_trials=256, gp_trials=0, mix_trials=96, seconds=660, limit=1.5, recheck=20,
+QUICK = Effort(trials=128, seeds=3, agent_trials=320, gp_trials=0, mix_trials=64, seconds=660, limit=1.5, recheck=20,
                agents=("random", "genetic", "ant_colony"), batches=(1024, 16384))
 FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0, limit=10, recheck=240,
               agents=("random", "genetic", "ant_colony", "bayesian"), batches=(1024, 2048, 4096, 8192, 16384))
+LEARNER = "ant_colony"      # of all parts but `agents`: the nearest of ours to the proven optimum after 200 trials
 STEP = 4        # trials after which a quick search looks at the clock
 WEIGHT = {"agents": 3.0, "batches": 0.7}      # share of a quick study's time; 1 for the other parts
 
@@ -86,6 +90,11 @@ class Found:
     cpu: float
     objectives: list[float] = field(default_factory=list)      # of every trial in order, infinite where refused
 
+    @cached_property
+    def half(self) -> Found:
+        """As it was after half of the trials."""
+        return found_in(self.study, replace(self.run, trials=self.trials // 2))
+
 
 def plan(effort: Effort, preset: str) -> Iterator[Run]:
     """Every run. The same search in two parts is one file, run once."""
@@ -107,30 +116,29 @@ def _stacks(effort: Effort, preset: str) -> Iterator[Search]:
     for system in SYSTEMS:
         for reward in REWARDS:
             for stack in (*STACKS[:3], "full"):
-                for seed in _several(effort):
-                    yield "stacks", Setup(stack, reward, system, preset=preset), "genetic", seed, effort.trials
+                for seed in range(effort.seeds):
+                    yield "stacks", Setup(stack, reward, system, preset=preset), LEARNER, seed, effort.trials
     yield "stacks", Setup("compute", "perf_per_bandwidth", preset=preset), "grid", 0, 4
-    yield "spread", Setup("workload", "perf_per_bandwidth", preset=preset), "grid", 0, \
-        effort.trials if effort.seconds else 332
+    yield "spread", Setup("workload", "perf_per_bandwidth", preset=preset), "grid", 0, 332
 
 
 def _sizes(effort: Effort, preset: str) -> Iterator[Search]:
     """System 2 at three sizes, and the other models on it."""
-    for seed in _several(effort):
+    for seed in range(effort.seeds):
         for npus in (512, 1024, 2048):
             for stack in (*STACKS[:3], "full"):
                 setup = Setup(stack, "perf_per_bandwidth", npus=npus, preset=preset)
-                yield "scaling", setup, "genetic", seed, effort.trials
+                yield "scaling", setup, LEARNER, seed, effort.trials
         for model in MODELS[1:]:
             for reward in REWARDS:
-                yield "models", Setup("full", reward, model=model, preset=preset), "genetic", seed, effort.trials
+                yield "models", Setup("full", reward, model=model, preset=preset), LEARNER, seed, effort.trials
 
 
 def _mixes(effort: Effort) -> Iterator[Search]:
-    for seed in _several(effort):
+    for seed in range(effort.seeds):
         for mix in MIXES:
             for reward in REWARDS:
-                for agent in ("random", "genetic"):
+                for agent in ("random", LEARNER):
                     yield "mixes", Setup(mix, reward), agent, seed, effort.mix_trials
 
 
@@ -139,14 +147,9 @@ def _batches(effort: Effort, preset: str) -> Iterator[Search]:
     for model in ("cosmic-gpt3-175b", "cosmic-vit-large")[:1 if effort.seconds else 2]:
         for batch in effort.batches:
             for stack in ("workload", "full"):
-                for seed in _several(effort):
+                for seed in range(effort.seeds):
                     setup = Setup(stack, "perf_per_bandwidth", model=model, npus=2048, preset=preset, batch=batch)
-                    yield "batches", setup, "genetic", seed, effort.trials
-
-
-def _several(effort: Effort) -> range:
-    """Seeds of everything but the comparison of agents; a quick study has one."""
-    return range(1 if effort.seconds else effort.seeds)
+                    yield "batches", setup, LEARNER, seed, effort.trials
 
 
 def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None], seconds: float = 0) -> Found:
@@ -160,7 +163,7 @@ def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None], sec
     if seconds >= 0 or not path.exists():
         with Timed(made, goal, jobs, run.limit) as workers:
             _grow(plan_, path, workers, trials, seconds)
-    found = _read(run, path, time.perf_counter() - wall, _cpu() - cpu)
+    found = found_in(load_study(path), run, time.perf_counter() - wall, _cpu() - cpu)
     if found.best is None:
         say(f"every trial was refused, the first because: {next(found.study.trials()).verdict.problem}")
     say(f"{run.part:8} {run.file:80} {found.trials:5} trials ({found.refused - found.slow:3} refused, {found.slow:3} "
@@ -205,11 +208,11 @@ def _options(agent: str) -> dict[str, Any]:
     return {} if agent == "bayesian" else {"batch": 16}
 
 
-def _read(run: Run, path: Path, wall: float, cpu: float) -> Found:
-    study = load_study(path)
+def found_in(study: StoredStudy, run: Run, wall: float = 0.0, cpu: float = 0.0) -> Found:
+    """The run from its study, which may hold more trials."""
     objectives: list[float] = []
     best, point, refused, slow = None, None, 0, 0
-    for trial in study.trials():
+    for trial in itertools.islice(study.trials(), run.trials):
         good = trial.verdict.feasible and trial.verdict.values is not None
         value = trial.verdict.values[0] if good else float("inf")
         refused += not good

@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from findings import report
-from optimum import read_optima
+from optimum import PROVED, read_optima
 from runs import FULL, QUICK, Effort, Found, Run, carry_out, plan, seconds_a_trial
 from spaces import base
 
 import astrarium as ar
 
 PARTS = ("agents", "stacks", "spread", "scaling", "models", "mixes", "batches")
-PROVED = Path(__file__).parent / "full.optimum.json"
 MOST = 1.5      # a search gets at most this many times its share of the time
 DESIGNS = 6     # of each stack and size, from which the time of a full study follows
 Say = Callable[[str], None]

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import astrarium as ar
+from astrarium.search import Goal
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.goal import Goal
 from astrarium.search.trial import Verdict
 
 SLOW = "takes longer than the limit of CPU time"

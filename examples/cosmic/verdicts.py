@@ -1,31 +1,43 @@
-"""A verdict with its reason on each published finding. Each takes the runs and gives (holds, reason); one that rests on
-too small a search is undecided."""
+"""A verdict with its reason on each published finding.
+
+A finding is one claim or several, each about a value per seed. A claim holds, or does not hold, if
+
+- the 95 % interval over seeds is wholly on one side of it, and
+- the mean after half of each search's trials is on that side, too: else the searches are too short to tell.
+
+Everything else is undecided, as is a finding that rests on a search with few designs.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from intervals import Claim, Interval, over_seeds, points, ratio_over_seeds, summed_up
 from runs import Found
-from spaces import REWARDS, STACKS, SYSTEMS, Setup, base
+from spaces import REWARDS, STACKS, SYSTEMS
+from use_cases import losses
 
-import astrarium as ar
-from astrarium.errors import InputError
-from astrarium.network.cost import network_bandwidth, network_cost
+from astrarium import InputError
 from astrarium.search.analysis import knob_importances
 
 FEW = 32        # designs with a value, below which a search says nothing about what there is to find
 CLEAR = 1.05    # what differs by less is alike
+APART = 0.05    # what differs by fewer shares of the knobs is alike
+FLAT = 1.25     # a curve that changes by less is flat
+SINGLE = STACKS[:3]
+CRITICAL = 5    # knobs
+SIZES = (512, 1024, 2048)
 Verdict = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """How a finding is judged, and the part of the study that it rests on; of its stacks, those named (none: all)."""
+    """The claims of a finding, and the part of the study that it rests on; of its stacks, those named (none: all)."""
 
-    judge: Callable[[Sequence[Found], str], Verdict]
+    claims: Callable[[Sequence[Found]], Sequence[Claim]]
     part: str
     stacks: tuple[str, ...] = ()
 
@@ -35,144 +47,190 @@ class Finding:
         return run.part == self.part and run.trials >= FEW and (not self.stacks or run.setup.stack in self.stacks)
 
 
-def judged(finding: Finding, found: Sequence[Found], preset: str) -> Verdict:
-    """The verdict; `undecided` where one of its searches has too few designs with a value, of those there are."""
-    verdict, reason = finding.judge(found, preset)
-    least = min(filter(finding.rests_on, found), key=lambda each: each.trials - each.refused, default=None)
-    if verdict == "not run" or least is None or least.trials - least.refused >= FEW:
-        return verdict, reason
-    run, has = least.run, least.trials - least.refused
-    return f"undecided ({verdict} as far as it goes)", \
-        f"{reason}; {run.setup.name}-{run.agent}-{run.seed} has {has} designs with a value, and {FEW} are needed"
+def judged(finding: Finding, found: Sequence[Found]) -> Verdict:
+    """The verdict and its reason."""
+    own = [each for each in found if finding.rests_on(each)]
+    claims = finding.claims(own)
+    if not claims:
+        return "not run", "its searches are missing"
+    early = {claim.name: claim.side for claim in finding.claims([each.half for each in own])}
+    verdicts = [claim.verdict if early.get(claim.name) == claim.side else "undecided" for claim in claims]
+    reason = "; ".join(claim.text + (" (not yet so after half of the trials)" if claim.verdict != verdict else "")
+                       for claim, verdict in zip(claims, verdicts))
+    least = min(own, key=lambda each: each.trials - each.refused)
+    if least.trials - least.refused < FEW:
+        return "undecided", f"{reason}; {least.run.file.removesuffix('.study')} has {least.trials - least.refused} " \
+            f"designs with a value, and {FEW} are needed"
+    return summed_up(verdicts), reason
 
 
 def best_of(found: Sequence[Found], stack: str, reward: str, **wanted: object) -> float | None:
     """The best objective among runs of a stack under a reward."""
-    values = [each.best for each in found if each.best is not None and each.run.setup.stack == stack
-              and each.run.setup.reward == reward
-              and all(getattr(each.run.setup, key) == value for key, value in wanted.items())]
-    return min(values) if values else None
+    return min(best_by_seed(found, stack, reward, **wanted).values(), default=None)
 
 
-def start_of(reward: str, system: int, preset: str) -> float:
-    """The objective of a system as the talk has it."""
-    design = base(Setup("full", reward, system, preset=preset))
-    figure = network_bandwidth if reward == "perf_per_bandwidth" else network_cost
-    return ar.simulate(design, record=False).makespan_ps / 1000 * figure(design.network)
+def best_by_seed(found: Sequence[Found], stack: str, reward: str, **wanted: object) -> dict[int, float]:
+    """Seed -> the best objective of a stack under a reward."""
+    values: dict[int, float] = {}
+    for each in found:
+        setup = each.run.setup
+        if each.best is not None and (setup.stack, setup.reward) == (stack, reward) \
+                and all(getattr(setup, key) == value for key, value in wanted.items()):
+            values[each.run.seed] = min(each.best, values.get(each.run.seed, math.inf))
+    return values
 
 
-def highest_gain_from_workload(found: Sequence[Found], preset: str) -> Verdict:
-    """The workload stack alone gains most over the system as it is."""
-    part = [each for each in found if each.run.part == "stacks"]
-    won, said = 0, []
-    for system in SYSTEMS:
-        for reward in REWARDS:
-            start = start_of(reward, system, preset)
-            gains = {stack: start / best for stack in STACKS[:3]
-                     if (best := best_of(part, stack, reward, system=system)) is not None}
-            if len(gains) == 3:
-                top = max(gains, key=lambda stack: gains[stack])
-                won += top == "workload"
-                said.append(f"system {system} {reward}: "
-                            + ", ".join(f"{stack} {gain:.2f}x" for stack, gain in gains.items()))
-    return _share(won, len(said)), "; ".join(said)
+def gains(found: Sequence[Found], reward: str, **wanted: object) -> dict[str, dict[int, float]]:
+    """Single stack -> seed -> how much better the best design of the full stack is."""
+    full = best_by_seed(found, "full", reward, **wanted)
+    return {stack: {seed: best / full[seed] for seed, best in best_by_seed(found, stack, reward, **wanted).items()
+                    if seed in full} for stack in SINGLE}
 
 
-def _share(held: int, cases: int) -> str:
-    if not cases:
-        return "not run"
-    return "holds" if held == cases else "does not hold" if held == 0 else f"holds in {held} of {cases}"
+def over_best_single(ratios: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
+    """Seed -> the gain over the best of the single stacks, where all of them were searched."""
+    seeds = set.intersection(*(set(each) for each in ratios.values()))
+    return {seed: min(each[seed] for each in ratios.values()) for seed in sorted(seeds)}
 
 
-def _clearly(ratio: float, alike: str) -> str:
-    return "holds" if ratio > CLEAR else "does not hold" if ratio < 1 / CLEAR else alike
+def _claims(named: Mapping[str, Sequence[float]], least: float, most: float = math.inf) -> list[Claim]:
+    """A claim on each ratio that some seed has."""
+    found = [(name, ratio_over_seeds(ratios)) for name, ratios in named.items()]
+    return [Claim(name, interval, least, most) for name, interval in found if interval is not None]
 
 
-def diverse_under_cost(found: Sequence[Found], _: str) -> Verdict:
-    """Best designs of agents and seeds differ more under cost than under bandwidth."""
-    shares = {}
-    for reward in REWARDS:
-        points = [each.values for each in found if each.run.part == "agents" and each.run.setup.reward == reward
-                  and each.values and each.run.agent != "random"]
-        pairs = [(one, two) for place, one in enumerate(points) for two in points[:place]]
-        if pairs:
-            shares[reward] = statistics.mean(statistics.mean(one[knob] != two[knob] for knob in one)
-                                             for one, two in pairs)
-    if len(shares) < 2:
-        return "not run", "needs two bests under each reward"
-    bandwidth, cost = shares["perf_per_bandwidth"], shares["perf_per_cost"]
-    return _clearly(cost / bandwidth if bandwidth else math.inf, "no difference"), \
-        f"two bests differ in {100 * cost:.0f} % of the knobs under cost, in {100 * bandwidth:.0f} % under bandwidth"
+def _cases() -> list[tuple[str, str, int]]:
+    return [(f"system {system} {reward.removeprefix('perf_per_')}", reward, system)
+            for reward in REWARDS for system in SYSTEMS]
 
 
-def grows_with_size(found: Sequence[Found], _: str) -> Verdict:
-    """Full stack over the best single stack, for System 2 at three sizes."""
-    part, gains = [each for each in found if each.run.part == "scaling"], {}
-    for npus in (512, 1024, 2048):
-        full = best_of(part, "full", "perf_per_bandwidth", npus=npus)
-        single = [best for stack in STACKS[:3]
-                  if (best := best_of(part, stack, "perf_per_bandwidth", npus=npus)) is not None]
-        if full and single:
-            gains[npus] = min(single) / full
-    if len(gains) < 3:
-        return "not run", "needs all three sizes"
-    steps = [gains[1024] / gains[512], gains[2048] / gains[1024]]
-    return _clearly(gains[2048] / gains[512] if min(steps) > 1 / CLEAR else 0, "stays the same"), \
-        "full stack over best single stack: " + ", ".join(f"{npus} NPUs {gain:.2f}x" for npus, gain in gains.items())
+def full_stack_wins(found: Sequence[Found]) -> Sequence[Claim]:
+    """Full stack over each single stack."""
+    return _claims({f"{name} over {stack}": list(by_seed.values()) for name, reward, system in _cases()
+                    for stack, by_seed in gains(found, reward, system=system).items()}, CLEAR)
 
 
-def random_flat_others_learn(found: Sequence[Found], _: str) -> Verdict:
-    """The typical trial of the last quarter against that of the first; above 1: it became better."""
+def highest_gain_from_workload(found: Sequence[Found]) -> Sequence[Claim]:
+    """The workload stack over the better of the collective and the network stack."""
+    named = {}
+    for name, reward, system in _cases():
+        best = [best_by_seed(found, stack, reward, system=system) for stack in SINGLE]
+        named[name] = [min(best[1][seed], best[2][seed]) / best[0][seed] for seed in sorted(set.intersection(
+            *map(set, best)))]
+    return _claims(named, CLEAR)
+
+
+def bests_of_agents(found: Sequence[Found], reward: str) -> dict[int, list[Found]]:
+    """Seed -> searches of the agents that learn, which found something."""
+    bests: dict[int, list[Found]] = {}
+    for each in found:
+        if each.run.setup.reward == reward and each.values and each.run.agent != "random":
+            bests.setdefault(each.run.seed, []).append(each)
+    return {seed: own for seed, own in bests.items() if len(own) > 1}
+
+
+def agreement(bests: Sequence[Found], knobs: Sequence[str]) -> float:
+    """The share of knobs, over pairs of best designs, that have the same value in both."""
+    return statistics.mean(one.values.get(knob) == other.values.get(knob) for place, one in enumerate(bests)
+                           for other in bests[:place] for knob in knobs)
+
+
+def diverse_under_cost(found: Sequence[Found]) -> Sequence[Claim]:
+    """Two agents' best designs differ in more knobs under cost than under bandwidth, from the same seed."""
+    bandwidth, cost = (bests_of_agents(found, reward) for reward in REWARDS)
+    shares = {seed: [1 - agreement(bests[seed], list(bests[seed][0].values)) for bests in (bandwidth, cost)]
+              for seed in sorted(set(bandwidth) & set(cost))}
+    interval = over_seeds([after - before for before, after in shares.values()])
+    if interval is None:
+        return ()
+    before, after = (100 * statistics.mean(each[place] for each in shares.values()) for place in (0, 1))
+    return [Claim("diverse", interval, APART, shown=points, said=f"two agents' bests differ in {after:.0f} % of the "
+                  f"knobs under cost, in {before:.0f} % under bandwidth:")]
+
+
+def grows_with_size(found: Sequence[Found]) -> Sequence[Claim]:
+    """The growth per doubling of the full stack's gain over the best single stack, for System 2 at three sizes."""
+    by_size = [over_best_single(gains(found, "perf_per_bandwidth", npus=npus)) for npus in SIZES]
+    seeds = sorted(set.intersection(*map(set, by_size)))
+    typical = [ratio_over_seeds([each[seed] for seed in seeds]) for each in by_size]
+    growth = ratio_over_seeds([math.sqrt(by_size[2][seed] / by_size[0][seed]) for seed in seeds])
+    said = ", ".join(f"{each.value:.2f}x" for each in typical if each)
+    return () if growth is None else [Claim("growth", growth, CLEAR, said=f"full over best single stack {said} at 512, "
+                                            "1,024, 2,048 NPUs; growth per doubling")]
+
+
+def random_flat_others_learn(found: Sequence[Found]) -> Sequence[Claim]:
+    """Random: its typical trial in the first quarter over that in the last. Others: the typical trial of the random
+    walk from the same seed over theirs in their last quarter."""
     ways: dict[str, list[float]] = {}
     for each in found:
-        good = [value for value in each.objectives if math.isfinite(value)]
-        if each.run.part == "agents" and len(good) >= 16:
-            quarter = len(good) // 4
-            ways.setdefault(each.run.agent, []).append(
-                statistics.median(good[:quarter]) / statistics.median(good[-quarter:]))
-    if "random" not in ways or len(ways) < 2:
-        return "not run", "needs the random walk and another agent"
-    typical = {agent: statistics.median(way) for agent, way in ways.items()}
-    flat = abs(math.log(typical["random"])) < math.log(1.25)
-    learn = all(value > 1.25 for agent, value in typical.items() if agent != "random")
-    return ("holds" if flat and learn else "holds in part" if flat or learn else "does not hold"), \
-        "median trial, first quarter over last: " + ", ".join(f"{agent} {way:.2f}" for agent, way in typical.items())
+        drawn = [other for other in found if other.run.agent == "random"
+                 and (other.run.setup, other.run.seed) == (each.run.setup, each.run.seed)]
+        own = _finite(each)
+        if len(own) < 16 or not drawn:
+            continue
+        quarter = len(own) // 4
+        before = own[:quarter] if each.run.agent == "random" else _finite(drawn[0])
+        ways.setdefault(each.run.agent, []).append(statistics.median(before) / statistics.median(own[-quarter:]))
+    flat = {"random, first quarter over last": ways.pop("random", [])}
+    return [*_claims(flat, 1 / FLAT, FLAT),
+            *_claims({f"{agent}'s last quarter better than random by": way for agent, way in ways.items()}, FLAT)]
 
 
-def agree_on_critical_knobs(found: Sequence[Found], _: str) -> Verdict:
-    """Agents' bests agree on the knobs that matter, by permutation importance on all trials, and not on others."""
-    part = [each for each in found if each.run.part == "agents" and each.run.setup.reward == "perf_per_bandwidth"]
-    bests = [each.values for each in part if each.values and each.run.agent != "random"]
+def _finite(each: Found) -> list[float]:
+    return [value for value in each.objectives if math.isfinite(value)]
+
+
+def critical_knobs(found: Sequence[Found]) -> list[tuple[str, float]]:
+    """(knob, importance), the most important first, by permutation importance on all trials under
+    performance/bandwidth; empty where there are too few."""
+    part = [each.study for each in found if each.run.setup.reward == "perf_per_bandwidth"]
     try:
-        model_and_order = knob_importances([each.study for each in part]) if part else None
-    except InputError as error:
-        return "not run", str(error)
-    if model_and_order is None or len(bests) < 2:
-        return "not run", "needs two bests"
-    knobs = [name for name, _ in model_and_order[1]]
-    agreement = {knob: max(sum(best[knob] == each[knob] for each in bests) for best in bests) / len(bests)
-                 for knob in knobs}
-    first, rest = (statistics.mean(agreement[knob] for knob in part_) for part_ in (knobs[:5], knobs[5:]))
-    return ("holds" if first > rest else "does not hold"), \
-        f"of {len(bests)} bests {100 * first:.0f} % share a value in the five knobs that matter most " \
-        f"({', '.join(knobs[:5])}), {100 * rest:.0f} % in the others"
+        return knob_importances(part)[1] if part else []
+    except InputError:
+        return []
 
 
-def latency_spread(found: Sequence[Found], _: str) -> Verdict:
-    """GPT3-175B on System 2: slowest over fastest of the workload knobs alone."""
-    good = [value for each in found if each.run.part == "spread" for value in each.objectives if math.isfinite(value)]
+def agree_on_critical_knobs(found: Sequence[Found]) -> Sequence[Claim]:
+    """The agents' best designs, from the same seed, share more of the critical knobs' values than of the others'."""
+    knobs = [name for name, _ in critical_knobs(found)]
+    bests = bests_of_agents(found, "perf_per_bandwidth")
+    if not knobs or not bests:
+        return ()
+    shares = [[agreement(own, part) for part in (knobs[:CRITICAL], knobs[CRITICAL:])] for own in bests.values()]
+    interval = over_seeds([first - rest for first, rest in shares])
+    first, rest = (100 * statistics.mean(each[place] for each in shares) for place in (0, 1))
+    assert interval is not None
+    return [Claim("critical", interval, APART, shown=points, said=f"two agents' bests share {first:.0f} % of the "
+                  f"values of the {CRITICAL} most important knobs ({', '.join(knobs[:CRITICAL])}), {rest:.0f} % of the "
+                  "others':")]
+
+
+def latency_spread(found: Sequence[Found]) -> Sequence[Claim]:
+    """GPT3-175B on System 2: slowest over fastest of the workload knobs alone; exact once every workload has run."""
+    good = [value for each in found for value in _finite(each)]
     if len(good) < 2:
-        return "not run", "no trials"
-    return ("holds" if max(good) > 2 * min(good) else "does not hold"), \
-        f"{max(good) / min(good):.1f}x between the slowest and the fastest of {len(good)} workloads"
+        return ()
+    spread = max(good) / min(good)
+    known = all(each.trials == each.study.plan.space.count for each in found)
+    return [Claim("spread", Interval(spread, spread if known else 0.0, spread if known else math.inf, 1), 2.0,
+                  said=f"slowest over fastest of {len(good)} workloads")]
+
+
+def own_designs(found: Sequence[Found]) -> Sequence[Claim]:
+    """The best design of another use case, over the use case's own best."""
+    return _claims({f"{use_case} with the design for {other}": ratios for (use_case, other), ratios in
+                    losses(found).items()}, CLEAR)
 
 
 FINDINGS = {
-    "The workload stack gives the highest gains": Finding(highest_gain_from_workload, "stacks", STACKS[:3]),
-    "Optimising for cost leads to diverse choices": Finding(diverse_under_cost, "agents"),
+    "GPT3-175B's latency spreads widely over workload knobs alone": Finding(latency_spread, "spread"),
+    "Full-stack search beats every single-stack search": Finding(full_stack_wins, "stacks", (*SINGLE, "full")),
+    "The workload stack gives the highest gains": Finding(highest_gain_from_workload, "stacks", SINGLE),
     "The value of full-stack search grows with system size": Finding(grows_with_size, "scaling"),
+    "Each use case wants a design of its own": Finding(own_designs, "mixes"),
     "The random walk's curve stays flat, the other agents learn": Finding(random_flat_others_learn, "agents"),
     "Agents agree on the critical knobs and vary in the others": Finding(agree_on_critical_knobs, "agents"),
-    "GPT3-175B's latency spreads widely over workload knobs alone": Finding(latency_spread, "spread"),
+    "Optimising for cost leads to diverse choices": Finding(diverse_under_cost, "agents"),
 }
 """Finding (published, the authors' talk) -> how it is judged."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import astrarium as ar
-from astrarium.config import decode, parse_yaml
+from astrarium import decode
+from astrarium.config import parse_yaml
 from astrarium.result import Result
 
 HERE = Path(__file__).parent

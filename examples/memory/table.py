@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import astrarium as ar
-from astrarium.units import format_bytes, format_time
+from astrarium import format_bytes, format_time
 
 FOLDER = Path(__file__).parent
 TRAINING = ("per_node", "per_gpu", "integrated_cpu_pool", "integrated_gpu_pool")

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import astrarium as ar
-from astrarium.config import Knob
-from astrarium.search import Goal, Point, Space
-from astrarium.search.agents import Agent, Batch, Options, Told, one_objective
-from astrarium.search.exam import problems, sit
+from astrarium.plugins import Knob
+from astrarium.search import Agent, Batch, Goal, Options, Point, Space, Told, one_objective, problems, sit
 
 
 class Climb(Options, frozen=True, kw_only=True):

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import astrarium as ar
-from astrarium.engine.plugins import ComputeNode, ComputeNodes, PerNode, Plugins
-from astrarium.engine.plugins.exams import exam_compute
+from astrarium.plugins import ComputeNode, ComputeNodes, PerNode, Plugins, exam_compute
 
 TABLE = {"qkv": 900_000_000, "attention": 1_500_000_000, "down": 700_000_000}      # ps
 FLOP_PER_PS = 400

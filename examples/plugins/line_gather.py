@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from astrarium.collective.algorithms import Algorithm, Options
-from astrarium.collective.algorithms.algorithm import Bound, Case, Counts
-from astrarium.collective.exam import check_bound, examine
-from astrarium.collective.messages import Messages, assemble
-from astrarium.engine.plan import Shape
-from astrarium.vocab import CommOp, Schedule
+from astrarium import CommOp
+from astrarium.collective import Algorithm, Bound, Case, Counts, Messages, Options, assemble, check_bound, examine
+from astrarium.plugins import Schedule, Shape
 
 
 def build(op: CommOp, n: int, options: Options) -> Schedule:

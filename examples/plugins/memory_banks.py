@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
-from astrarium.engine.plugins import Plugins
-from astrarium.engine.plugins.exams import exam_memory
-from astrarium.engine.plugins.work import Work, remote
-from astrarium.engine.source import RunContext, run_source
+from astrarium.plugins import (
+    Backend,
+    Dim,
+    NetworkPlan,
+    Plugins,
+    RunContext,
+    Shape,
+    Work,
+    exam_memory,
+    remote,
+    run_source,
+)
 
 
 class Banks:

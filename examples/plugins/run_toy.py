@@ -10,8 +10,7 @@ import sys
 from toy import Toy
 
 import astrarium as ar
-from astrarium.engine.plugins import Plugins, load
-from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
+from astrarium.plugins import EXAM_FABRIC, Plugins, exam_network, load
 
 design = ar.Design(
     workload=ar.SingleCollective("all_reduce", "64 MB"),

@@ -16,12 +16,8 @@ from itertools import accumulate
 from typing import Annotated, ClassVar
 
 import astrarium as ar
-from astrarium.config import Config, Knob
-from astrarium.engine.plugins import Desk
-from astrarium.engine.plugins.exams import exam_work
-from astrarium.engine.plugins.work import Work, collective, compute, timer
-from astrarium.lower.rule_books import stage_of
-from astrarium.workload.config import Live
+from astrarium.plugins import Config, Desk, Knob, Work, collective, compute, exam_work, stage_of, timer
+from astrarium.workload import Live
 
 PARAMETERS, LAYERS, WIDTH, BYTES = 8_030_000_000, 32, 4096, 2
 PROMPT = 512                             # tokens

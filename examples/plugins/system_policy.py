@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import astrarium as ar
-from astrarium.engine.plan import Dim
-from astrarium.engine.plugins import Plugins
-from astrarium.engine.plugins.exams import exam_choice, exam_scheduling
-from astrarium.registry import names
-from astrarium.vocab import CommOp
+from astrarium import CommOp, names
+from astrarium.plugins import Dim, Plugins, exam_choice, exam_scheduling
 
 
 class BySize:

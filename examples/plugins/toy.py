@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from astrarium.engine.plan import NetworkPlan
-from astrarium.engine.plugins import Callback, EventQueue, Mailbox
+from astrarium.plugins import Callback, EventQueue, Mailbox, NetworkPlan
 
 
 class Toy:

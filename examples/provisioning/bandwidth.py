@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import astrarium as ar
-from astrarium.network.cost import network_cost
+from astrarium.cost import network_cost
 from astrarium.provision import Budget, provision, with_bandwidths
 
 HERE = Path(__file__).resolve().parent

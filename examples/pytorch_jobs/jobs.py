@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 
 import astrarium as ar
-from astrarium import config
 
 STACKS = (("ddp", 0), ("hf-trainer", 0), ("deepspeed", 1), ("deepspeed", 2), ("deepspeed-3", 3), ("hf-fsdp2", 3),
           ("fsdp2", 3), ("torchtitan", 3))
@@ -17,7 +16,7 @@ GIB = 2**30
 
 def design(stack: str, zero: int, recompute: str, seq: int) -> ar.Design:
     """One sample a GPU and step, on one host with NVLink."""
-    return config.decode(ar.Design, {
+    return ar.decode(ar.Design, {
         "stack": stack, "compute": "h100_sxm", "memory": "h100_sxm", "collective": {"model": "measured"},
         "workload": {"source": "transformer", "model": "llama3-8b", "seq": seq, "dp": 8, "global_batch": 8,
                      "micro_batch": 1, "zero": zero, "recompute": recompute},

@@ -15,8 +15,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from astrarium import CommOp, NodeKind
 from astrarium.trace import TraceBuilder, attribute
-from astrarium.vocab import CommOp, NodeKind
 
 HIDDEN, FFN, HEADS, KV_HEADS, HEAD = 8192, 28672, 64, 8, 128
 SEQUENCE, BATCH = 4096, 4                # tokens per sequence, sequences per data-parallel rank

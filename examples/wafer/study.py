@@ -13,7 +13,7 @@ from typing import Any
 
 import astrarium as ar
 from astrarium.config import parse_yaml
-from astrarium.units import Bytes
+from astrarium.plugins import Bytes
 
 HERE = Path(__file__).parent
 SHAPES = {"switch": (ar.Switch, "halving_doubling"), "ring": (ar.Ring, "ring_two_way"),

@@ -17,7 +17,7 @@ from msgspec import Struct
 from astrarium.entry_points import GROUP, declared
 from astrarium.errors import InputError, nearest
 
-__all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "names"]
+__all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "names", "printed"]
 
 
 
@@ -53,7 +53,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
                          "The same coordinates of the innermost dim (rails) in every group."),
         "random": ("astrarium.workload.placements:random", "Free NPUs drawn from a seed."),
     },
-    "model": {
+    "family": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",
                     "Decoder-only transformers (GPT, LLaMA, Mixtral, DeepSeek): any attention, FFN or experts."),
         "encoder": ("astrarium.workload.model.encoder:Encoder", "Encoders of text (BERT) or images (ViT)."),
@@ -197,6 +197,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
     "agent": {
         "random": ("astrarium.search.agents.sampling:Random", "Feasible designs at random, all equally likely."),
         "grid": ("astrarium.search.agents.sampling:Grid", "Every design once, in an evenly spread order."),
+        "saltelli": ("astrarium.search.agents.saltelli:Saltelli",
+                     "A designed sample: report then prints Sobol indices."),
         "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound."),
         "annealing": ("astrarium.search.agents.annealing:Annealing",
                       "Simulated annealing, several chains."),
@@ -289,6 +291,13 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
         "validate": ("astrarium.report.pages.validation:PAGE", "Measured rows against predictions, errors by source."),
         "trace": ("astrarium.report.pages.trace:PAGE", "One trace: nodes by kind, times as recorded."),
     },
+    "table": {
+        "run": ("astrarium.report.tables.printed:run", "What print(result) shows: times, collectives, links, memory."),
+        "plan": ("astrarium.report.tables.printed:plan", "Layouts, best first, and why the others are slower."),
+        "plan_serving": ("astrarium.report.tables.printed:plan_serving", "Engines, best first, and why others lost."),
+        "serve": ("astrarium.report.tables.printed:serve", "A stream of requests: latencies and rates."),
+        "search": ("astrarium.report.tables.printed:search", "How a search went, its best design and front."),
+    },
     "backend": {
         "closed_form": ("astrarium.engine.media:PORTS",
                         "Each port of an NPU in a dim moves one message at a time; nothing queues inside a dim."),
@@ -367,6 +376,11 @@ def _resolve(target: str, package: str = "") -> Any:
         if not package:
             raise
         raise InputError(f"{package}: {target}", f"the plug-in cannot be loaded ({error})") from error
+
+
+def printed(name: str, answer: Any) -> str:
+    """What `print` shows of an answer: the text of `table.NAME`."""
+    return str(load("table", name)(answer))
 
 
 class Kind(Struct, frozen=True):

@@ -111,6 +111,14 @@ class _Run(Struct, frozen=True):
         return engine.execute_in_order(plan, record=self.record, fold=self.fold, pure=self.pure,
                                        kept=self.measurements, note=self.note)
 
+    def alone(self, plan: Plan) -> Outcome:
+        """A job without the others."""
+        return replace(self, record=False, note=None).execute(plan)[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without what only spares time."""
+        return _Run, (self.fold, False, self.pure, None, None, self.plugins, None, None)
+
     def execute_jobs(self, plan: Plan, first: Sequence[int]) -> tuple[Plan, Outcome]:
         """`execute` of several jobs; `first`: the first rank of each, and how many ranks all have."""
         if not self.fold or (self.plugins is not None and self.plugins.in_run):
@@ -148,14 +156,11 @@ def _jobs(design: Design, run: _Run, caches: Kept) -> Callable[[], Result]:
         work = read_jobs(design, run.cache, caches)
         plan, first, source = lower_jobs(design, work, run.plugins, caches), first_ranks(design), work.source
 
-    def alone(job: Plan) -> Outcome:
-        return replace(run, record=False, note=None).execute(job)[1]
-
     def ran() -> Result:
         with _words_of(design, source):
             done, outcome = run.execute_jobs(plan, first)
         return Result(done, outcome, source, capacities(design, done, outcome), tiers=tuple(design.memory.tiers),
-                      job_ranks=job_ranks_of(design, alone), names=fabric_names(design))
+                      job_ranks=job_ranks_of(design, run.alone), names=fabric_names(design))
     return ran
 
 

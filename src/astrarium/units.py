@@ -1,6 +1,6 @@
 """Quantities with units: text at the border, one base unit inside.
 
-Base units: byte, ns, byte/ns, flop/ns, W, nJ/byte, nJ/flop, $, $/h, $/kWh, gCO2/kWh, kgCO2, h. 1 GB/s = 1 byte/ns,
+Base units: byte, ns, byte/ns, flop/ns, W, nJ/byte, nJ/flop, m, $, $/h, $/kWh, gCO2/kWh, kgCO2, h. 1 GB/s = 1 byte/ns,
 1 Gb/s = 0.125 byte/ns, 1 TFLOP/s = 1000 flop/ns, 1 W = 1 nJ/ns, 1 pJ/bit = 0.008 nJ/byte, 1 year = 8,760 h.
 Decimal prefixes are decimal; KiB..TiB only when typed. A quantity is a float that knows its dimension, so it prints
 with a unit and a bare number cannot pass for one.
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Bandwidth", "Bytes", "CarbonIntensity", "CarbonMass", "EnergyPerByte", "EnergyPerFlop", "EnergyPrice",
-           "FlopRate", "Frequency", "HourlyPrice", "Lifetime", "Money", "OptionalBandwidth", "OptionalBytes",
+           "FlopRate", "Frequency", "HourlyPrice", "Length", "Lifetime", "Money", "OptionalBandwidth", "OptionalBytes",
            "OptionalCarbonIntensity", "OptionalCarbonMass", "OptionalEnergyPerByte", "OptionalEnergyPerFlop",
-           "OptionalEnergyPrice", "OptionalFlopRate", "OptionalFrequency", "OptionalHourlyPrice", "OptionalLifetime",
-           "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time", "format_bytes",
-           "format_rate", "format_time", "number_in"]
+           "OptionalEnergyPrice", "OptionalFlopRate", "OptionalFrequency", "OptionalHourlyPrice", "OptionalLength",
+           "OptionalLifetime", "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time",
+           "format_bytes", "format_rate", "format_time", "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -173,6 +173,14 @@ class EnergyPerFlop(Quantity):
     __slots__ = ()
     dimension, example = "energy of an operation", "0.5 pJ/FLOP"
     units: ClassVar[Units] = {"pJ/FLOP": (1.0, 1e3), "nJ/FLOP": (1.0, 1.0), "fJ/FLOP": (1.0, 1e6)}
+
+
+class Length(Quantity):
+    """Base unit m."""
+
+    __slots__ = ()
+    dimension, example = "length", "2 m"
+    units: ClassVar[Units] = {"m": (1.0, 1.0), "um": (1.0, 1e6), "mm": (1.0, 1e3), "cm": (1.0, 1e2), "km": (1e3, 1.0)}
 
 
 class Money(Quantity):
@@ -330,6 +338,7 @@ if TYPE_CHECKING:
     OptionalFlopRate = _Optional
     OptionalFrequency = _Optional
     OptionalHourlyPrice = _Optional
+    OptionalLength = _Optional
     OptionalLifetime = _Optional
     OptionalMoney = _Optional
     OptionalPower = _Optional
@@ -345,6 +354,7 @@ else:
     OptionalFlopRate = FlopRate | None
     OptionalFrequency = Frequency | None
     OptionalHourlyPrice = HourlyPrice | None
+    OptionalLength = Length | None
     OptionalLifetime = Lifetime | None
     OptionalMoney = Money | None
     OptionalPower = Power | None

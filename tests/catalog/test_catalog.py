@@ -25,7 +25,8 @@ def test_every_row_names_its_source(kind: str) -> None:
         assert "https://" in row["source"], name
 
 
-@pytest.mark.parametrize("kind", ["devices", "networks", "hosts", "parts", "facilities", "tariffs", "regions", "costs"])
+@pytest.mark.parametrize("kind", ["devices", "networks", "hosts", "links", "memories", "parts",
+                                  "facilities", "tariffs", "regions", "costs"])
 def test_every_row_says_when_it_was_compared_with_what(kind: str) -> None:
     for name, row in catalog.load(kind).items():
         assert row["checked"].startswith(("20", "not compared")), name

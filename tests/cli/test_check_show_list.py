@@ -29,7 +29,7 @@ def test_check_reports_every_finding_of_every_path(prefix: Path, design: Path, r
     trace.comp("nothing")
     trace.write(f"{prefix}.1.et")
     said = run("check", prefix, tmp_path / "absent", design, "--json")
-    found = json.loads(said.out)
+    found = json.loads(said.out)["rows"]
     assert said.code == 1
     assert {row["path"] for row in found} == {str(prefix), str(tmp_path / "absent"), str(design)}
     lonely = next(row for row in found if row["name"] == "lonely")
@@ -62,7 +62,7 @@ def test_show_classes(prefix: Path, run: Run) -> None:
     said = run("show", prefix)
     assert said.code == 0
     assert "4 ranks, 16 nodes" in said.out
-    rows = json.loads(run("show", prefix, "--json").out)
+    rows = json.loads(run("show", prefix, "--json").out)["rows"]
     assert sum(row["rank_count"] for row in rows) == RANKS
     assert sum(row["sent_bytes"] * row["rank_count"] for row in rows) == 2 * 4096
     assert all(row["collective_bytes"] == 1 << 20 and row["recorded_us"] == 8 for row in rows)
@@ -140,16 +140,16 @@ def test_list_everything(run: Run) -> None:
 
 
 def test_list_one_kind(run: Run) -> None:
-    rows = json.loads(run("list", "shape", "--json").out)
+    rows = json.loads(run("list", "shape", "--json").out)["rows"]
     assert [row["name"] for row in rows] == list(names("shape"))
     assert all(row["sentence"].endswith(".") for row in rows)
-    fields = json.loads(run("list", "field", "--json").out)
+    fields = json.loads(run("list", "field", "--json").out)["rows"]
     assert "network.dims[].bandwidth" in {row["name"] for row in fields}
-    assert all(row["source"].strip() for row in json.loads(run("list", "device", "--json").out))
-    networks = {row["name"]: row for row in json.loads(run("list", "network", "--json").out)}
+    assert all(row["source"].strip() for row in json.loads(run("list", "device", "--json").out)["rows"])
+    networks = {row["name"]: row for row in json.loads(run("list", "network", "--json").out)["rows"]}
     assert networks["dgx_h100_nvswitch"]["sentence"].endswith("switch, 8 NPUs, 450 GB/s per NPU, 936.25 ns per hop.")
     assert "https://" in networks["infiniband_ndr"]["source"]
-    models = {row["name"]: row for row in json.loads(run("list", "models", "--json").out)}
+    models = {row["name"]: row for row in json.loads(run("list", "model", "--json").out)["rows"]}
     assert models["llama3-8b"]["sentence"] == "LLaMA-3 8B: decoder, 8,030,261,248 parameters."
     assert all("https://" in row["source"] for row in models.values())
     said = run("list", "algorthm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def test_json_and_the_same_command_again(space: Path, run: Run) -> None:
     other = run("search", space, "--seed", "1", "--study", "space.genetic-0.study")
     assert (other.code, other.out) == (1, "")
     assert "another seed" in other.err
+
+
+def test_the_base_is_named_beside_the_best(space: Path, run: Run) -> None:
+    said = run("search", space, "--no-study", "--agent", "grid", "--trials", "100").out
+    assert re.search(r"base +\S+.* \(trial 0\); the best is [1-9.]+ times as good", said), said
+    found = json.loads(run("search", space, "--json", "--no-study", "--agent", "grid", "--trials", "100").out)
+    assert found["base"]["number"] == 0
+    alone = json.loads(run("search", space, "--json", "--no-study", "--trials", "3", "--start", "none").out)
+    assert alone["base"] is None
 
 
 def test_flags_stand_above_the_file(space: Path, run: Run) -> None:
@@ -172,5 +182,5 @@ def test_progress_within_a_batch(space: Path, monkeypatch: pytest.MonkeyPatch) -
     told: list[Progress] = []
     found = ar.search(load_search(space).space, "makespan", agent="random", options={"batch": 40}, trials=40,
                       progress=told.append)
-    assert [each.trials for each in told] == [*range(41), 40]
+    assert [each.trials for each in told] == [0, 1, *range(1, 41), 40]      # the base is a batch of its own
     assert found.refused == told[-1].refused == 0

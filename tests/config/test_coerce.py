@@ -187,7 +187,7 @@ def test_help_says_what_the_fields_take() -> None:
     assert "bandwidth: a bandwidth with its unit, such as \"450 GB/s\"; may be left out" in str(ar.Switch.__doc__)
     assert "tiers: a list of Tier; may be left out" in str(ar.Memory.__doc__)
     shown = ("(npus, *, latency, bandwidth=None, bandwidth_per_npu=None, energy=None, efficiency=1.0, "
-             "fabric=None, one_way=False)")
+             "fabric=None, link=None, links=1, length=None, one_way=False)")
     assert str(inspect.signature(ar.Ring)) == shown
     assert "Annotated" not in pydoc.render_doc(ar.Memory).split("Method resolution order")[0]
     assert repr(ar.Collective(all_reduce=["ring"])) == "Collective(all_reduce=('ring',), endpoint_delay='0 ns')"

@@ -19,7 +19,7 @@ ENERGIES = {"cost.flop_energy": "0.5 pJ/FLOP", "cost.memory_energy": "3.9 pJ/bit
 
 def test_a_collective_moves_bits_over_hops() -> None:
     """A direct all_reduce of S bytes on a switch of n: every NPU sends 2 (n - 1) / n S, each bit over two links."""
-    for backend in ("closed_form", "contention"):
+    for backend in ("closed_form", "contention", "fluid", "packets"):
         design = ar.Design(
             workload=ar.SingleCollective("all_reduce", "8 MB"), compute=ar.Replay(idle_power="100 W"),
             network=ar.Network([ar.Switch(8, bandwidth="50 GB/s", latency="1 us", energy="10 pJ/bit")],
@@ -31,6 +31,9 @@ def test_a_collective_moves_bits_over_hops() -> None:
         assert found.network == (pytest.approx(2 * 8 * 2 * 7 / 8 * 8e6 * 8 * 10e-12),)
         assert found.idle == pytest.approx(800 * result.makespan_ps / 1e12)
         assert found.compute == found.memory == 0
+    for given in ({"network.packets.header": "64 B"}, {"network.packets.spray": True}):      # not counted
+        with pytest.raises(UnsupportedError, match=r"expected network.backend .* packets \(without header and spray\)"):
+            operation_energy(replace_all(design, given), result)
 
 
 @pytest.mark.parametrize("free", [False, True])

@@ -110,16 +110,18 @@ power = "5 kW"
 source = "made up"
 """
     path = tmp_path / "rows.toml"
-    path.write_text(row, encoding="utf-8")
-    with catalog.overlay(path), pytest.raises(InputError, match=(
-            r"catalog.parts.cold_host.power: 5 kW are less than its 8 h100_sxm draw; expected .*more than 5.6 kW")):
-        site_power(cluster(4, cost__host="cold_host"))
+    unknown = row.replace("cold_host", "other_host").replace('power = "5 kW"\n', "")
+    path.write_text(row + unknown, encoding="utf-8")
+    with catalog.overlay(path):
+        with pytest.raises(InputError, match=(
+                r"catalog.parts.cold_host.power: 5 kW are less than its 8 h100_sxm draw; expected .*more than 5.6 kW")):
+            site_power(cluster(4, cost__host="cold_host"))
+        with pytest.raises(InputError, match=r"cost.host_power \(nor does catalog.parts.other_host say it\)"):
+            figure("power_mean", replace_all(step(), {"cost.host_power": None, "cost.host": "other_host"}))
 
 
 @pytest.mark.parametrize(("figure_", "changes", "said"), [
     ("power_peak", {"compute.idle_power": None, "cost.facility": None}, r"without compute.idle_power, cost.pue \(or"),
-    ("power_mean", {"cost.host_power": None, "cost.host": "dgx_b200_2024_12"},
-     r"cost.host_power \(nor does catalog.parts"),
     ("energy_cost", {"cost.tariff": None}, r"energy_cost: is not known without cost.electricity \(or cost.tariff\)"),
     ("carbon", {"cost.region": None}, r"carbon: is not known without cost.carbon_intensity \(or cost.region\)"),
     ("cost_per_hour", {"cost.lifetime": None}, r"cost_per_hour: is not known without cost.lifetime"),

@@ -13,6 +13,7 @@ from astrarium.config import decode
 from astrarium.config.yamlfile import parse_yaml
 from astrarium.design import Design
 from astrarium.errors import InputError
+from astrarium.network.granularity import GRANULARITY
 
 FENCE = re.compile(r"^(<!-- [^\n]* -->\n)?```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SMALL = {"workload": {"source": "collective", "op": "all_reduce", "payload": "1 MB"},
@@ -84,6 +85,12 @@ def test_the_doctor_s_codes_are_all_in_the_guide(root: Path) -> None:
     said = set(re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
     assert len(codes) > 20
     assert codes - said == set()
+
+
+def test_the_granularity_of_every_back_end_is_on_its_page(root: Path) -> None:
+    page = (root / "docs" / "background" / "agreement.md").read_text(encoding="utf-8")
+    said = dict(re.split(r" {2,}", line) for line in page.split("```text\n")[1].split("```")[0].splitlines())
+    assert said == {name: each.sentence for name, each in GRANULARITY.items()}
 
 
 def test_every_reason_not_to_fold_is_on_its_page(root: Path) -> None:

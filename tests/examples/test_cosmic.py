@@ -13,7 +13,7 @@ import sys
 from functools import cache
 from pathlib import Path
 import found_designs, optimum, runs, spaces
-assert len(list(runs.plan(runs.QUICK, "talk"))) == 72
+assert len(list(runs.plan(runs.QUICK, "talk"))) == 194
 setups = {run.setup for effort in (runs.QUICK, runs.FULL) for preset in ("talk", "public_code")
           for run in runs.plan(effort, preset)}
 space, seen = cache(spaces.space), set()
@@ -53,4 +53,66 @@ def test_study(searches: str, root: Path, tmp_path: Path, forks: Any) -> None:
     """In a process of its own: the example's modules are no package. `some`: each stack under both rules and on its
     systems, each reward under both rules, each model, size and batch."""
     found = forks([sys.executable, "-c", SCRIPT, str(tmp_path), searches], root / "examples" / "cosmic")
+    assert found.returncode == 0, found.stderr
+
+
+VERDICTS = """
+import math, xml.etree.ElementTree as ET
+from dataclasses import replace
+from types import SimpleNamespace
+import figures, intervals, runs, slides, spaces, verdicts
+
+def claim(*values):
+    return intervals.Claim("x", intervals.over_seeds(values), 0.05)
+
+assert claim(0.03, 0.10, -0.04).verdict == "undecided"          # 60 % against 57 %
+assert claim(0.30, 0.31, 0.29).verdict == "holds"
+assert claim(0.03, 0.031, 0.029).verdict == "does not hold"     # clearly less than the five points that count
+assert claim(0.30).verdict == "undecided"                       # a seed has no interval
+three = intervals.over_seeds([1, 2, 3])
+assert abs(three.high - 2 - 4.3027 / math.sqrt(3)) < 1e-3
+assert intervals.Claim("flat", intervals.Interval(1, 0.9, 1.1, 3), 0.8, 1.25).verdict == "holds"
+assert intervals.Claim("flat", intervals.Interval(1, 0.7, 1.1, 3), 0.8, 1.25).verdict == "undecided"
+assert intervals.summed_up(["holds", "undecided", "holds"]) == "holds in 2, undecided in 1 of 3"
+
+def found(stack, seed, best, early, agent="ant_colony", part="stacks", **setup):
+    run = runs.Run(part, spaces.Setup(stack, "perf_per_bandwidth", **setup), agent, seed, 64)
+    def at(value):
+        return SimpleNamespace(run=run, best=value, trials=64, refused=0, objectives=[2 * value, value] * 32,
+                               values={"workload.dp": seed, "network.dims[0].shape": "ring"})
+    whole = at(best)
+    whole.half = at(early)
+    return whole
+
+def study(full, early):
+    wins = {"workload": 4.0, "collective": 9.0, "network": 7.0}
+    return [found(stack, seed, best * (1 + seed / 100), best * (1 + seed / 100)) for seed in range(3)
+            for stack, best in wins.items()] + [found("full", seed, full, early) for seed in range(3)]
+
+wins = verdicts.FINDINGS["Full-stack search beats every single-stack search"]
+assert verdicts.judged(wins, study(1.0, 1.5))[0] == "holds"
+assert verdicts.judged(wins, study(20.0, 20.0))[0] == "does not hold"
+verdict, reason = verdicts.judged(wins, study(1.0, 8.0))        # 8 is above workload and network
+assert verdict == "holds in 1, undecided in 2 of 3" and "half of the trials" in reason
+assert verdicts.judged(wins, [each for each in study(1.0, 1.5) if each.run.seed == 0])[0] == "undecided"
+assert verdicts.judged(wins, [])[0] == "not run"
+few = study(1.0, 1.5)
+few[0].refused = 40
+assert verdicts.judged(wins, few)[0] == "undecided"
+sizes = [found(stack, seed, best, best, part="scaling", npus=npus) for npus in (512, 1024, 2048) for seed in range(3)
+         for stack, best in (("workload", 4.0), ("collective", 9.0), ("network", 7.0), ("full", 1.0))]
+grows = verdicts.FINDINGS["The value of full-stack search grows with system size"]
+assert verdicts.judged(grows, sizes)[0] == "does not hold"
+agents = [found("full", seed, 1.0 + seed, 1.0, agent, "agents") for seed in range(2) for agent in ("random", "genetic")]
+mixes = [found(mix, 0, 1.0, 1.0, part="mixes") for mix in runs.MIXES]
+for drawn in (figures.gain(study(1.0, 1.5), {}), figures.scaling(sizes, {}), figures.designs(mixes, {}),
+              figures.rewards(agents, {"perf_per_bandwidth": 0.5})):
+    assert "nan" not in drawn and len(list(ET.fromstring(drawn).iter())) > 20
+assert {name for slide in slides.SLIDES.values() for name in slide.findings} == set(verdicts.FINDINGS)
+"""
+
+
+def test_verdicts_and_figures(root: Path, forks: Any) -> None:
+    """A verdict needs an interval on one side of its claim, and the same side after half of the trials."""
+    found = forks([sys.executable, "-c", VERDICTS], root / "examples" / "cosmic")
     assert found.returncode == 0, found.stderr

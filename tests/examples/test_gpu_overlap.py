@@ -43,7 +43,7 @@ def test_what_the_readme_says_of_the_order(root: Path, monkeypatch: pytest.Monke
                                            capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(root)
     assert dispatch(["run", FILE, "--set", "first=gemm", "--set", "units=[0]", "--json"]) == 0
-    behind, engines = json.loads(capsys.readouterr().out)
+    behind, engines = json.loads(capsys.readouterr().out)["rows"]
     assert round(behind["makespan"] / 1e6, 1) == 88.8
     assert round(100 * behind["of_ideal"]) == 13
     assert engines["units"] is None

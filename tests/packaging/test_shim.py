@@ -1,7 +1,8 @@
-"""The optional distribution `shim/`: Chakra's import paths, and traces that both sides read alike."""
+"""The optional distribution `shim/`: Chakra's import paths and commands, and traces that both sides read alike."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from astrarium.cli.chakra import COMMANDS
 from astrarium.trace import read_node, read_traces
 from astrarium.trace.samples import sample_traces
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 SHIM = Path(__file__).parents[2] / "shim" / "src"
 WRITE = """
@@ -46,6 +53,16 @@ def test_scripts_that_import_chakra_run(tmp_path: Path) -> None:
     assert (node.id, node.data_deps, node.duration, len(node.attrs)) == (3, (1, 2), 7, 2)
 
 
-def test_it_is_not_part_of_astrarium() -> None:
-    assert "chakra" not in (Path(__file__).parents[2] / "pyproject.toml").read_text().split("wheel.packages")[1].split(
-        "\n")[0]
+def test_it_is_not_part_of_astrarium(root: Path) -> None:
+    """Installed beside Chakra, neither replaces the other's commands or modules."""
+    about = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    assert list(about["project"]["scripts"]) == ["astrarium"]
+    assert about["tool"]["scikit-build"]["wheel"]["packages"] == ["src/astrarium"]
+
+
+def test_its_commands_are_those_that_there_are(root: Path) -> None:
+    scripts = tomllib.loads((root / "shim" / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert scripts.keys() == COMMANDS.keys()
+    for target in scripts.values():
+        module, name = target.split(":")
+        assert callable(getattr(importlib.import_module(module), name))

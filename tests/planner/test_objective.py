@@ -106,13 +106,27 @@ def test_refused(arguments: dict[str, Any], said: str) -> None:
 
 
 def test_a_device_without_prices_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"cost: the catalog has no whole section of prices of mi300x"):
-        plan(DENSE, "mi300x", 8, seq=2048, global_batch=16, objective="cost")
-    own = {"like": "us_h100_2024", "host": "server_epoch_2024", "device": "h200_sxm_2025_01",
-           "nic": "nic_400g_libra_2021"}
-    with pytest.raises(InputError, match=r"objective energy: is not known without compute.idle_power"):
-        plan(DENSE, "h200_sxm", 8, seq=2048, global_batch=16, objective="energy", cost=own)
+    with pytest.raises(InputError, match=r"whole section of prices of tpu_v5p \(its parts: tpu_v5p_2025_03\)"):
+        plan(DENSE, "tpu_v5p", 8, seq=2048, global_batch=16, objective="cost")
     assert math.isfinite(priced(machine(8), QUICK.job).network.npus)
+
+
+def test_candidates_under_one_budget() -> None:
+    """Every device that has prices and fits is planned; the answer has the best of each."""
+    how = {"compute": "roofline", "collectives": "simulated", "stack": "none", "seq": 2048, "global_batch": 16}
+    found = plan(DENSE, ["a100_sxm_80gb", "h200_sxm", "mi300x", "gb200"], budget="$900k", top=1,
+                 fixed={**SMALL, "tp": [1], "pp": [1]}, **how)
+    best = {line.device: line for line in found.candidates}
+    assert set(best) == {"a100_sxm_80gb", "h200_sxm", "mi300x"}
+    assert all(0 < line.figures["capital_cost"] <= 900e3 for line in best.values())
+    assert [line.value for line in found.candidates] == sorted(line.value for line in found.candidates)
+    assert "left out: 72 x gb200 cost 3,100,000 US dollars, the budget is 900,000 US dollars" in found.assumed
+    said = "\n".join(found.assumed)
+    assert "a100_sxm_80gb: an idle a100_sxm_80gb draws 45.71 W (not published: 11.4% of its limit" in said
+    alone = plan(DENSE, "a100_sxm_80gb", budget="$900k", top=1, fixed={**SMALL, "tp": [1], "pp": [1]}, **how)
+    assert best["a100_sxm_80gb"].value == alone.best.value
+    with pytest.raises(InputError, match=r"gpus: no layout takes 8 to 16 x h200_sxm, which the budget pays for"):
+        plan(DENSE, "h200_sxm", budget="$900k", fixed={"tp": [32]}, **how)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,22 +12,32 @@ from msgspec.structs import replace
 from tests.commands import Run
 from tests.report.test_pages import checked
 
+from astrarium.cost.interval import Interval
+from astrarium.cost.power import site_power
 from astrarium.errors import InputError
 from astrarium.planner.machine import machine_of
+from astrarium.planner.objective import priced
 from astrarium.planner.serving import ServingPlan, plan_serving, write_serving
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import Engine, engines
 from astrarium.planner.serving.goal import goal_of
-from astrarium.planner.serving.interval import interval_of
+from astrarium.planner.serving.machines import Machines
+from astrarium.planner.serving.mix import equal
+from astrarium.planner.serving.planning import assumptions
 from astrarium.planner.serving.pools import PAIRS, pools_of
-from astrarium.planner.serving.service import Service
+from astrarium.planner.serving.prices import price_of
+from astrarium.planner.serving.routed import routed
+from astrarium.planner.serving.service import Service, service_of
+from astrarium.planner.terms import cost_of, terms_of
 from astrarium.report.pages.serving_plan import serving_plan_page
 from astrarium.report.tables.serving_plan import serving_plan_tables
-from astrarium.serving import load_serving, serve
+from astrarium.serving import Lognormal, Poisson, Prefix, Uniform, load_serving, serve
 from astrarium.serving.find import rate_of, step_of
+from astrarium.serving.interval import tpot_interval
 from astrarium.serving.layout import Layout
 from astrarium.serving.policy import Buckets
 from astrarium.serving.servers import fleet_of
+from astrarium.serving.slo import slo_of
 
 COMMON: Mapping[str, Any] = {"model": "llama3-8b", "device": "h100_sxm", "prompt": 600, "output": 60, "ttft": "150ms",
                              "tpot": "10ms", "compute": "roofline", "collectives": "simulated", "stack": "none"}
@@ -38,6 +48,11 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
     "tokens": {"gpus": 1, "fixed": {"weights": ["bf16"], "max_tokens": [2048, 8192]}, "tpot": "mean=7ms"},
     "a rate": {"rate": 60.0, "fixed": {"tp": [1, 2, 4], "cache": ["fp8"]}},
     "experts": {"model": "qwen3-30b-a3b", "gpus": 2, "fixed": {"weights": ["fp8"], "cache": ["bf16"]}},
+    "together": {"gpus": 1, "ttft": "good90=40ms", "tpot": "good90=8ms"},
+    "energy": {"gpus": 2, "objective": "energy", "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
+    "lengths": {"gpus": 2, "prompt": None, "output": None, "fixed": {"weights": ["bf16"]}, "requests": Poisson(
+        rate=1, count=1, seed=1, prompt=Lognormal(mean=600, cv=0.8, high=4096), output=Uniform(low=20, high=100),
+        prefix=Prefix(tokens=100))},
     "devices": {"device": ["h100_sxm", "a100_sxm_80gb"], "gpus": 2, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}},
 }
 
@@ -116,15 +131,39 @@ def test_the_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (tmp_path / "best.design.yaml").exists()
     assert run("plan", "llama3-8b", "--device", "h100_sxm", "--gpus", "1", "--ttft", "1s").code == 1, "of serving"
     assert run(*words.split(), "--seq", "512").code == 1, "of training"
+    assert "--objective cost" in run(*words.split(), "--budget", "$6M").err
 
 
 @pytest.mark.parametrize(("changes", "part"), [
     ({"ttft": ""}, "ttft"), ({"tpot": "p95=3ms"}, "p95"), ({"prompt": None}, "prompt"), ({"gpus": None}, "gpus"),
-    ({"rate": 3.0}, "rate"), ({"fixed": {"tq": [1]}}, "tp"), ({"lift": ["hosts"]}, "host"), ({"stack": "nemo"}, "nemo"),
+    ({"rate": 3.0}, "rate"), ({"fixed": {"tq": [1]}}, "tp"), ({"lift": ["hosts"]}, "host"),
+    ({"stack": "nemo"}, "does not serve.*vllm, vllm-sync, sglang, trt-llm"), ({"stack": "vlm"}, "did you mean 'vllm'"),
+    ({"fixed": {"weights": ["fp7"]}}, "fix weights: .*did you mean 'fp8'"), ({"gpus": None, "rate": 1e9}, "less than"),
+    ({"model": "llama3-70b", "gpus": 4, "fixed": {"weights": ["bf16"], "cache": ["bf16"]}}, "tp 1.*tp 4"),
+    ({"requests": Poisson(rate=1, count=1, seed=1, prompt=6, output=6)}, "own"),
     ({"tpot": "1ms"}, "TPOT"), ({"model": "bert-base"}, "model")])
 def test_what_is_refused(changes: Mapping[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
         planned("formats", **changes)
+
+
+def test_devices_of_different_models_are_undecided(one: ServingPlan) -> None:
+    words = Machines(("h100_sxm", "h200_sxm", "mi300x"), 1, None, None, None, None).models
+    assert [each.rpartition("(")[2] for each in words] == ["h100_sxm, h200_sxm)", "mi300x)"]
+    assert len(Machines(("h100_sxm", "h200_sxm"), 1, None, None, None, None).models) == 1
+    for models, said in ((words, True), (one.models, False)):
+        titles = [table.title for table in serving_plan_tables(replace(one, models=models))]
+        assert any("undecided between devices" in title for title in titles) == said
+
+
+def test_long_times_have_their_unit(one: ServingPlan) -> None:
+    assert replace(one.best.trial.candidate.ceiling, first=5.54e11).why == "TTFT: 554 s without any load"
+
+
+def test_requests_longer_than_the_model_are_noted(one: ServingPlan) -> None:
+    assert not any("max_model_len" in each for each in one.assumed)
+    longer = replace(one.service, mix=equal(8192, 1, one.service.slo.limits[1]))
+    assert any("max_model_len" in each for each in assumptions(longer))
 
 
 def test_pipelines_are_left_out_unless_fixed() -> None:
@@ -168,6 +207,19 @@ def test_numbers_of_pools(one: ServingPlan) -> None:
     assert not list(pools_of([(each.engine, ceiling)], 1, 8))
 
 
+def test_gpus_may_count_by_their_power(one: ServingPlan) -> None:
+    """Of a whole site, while all of them compute: design/0026."""
+    cost = {"like": "us_h100_2024"}
+    machine = machine_of("h100_sxm", 8, cost=cost_of(terms_of("energy", cost, None, None), "h100_sxm", []),
+                         powers={"power": "700 W", "idle_power": "80 W"})
+    price = price_of(machine, one.service, "energy")
+    assert price.hour("energy") == pytest.approx(site_power(priced(machine, one.service)).peak / 8 / 1000)
+    assert price.hour("carbon") == pytest.approx(price.hour("energy") * 0.429, rel=1e-3)
+    with pytest.raises(InputError, match="rented"):
+        price_of(replace(machine, cost=replace(machine.cost, host=None, rental="aws_h100_2025_03")), one.service,
+                 "energy")
+
+
 def test_goals() -> None:
     eight, rated = goal_of(8, None), goal_of(None, 10.0)
     assert eight.order("", 4, 3.0)[0] == -6 / 8
@@ -175,6 +227,13 @@ def test_goals() -> None:
     assert rated.order("", 4, 3.0)[0] == 16
     assert rated.needed("", 4, 16) == 2.5
     assert rated.needed("", 32, 16) == float("inf")
+
+
+def test_a_router_that_knows_the_queues_serves_more(one: ServingPlan) -> None:
+    found = routed(one.service, one.best.trial, 2)
+    assert found is not None
+    assert found.at_random == 2 * one.best.trial.rate < found.fewest
+    assert one.routed is None, "one engine has nothing to choose from"
 
 
 def test_the_page_and_the_tables(one: ServingPlan) -> None:
@@ -195,16 +254,23 @@ def test_the_page_and_the_tables(one: ServingPlan) -> None:
     ("sglang", "h100_sxm", "of all serving stacks"), ("vllm", "a100_sxm_80gb", "no measured serving row"),
     ("sglang", "mi300x", "not both measured"), (None, "h100_sxm", "no software stack")])
 def test_intervals_of_stacks(stack: str | None, device: str, words: str) -> None:
-    machine = machine_of(device, 1, stack=stack, compute="roofline" if device == "mi300x" else None)
-    found = interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16"))
+    def of(npus: int, engine: Engine, model: str = "llama3-70b" if stack == "vllm" else "llama3-8b") -> Interval:
+        machine = machine_of(device, npus, stack=stack, compute="roofline" if device == "mi300x" else None)
+        service = service_of(model, 600, 60, slo_of("ttft_p99=1s,tpot_p99=1s"), stack)
+        return tpot_interval(service.design(machine, engine))
+
+    found, known = of(1, Engine(Layout(1), "bf16", "bf16")), "cells" in words or "stacks" in words
     assert words in found.words
-    assert found.known == ("cells" in words or "stacks" in words)
-    assert not interval_of(stack, machine, Engine(Layout(1), "bf16", "bf16", prefill=(Layout(1),))).known
+    assert (found.known, found.validated) == (known, known)
+    assert not of(2, Engine(Layout(1), "bf16", "bf16", prefill=(Layout(1),))).known
+    other = of(1, Engine(Layout(1), "bf16", "bf16"), "gemma-7b")
+    assert (other.known, other.validated) == (known, False)
+    assert other.words.startswith("unvalidated")
 
 
 def test_sequences_of_a_ceiling_fit_the_cache(one: ServingPlan) -> None:
     each = one.best.trial.candidate
-    server = fleet_of(each.design, each.policy, Buckets(), each.known).front[0]
+    server = fleet_of(each.design, each.policy, Buckets(), each.known).servers[0]
     assert server.scheduler.cache.total > 0
     assert isinstance(each.ceiling, Ceiling)
     assert each.ceiling.most * server.scheduler.cache.of(600) <= server.scheduler.cache.total

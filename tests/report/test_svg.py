@@ -20,6 +20,7 @@ CHARTS: dict[str, Callable[[str], str]] = {
     "over_time": lambda name: svg.over_time([(name, [0, 1], [2, 3])], name, name, {name: 2.5}, [[(0.2, 0.4)]]),
     "roofline": lambda name: svg.roofline([(name, 10.0, 5.0)], 100.0, 2.0),
     "bars": lambda name: svg.bars([(name, 0.5), (name, 0.0)]),
+    "ranges": lambda name: svg.ranges([name], [(name, [(0.5, 0.2, 0.7)]), ("b", [None])], name, 0.0),
     "parallel": lambda name: svg.parallel([name, "b"], [[name, "y"], ["z"]], [[0, 1], [1, 0.5]], [1.0, 0.0]),
     "strip": lambda name: svg.strip(Ruler(0, 1), name, 20, [Area(0.2, 0.4, "#ececec", 8)], [SHAPE],
                                     [(0.3, "#555", "3 3")]),

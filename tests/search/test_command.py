@@ -87,10 +87,11 @@ def test_an_answer_is_kept_before_its_design_runs(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search(small_space(), {"time": failing}, agent=agent, trials=2, study=file)
+        search(small_space(), {"time": failing}, agent=agent, start=(), trials=2, study=file)
     assert sum(each["type"] == "ask" for each in heard(log)) == 1
     log.unlink()
-    search(small_space(), {"time": lambda design, result: float(result.makespan)}, agent=agent, trials=1, study=file)
+    search(small_space(), {"time": lambda design, result: float(result.makespan)}, agent=agent, start=(), trials=1,
+           study=file)
     assert not log.exists()
 
 
@@ -117,7 +118,7 @@ def test_an_infeasible_answer_hears_the_constraint_and_a_feasible_design(tmp_pat
     space = small_space()
     agent, log = program(tmp_path, 'print(json.dumps({"propose": [{knob["name"]: knob["values"][0] for knob in knobs}]}'
                                    '), flush=True) if asked < 1 else print(json.dumps({"stop": True}), flush=True)')
-    study = search(space, "makespan", agent=agent, trials=2)
+    study = search(space, "makespan", agent=agent, start=(), trials=2)
     [found] = [each for each in heard(log) if each["type"] == "refused"]
     assert found["problem"].endswith("breaks the constraint 'network.npus == 64'; expected a feasible design")
     assert space.number(space.point_of(found["nearest"])) >= 0

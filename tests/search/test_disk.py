@@ -28,7 +28,7 @@ TRIALS, PAGE = 192, 4096
 
 
 def study(path: Path, trials: int = TRIALS) -> Study:
-    return search(small_space(), "makespan", agent="random", trials=trials, seed=4, study=path)
+    return search(small_space(), "makespan", agent="random", trials=trials, seed=4, start=(), study=path)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_a_damaged_page_is_repaired_and_the_study_goes_on(whole: Path, tmp_path:
 
 def test_trials_after_the_lost_ones_are_not_run_again(whole: Path, tmp_path: Path,
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    from astrarium.search import evaluate
+    from astrarium.search import subject
 
     path, lost = tmp_path / "s", 100
     path.write_bytes(whole.read_bytes())
@@ -156,8 +156,8 @@ def test_trials_after_the_lost_ones_are_not_run_again(whole: Path, tmp_path: Pat
     with pytest.raises(InputError, match=f"{TRIALS - 7} trials can be read"):
         study(path)
     calls: list[Any] = []
-    original = evaluate.prepare
-    monkeypatch.setattr(evaluate, "prepare", lambda design, **rest: calls.append(design) or original(design, **rest))
+    original = subject.prepare
+    monkeypatch.setattr(subject, "prepare", lambda design, **rest: calls.append(design) or original(design, **rest))
     assert study(path).fresh == TRIALS - lost
     assert rows(path) == rows(whole)
     assert 0 < len(calls) <= 7

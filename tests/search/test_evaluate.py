@@ -13,7 +13,7 @@ from tests.search.test_study import rows
 
 from astrarium.errors import InputError
 from astrarium.lower.kept import BYTES
-from astrarium.search import Space, evaluate, search
+from astrarium.search import Space, evaluate, search, subject
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
 from astrarium.search.study import cache_of
@@ -44,7 +44,7 @@ def test_a_batch_is_judged_as_its_points_one_by_one(moment: float, monkeypatch: 
 
 def test_steps_of_several_trials_follow_each_other_and_slow_ones_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     space = small_space()
-    points, log, original = drawn(space, 40), list[str](), evaluate.prepare
+    points, log, original = drawn(space, 40), list[str](), subject.prepare
 
     def logged(*given: Any, **rest: Any) -> Any:
         log.append("prepared")
@@ -54,7 +54,7 @@ def test_steps_of_several_trials_follow_each_other_and_slow_ones_do_not_wait(mon
             log.append("ran")
             return run()
         return logged_run
-    monkeypatch.setattr(evaluate, "prepare", logged)
+    monkeypatch.setattr(subject, "prepare", logged)
     monkeypatch.setattr(evaluate, "MOMENT", 60.0)
     assert len(list(Evaluator(space, goal_of("makespan")).all(points))) == 40
     assert log == ["prepared"] * 32 + ["ran"] * 32 + ["prepared"] * 8 + ["ran"] * 8
@@ -67,7 +67,7 @@ def test_steps_of_several_trials_follow_each_other_and_slow_ones_do_not_wait(mon
 
 
 def test_what_was_judged_before_an_interruption_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    space, original, left = small_space(), evaluate.prepare, 10
+    space, original, left = small_space(), subject.prepare, 10
     points = drawn(space, 20)
 
     def interrupted(*given: Any, **rest: Any) -> Any:
@@ -80,7 +80,7 @@ def test_what_was_judged_before_an_interruption_is_there(monkeypatch: pytest.Mon
                 raise KeyboardInterrupt
             return run()
         return or_not
-    monkeypatch.setattr(evaluate, "prepare", interrupted)
+    monkeypatch.setattr(subject, "prepare", interrupted)
     monkeypatch.setattr(evaluate, "MOMENT", 0.0)
     verdicts = Evaluator(space, goal_of("makespan")).all(points)
     assert all(next(verdicts).feasible for _ in range(10))

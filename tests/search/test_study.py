@@ -85,10 +85,10 @@ def test_parts_of_a_batch_are_as_long_as_designs_take() -> None:
 
 def test_equal_designs_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    from astrarium.search import evaluate
+    from astrarium.search import subject
 
-    original = evaluate.prepare
-    monkeypatch.setattr(evaluate, "prepare", lambda design, **rest: calls.append(design) or original(design, **rest))
+    original = subject.prepare
+    monkeypatch.setattr(subject, "prepare", lambda design, **rest: calls.append(design) or original(design, **rest))
     study = search(small_space(), "makespan", agent="ant_colony", trials=300)
     assert len(calls) == study.distinct < study.trials == 300
     assert len(set(calls)) == len(calls)

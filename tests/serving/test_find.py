@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from msgspec import Struct
 
 from astrarium.errors import InputError
+from astrarium.serving import Served
 from astrarium.serving.find import TOLERANCE, find_rate, rate_of, step_of
 from astrarium.serving.slo import Limit, Slo, limit_of, slo_of
 
@@ -64,8 +67,23 @@ def test_limits_as_text() -> None:
 
 
 @pytest.mark.parametrize(("text", "part"), [
-    ("ttft=2s", "is not one of"), ("ttft_p99", "no limit"), ("ttft_p98=1s", "p99"), ("ttft_p99=0s", "more than 0"),
+    ("ttft=2s", "such as ttft_p99=2s"), ("ttft_=2s", "such as ttft_p99=2s"), ("tftf_p99=2s", "did you mean 'ttft'"),
+    ("ttft_p99", "no limit"), ("ttft_p98=1s", "p99"), ("ttft_p99=0s", "more than 0"),
     ("ttft_p99=1s,ttft_p99=2s", "twice"), ("ttft_p99=2", "unit")])
 def test_limits_that_are_refused(text: str, part: str) -> None:
     with pytest.raises(InputError, match=part):
         slo_of(text)
+
+
+def test_limits_that_requests_keep_together() -> None:
+    """Of four requests each keeps one limit but one, which keeps both: each alone holds for half of them."""
+    ps = np.array([1e9, 1e9, 3e9, 3e9]), np.array([3e9, 1e9, 1e9, 3e9])
+    served = SimpleNamespace(ttft=ps[0], tpot=ps[1], saturated=False, window=None, within=lambda _: np.full(4, True),
+                             latencies=lambda _: {"ttft": (ps[0], None), "tpot": (ps[1], None)})
+    alone, both = slo_of("ttft_p50=2ms,tpot_p50=2ms"), slo_of("ttft_good50=2ms,tpot_good50=2ms")
+    assert alone.worst(cast(Served, served))[0] == 0.5
+    assert both.worst(cast(Served, served))[0] == 1.5
+    ps[1][0] = 1e9
+    assert both.worst(cast(Served, served))[0] == 0.5
+    with pytest.raises(InputError, match="of tokens"):
+        slo_of("itl_good90=2ms")

@@ -9,7 +9,7 @@ import pytest
 from astrarium.validate.designs import candidates
 from astrarium.validate.memory import stated_bytes
 from astrarium.validate.rows import read_rows
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 
 HEAD = ("source,case,gpu,n_gpus,model,params_B,layers,hidden,heads,kv_heads,ffn,vocab,seq,tp,pp,dp,mbs,gbs,recompute,"
         "precision,zero,mem_GiB\n")
@@ -24,7 +24,7 @@ def held(folder: Path, *, source: str = "nanotron", params: float = 1.34, tp: in
     path.write_text(HEAD + ROW.format(source=source, gpus=tp * dp, params=params, tp=tp, dp=dp, zero=zero))
     found, = candidates(read_rows(path)[0])
     work = found.design.workload
-    return stated_bytes(work, found.stack), footprint(work)[0].total      # type: ignore[arg-type]
+    return stated_bytes(work, found.stack), training_footprint(work)[0].total      # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("dp", "zero", "each"), [

@@ -11,7 +11,7 @@ import pytest
 import astrarium as ar
 from astrarium import config
 from astrarium.errors import InputError
-from astrarium.workload.footprint import Footprint, footprint
+from astrarium.workload.footprint import Footprint, training_footprint
 from astrarium.workload.generate import generate
 from astrarium.workload.pieces import BlockPieces
 from astrarium.workload.training import recipe_of
@@ -35,7 +35,7 @@ def step(model: dict[str, Any] | str = MODEL, dp: int = 1, software: dict[str, A
 
 
 def peak(**more: Any) -> Footprint:
-    return footprint(step(**more))[0]
+    return training_footprint(step(**more))[0]
 
 
 @pytest.mark.parametrize(("software", "precision", "tracked"), [
@@ -82,7 +82,7 @@ def test_the_footprint_is_the_peak_of_a_simulation(more: dict[str, Any]) -> None
     found = ar.simulate(ar.Design(
         workload=work, compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(capacity="80 GB", bandwidth="3 TB/s"),
         network=ar.Network([ar.Switch(4, bandwidth="450 GB/s", latency="1 us")])))
-    assert float(found.peak_memory) == pytest.approx(footprint(work)[0].total, rel=1e-6)
+    assert float(found.peak_memory) == pytest.approx(training_footprint(work)[0].total, rel=1e-6)
 
 
 @pytest.mark.parametrize(("operators", "products", "dp", "cp", "seq", "recompute", "reserved"), [
@@ -106,7 +106,7 @@ def test_torchtitan_reserves_a_tenth_more(operators: str, products: str, dp: int
             "software": {"operators": operators, "rms_norm": "operators", "rotary": "complex"}}})
     work = design.workload
     assert isinstance(work, ar.Transformer)
-    assert reserved * 2**30 / footprint(work)[0].total - 1 == pytest.approx(0.108, abs=0.018)
+    assert reserved * 2**30 / training_footprint(work)[0].total - 1 == pytest.approx(0.108, abs=0.018)
 
 
 def test_gradients_stay_whole_between_micro_batches() -> None:
@@ -114,7 +114,8 @@ def test_gradients_stay_whole_between_micro_batches() -> None:
     groups = {**GROUPS, "pools": True}
     each, last = (step(dp=8, zero=3, precision=FSDP, global_batch=32, buffers={**groups, "between": between})
                   for between in ("reduced", "whole"))
-    assert footprint(last)[0].gradients - footprint(each)[0].gradients > 3 * footprint(last)[0].parameters
+    late, early = training_footprint(last)[0], training_footprint(each)[0]
+    assert late.gradients - early.gradients > 3 * late.parameters
     reductions = [sum("reduce_scatter" in made.names(node) for node in range(len(made.node_id)))
                   for made in (generate(work).classes[0] for work in (each, last))]
     assert reductions == [2 * reductions[1], 5]

@@ -13,7 +13,7 @@ from astrarium.lower.placement import placed_of
 from astrarium.memory.tiers import HERE
 from astrarium.memory.usage import held_by, usage
 from astrarium.workload.assemble import assemble
-from astrarium.workload.footprint import footprint, footprints
+from astrarium.workload.footprint import footprints, training_footprint
 from astrarium.workload.training import recipe_of
 
 from .test_assembly import EVERY, _made
@@ -51,7 +51,7 @@ def test_equals_the_simulated_peak(more: dict[str, Any]) -> None:
                        network=ar.Network([ar.Switch(4, bandwidth="1000 TB/s", latency="0 ns")]))
     result = ar.simulate(design)
     message = 0 if more.get("schedule") != "interleaved" else 1024 * 768 * 2
-    for peak, found in zip(result.memory.peak.tolist(), footprint(work), strict=True):
+    for peak, found in zip(result.memory.peak.tolist(), training_footprint(work), strict=True):
         assert found.total * (1 - 1e-5) <= peak <= found.total * (1 + 1e-5) + message
 
 
@@ -66,7 +66,7 @@ def test_activations_of_the_first_stage(recompute: str, per_layer: Any) -> None:
     work = ar.Transformer("megatron-175b", global_batch=64, tp=t, pp=p, micro_batch=b, seq=s, tp_sequence=True,
                           attention="unfused", dropout=True, recompute=recompute)
     expected = s * b * h / t * (layers * per_layer(a, s, h) + p)
-    assert footprint(work)[0].activations == pytest.approx(expected, rel=3e-4)    # and the tokens' numbers
+    assert training_footprint(work)[0].activations == pytest.approx(expected, rel=3e-4)    # and the tokens' numbers
 
 
 FIGURE_7 = {      # arXiv 2205.05198, read off: sequence parallelism, selective, both, full; % of tensor parallelism's
@@ -94,7 +94,7 @@ def test_interleaved_holds_more() -> None:
     """1 + (p - 1) / (p m) times as much with m parts per stage (arXiv 2205.05198, section 4.2.3)."""
     def held(**more: Any) -> float:
         work = ar.Transformer("megatron-175b", global_batch=64, tp=8, pp=8, micro_batch=1, **more)
-        return footprint(work)[0].activations
+        return training_footprint(work)[0].activations
 
     ratio = held(schedule="interleaved", virtual_stages=3) / held()
     assert ratio == pytest.approx(1 + 7 / 24, rel=2e-3)
@@ -104,7 +104,7 @@ def test_interleaved_holds_more() -> None:
 def test_model_states_under_zero(zero: int, per_parameter: float) -> None:
     """Rajbhandari et al., arXiv 1910.02054, figure 1: 120, 31.4, 16.6 and 1.9 GB for 7.5 B parameters on 64 ranks."""
     work = ar.Transformer("megatron-7.5b", global_batch=64, dp=64, zero=zero, clip=False)
-    found = footprint(work)[0]
+    found = training_footprint(work)[0]
     least = found.parameters * per_parameter
     states = found.weights + found.gradients + found.states
     largest = max(sum(weight.elements for weight in block.weights) for block in recipe_of(work).kinds)
@@ -124,5 +124,5 @@ def test_bounds_the_simulated_peak_of_what_is_placed_elsewhere(placement: dict[s
     design = ar.Design(workload=work, compute=ar.Roofline(peak="100 TFLOP/s"),
                        memory=ar.Memory(bandwidth="2 TB/s", tiers=tiers, placement=ar.Placement(**placement)),
                        network=ar.Network([ar.Switch(1, bandwidth="1 GB/s", latency="0 ns")]))
-    found, = footprint(work, placed=placed_of(design))
+    found, = training_footprint(work, placed=placed_of(design))
     assert found.total * 0.9 <= float(ar.simulate(design).peak_memory or 0) <= found.total * (1 + 1e-5)

@@ -17,7 +17,7 @@ from astrarium.trace.export import write_generated
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind, Placed
 from astrarium.workload.assemble import assemble
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.generate import generate
 from astrarium.workload.mesh import mesh_of
 
@@ -78,10 +78,10 @@ def test_every_byte_is_loaded_and_stored() -> None:
 
 
 def test_nothing_of_the_model_stays_on_the_npu() -> None:
-    (away,), (here,) = footprint(work()), footprint(work(offload="none"))
+    (away,), (here,) = training_footprint(work()), training_footprint(work(offload="none"))
     layers = 2 * (4 * MODEL.d_model**2 + 4 * 2 * MODEL.d_model * MODEL.ffn)       # of two blocks, about
     assert away.weights < 1.5 * layers < here.weights + here.gradients + here.states
-    assert footprint(work(gather="remote")) == footprint(work())
+    assert training_footprint(work(gather="remote")) == training_footprint(work())
 
 
 def test_a_run_without_all_gathers(tmp_path: Path) -> None:

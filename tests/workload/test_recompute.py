@@ -8,7 +8,7 @@ import pytest
 
 from astrarium.errors import InputError
 from astrarium.workload.assemble import Recipe
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.pieces import BlockPieces
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
@@ -82,9 +82,10 @@ def test_bytes_of_the_loss(loss: str, logits: int) -> None:
     """eager: the log softmax, its gradient and that of its operand, all in fp32."""
     work = Transformer("llama3-8b", global_batch=2, seq=8192, micro_batch=2, zero=0, recompute="full",
                        cross_entropy=loss, software={"fused_norms": False})
-    found = footprint(work)[0]
-    rest = footprint(Transformer("llama3-8b", global_batch=2, seq=8192, micro_batch=2, zero=0, recompute="full",
-                                 cross_entropy="fused", software={"fused_norms": False}))[0]
+    found = training_footprint(work)[0]
+    plain = Transformer("llama3-8b", global_batch=2, seq=8192, micro_batch=2, zero=0, recompute="full",
+                        cross_entropy="fused", software={"fused_norms": False})
+    rest = training_footprint(plain)[0]
     more = found.total - rest.total
     assert more == pytest.approx((logits - 2) * 128256 * TOKENS, abs=0.2 * 128256 * TOKENS)
 

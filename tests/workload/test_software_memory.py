@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 import astrarium as ar
-from astrarium.workload.footprint import Footprint, footprint
+from astrarium.workload.footprint import Footprint, training_footprint
 from astrarium.workload.training import recipe_of
 
 D, FFN, HEADS, KV, VOCAB, SEQ, LAYERS = 4096, 14336, 32, 8, 128256, 8192, 32      # llama3-8b
 
 
 def made(**more: Any) -> Footprint:
-    return footprint(ar.Transformer("llama3-8b", global_batch=1, micro_batch=1, **more))[0]
+    return training_footprint(ar.Transformer("llama3-8b", global_batch=1, micro_batch=1, **more))[0]
 
 
 @pytest.mark.parametrize(("dp", "each"), [(1, 18), (2, 20)])
 def test_gradients_beside_are_as_large_as_the_weights(dp: int, each: int) -> None:
     """2 bytes of every parameter more where there are replicas: 20 in place of 18 with accumulators in fp32, as in
     nanotron (the buckets of data parallelism)."""
-    beside = footprint(ar.Transformer("llama3-8b", global_batch=dp, micro_batch=1, dp=dp,
+    beside = training_footprint(ar.Transformer("llama3-8b", global_batch=dp, micro_batch=1, dp=dp,
                                       precision={"gradients": "fp32"}, weight_gradients="beside"))[0]
     plain = made(precision={"gradients": "fp32"})
     assert beside.gradients - plain.gradients == (each - 18) * plain.parameters
@@ -42,7 +42,7 @@ def test_placeholders_of_experts_are_those_of_one() -> None:
     model = {"family": "decoder", "layers": 2, "d_model": 64, "heads": 4, "ffn": 256, "vocab": 1000, "seq": 128,
              "moe": {"experts": 8, "top_k": 2, "expert_ffn": 96}}
     work = [ar.Transformer(model, global_batch=1, weight_gradients=each) for each in ("in_place", "placeholders")]
-    plain, held = (footprint(each)[0] for each in work)
+    plain, held = (training_footprint(each)[0] for each in work)
     router, attention, expert = 64 * 8, 3 * 64 * 64 + 64 * 64, 64 * 2 * 96 + 96 * 64
     assert held.gradients - plain.gradients == 2 * (router + attention + expert)
 

@@ -11,12 +11,13 @@ from comet.compare import Row, compared, expansion_ratios, ratio, spread_ratio
 from comet.decompose import PHASES, LayerPhase, decompose
 from comet.lab import Lab, Point
 from comet.machines import Cluster, Expansion, Spread, spread_of
+from comet.market import Bought, Terms, bought, terms_of
 from comet.parameters import MARKS, Book, Parameter, load_book
 from comet.phases import Breakdown
 from comet.questions import Answer, Changed, answers, sensitivities
 from comet.sweeps import Grid, by_split, capacities, expansions, faster, networks, scaled
 
-__all__ = ["MARKS", "PHASES", "Answer", "Book", "Breakdown", "Case", "Changed", "Cluster", "Expansion", "Grid", "Lab",
-           "LayerPhase", "Parameter", "Point", "Row", "Spread", "answers", "by_split", "capacities", "compared",
-           "decompose", "expansion_ratios", "expansions", "faster", "load_book", "networks", "ratio", "scaled",
-           "sensitivities", "spread_of", "spread_ratio"]
+__all__ = ["MARKS", "PHASES", "Answer", "Book", "Bought", "Breakdown", "Case", "Changed", "Cluster", "Expansion",
+           "Grid", "Lab", "LayerPhase", "Parameter", "Point", "Row", "Spread", "Terms", "answers", "bought",
+           "by_split", "capacities", "compared", "decompose", "expansion_ratios", "expansions", "faster", "load_book",
+           "networks", "ratio", "scaled", "sensitivities", "spread_of", "spread_ratio", "terms_of"]

@@ -7,11 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from astrarium.config import decode
-from astrarium.errors import InputError
-from astrarium.workload.config import Workload
-from astrarium.workload.footprint import Footprint, footprint
-from astrarium.workload.transformer import Transformer
+from astrarium import InputError, Transformer, decode
+from astrarium.workload import Footprint, Workload
+from astrarium.workload.footprint import training_footprint
 from comet.parameters import Book
 
 __all__ = ["Case", "case_of", "name_of"]
@@ -59,9 +57,18 @@ class Case(Struct, frozen=True):
         assert isinstance(found, Transformer)
         return found
 
+    def divides(self, split: int, nodes: int) -> bool:
+        """Whether the workload's sizes divide over a strategy."""
+        try:
+            self.strategy(split, nodes)
+            self.strategy(split, nodes, **self.footprint_set)
+        except InputError:
+            return False
+        return True
+
     def footprint(self, split: int, nodes: int | None = None, **changes: Any) -> Footprint:
         """What one node holds under a strategy."""
-        (found,) = footprint(self.strategy(split, nodes, **{**self.footprint_set, **changes}))
+        (found,) = training_footprint(self.strategy(split, nodes, **{**self.footprint_set, **changes}))
         return found
 
     def counted(self, held: Footprint) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from astrarium.errors import InputError
+from astrarium import InputError
 from comet.lab import Lab, Point
 from comet.machines import Cluster
 from comet.sweeps import faster, resources

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from astrarium.vocab import NodeKind
+from astrarium import NodeKind, Transformer
 from astrarium.workload.pieces import BlockPieces, Step
 from astrarium.workload.training import recipe_of
-from astrarium.workload.transformer import Transformer
 
 __all__ = ["PHASES", "LayerPhase", "decompose", "phases_of_block"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum, isfinite
 
-from astrarium.errors import InputError
+from astrarium import InputError
 
 __all__ = ["hybrid_bandwidth"]
 

@@ -10,18 +10,11 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium import Collective, Design, InputError, Memory, Network, Transformer, decode, simulate
 from astrarium.cache import Cache
-from astrarium.collective.config import Collective
-from astrarium.config import decode
-from astrarium.design import Design
-from astrarium.errors import InputError
 from astrarium.lower import Kept
-from astrarium.memory.config import Memory
-from astrarium.network.config import Network
-from astrarium.simulate import simulate
-from astrarium.units import Bandwidth, Bytes
-from astrarium.workload.footprint import Footprint
-from astrarium.workload.transformer import Transformer
+from astrarium.plugins import Bandwidth, Bytes
+from astrarium.workload import Footprint
 from comet.cases import Case, case_of, name_of
 from comet.decompose import UPDATE
 from comet.machines import Cluster, Spread, cluster_of, spread_of

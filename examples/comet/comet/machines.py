@@ -7,11 +7,12 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from astrarium.compute.config import Compute, Roofline
-from astrarium.config import Config, Knob, Problem, decode, default, replace
-from astrarium.errors import InputError
-from astrarium.network.config import Dim, LinkDim, Network
-from astrarium.units import Bandwidth, Bytes, FlopRate, OptionalBytes
+from astrarium import InputError, Network, Roofline, decode, replace
+from astrarium.compute.config import Compute
+from astrarium.config import default
+from astrarium.network.config import Dim, LinkDim
+from astrarium.plugins import Bandwidth, Bytes, Config, FlopRate, Knob, Problem
+from astrarium.units import Money, OptionalBytes
 from comet.hybrid import hybrid_bandwidth
 from comet.parameters import Book
 
@@ -44,6 +45,12 @@ class Cluster(Config, frozen=True, kw_only=True):
     expansion: Annotated[Expansion | None, Knob("Memory behind it; left out: none.")] = None
     dims: Annotated[Sequence[Dim], Knob("Network, innermost dim first; `npus` at most.")]
     compute: Annotated[Compute | None, Knob("Compute model; left out: roofline with peak and buffer.")] = None
+    price: Annotated[str | None, Knob("US dollars of one node, with its share of all that joins nodes.")] = None
+
+    @property
+    def dollars(self) -> float | None:
+        """Price of a node; None: the book has none. Raises InputError for text that is no sum of money."""
+        return None if self.price is None else float(Money(self.price))
 
     @property
     def links(self) -> tuple[LinkDim, ...]:

@@ -17,17 +17,19 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from astrarium import InputError
 from astrarium.config import parse_path
 from astrarium.config.yamlfile import Document, parse_yaml, read_text
-from astrarium.errors import InputError, nearest
-from astrarium.units import Bandwidth, Bytes, FlopRate, Quantity, Time
+from astrarium.errors import nearest
+from astrarium.plugins import Bandwidth, Bytes, FlopRate, Time
+from astrarium.units import Quantity
 
 __all__ = ["MARKS", "Book", "Parameter", "load_book"]
 
 MARKS = {"R": "read in a public source", "V": "computed from numbers that were read",
          "M": "recalled, not found in any source", "A": "assumed"}
 UNITS: tuple[type[Quantity], ...] = (FlopRate, Bandwidth, Bytes, Time)
-NUMBERED = ("cases", "clusters", "collective", "published", "ratios", "sweeps")
+NUMBERED = ("cases", "clusters", "collective", "money", "published", "ratios", "sweeps")
 LIKE = "like"
 NUMBER = (int, float)
 SENSITIVITY: Mapping[str, Any] = {"name": str, "set": Mapping, "scale": Mapping}

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.result import Result
-from astrarium.result.nodes import Work
+from astrarium import Transformer
+from astrarium.result import Result, Work
 from astrarium.result.source import generated_class
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.workload.training import recipe_of
-from astrarium.workload.transformer import Transformer
 from comet.decompose import FORWARD, INPUT, PHASES, UPDATE, WEIGHT, phases_of_block
 
 __all__ = ["Breakdown", "breakdown", "phases_of", "trace_of"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from astrarium.config import replace_all
-from astrarium.units import Bandwidth, Bytes, FlopRate
+from astrarium import replace_all
+from astrarium.plugins import Bandwidth, Bytes, FlopRate
 from comet.lab import Lab, Point
 from comet.machines import Cluster, Expansion
 

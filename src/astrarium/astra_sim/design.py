@@ -107,7 +107,7 @@ def _dim(index: int, dim: LinkDim) -> AstraDim:
                                expected="ring (two-way), switch or fully_connected")
     link = float(dim.message_bandwidth)
     typed = number_in(link, Bandwidth, "GiB/s")
-    return AstraDim(TOPOLOGY[dim.tag], dim.npus, link * 1e9 / (1 << 30) if typed is None else typed, float(dim.latency))
+    return AstraDim(TOPOLOGY[dim.tag], dim.npus, link * 1e9 / (1 << 30) if typed is None else typed, dim.hop_latency)
 
 
 def astra_system(design: Design) -> AstraSystem:

@@ -31,8 +31,8 @@ ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 collectives have their own latencies; these are for messages and simulated collectives."""
 BASED_ON = "based_on"
 TUNED = ("instruct", "chat", "hf", "it")        # ends of names of checkpoints that have the shape of their base
-KINDS = ("devices", "networks", "hosts", "models", "collectives", "gpus", "stacks", "parts", "facilities", "tariffs",
-         "regions", "costs")
+KINDS = ("devices", "networks", "hosts", "links", "memories", "models", "collectives", "gpus", "stacks", "parts",
+         "facilities", "tariffs", "regions", "costs")
 RECORDS = ("fitted", "intervals", "left_out", "extrapolation", "recipes", "engine_collectives",
            "serving_intervals")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had, how far

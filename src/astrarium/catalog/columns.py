@@ -16,10 +16,12 @@ from astrarium.units import (
     Bytes,
     CarbonIntensity,
     CarbonMass,
+    EnergyPerByte,
     EnergyPrice,
     FlopRate,
     Frequency,
     HourlyPrice,
+    Length,
     Money,
     Power,
     Quantity,
@@ -155,6 +157,15 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "hosts": {**_ROW, "device": NEEDED, "npus": Column(_count, needed=True), "inner": Column(_names, needed=True),
               "outer": TEXT,
               "power": Column(_positive(Power))},
+    "links": {
+        **_ROW, "kind": Column(_one_of("package", "electrical", "optical"), needed=True), "one": NEEDED,
+        "bandwidth": Column(_positive(Bandwidth), needed=True), "energy": Column(EnergyPerByte), "power": Column(Power),
+        "latency": Column(Time), "delay": Column(Time), "reach": Column(_positive(Length)), "price": Column(Money),
+        "date": Column(_date)},
+    "memories": {
+        **_ROW, "one": NEEDED, "capacity": Column(_positive(Bytes), needed=True),
+        "bandwidth": Column(_positive(Bandwidth), needed=True), "energy": Column(EnergyPerByte),
+        "price": Column(Money), "date": Column(_date)},
     "collectives": {
         **_ROW, "kind": NEEDED, "link": Column(_positive(Bandwidth), needed=True), "technology": TEXT, "error": TEXT,
         "host": TEXT, "ops": Column(_table), "exchange": Column(_table), "borrows": TEXT, "like": Column(_names),
@@ -200,6 +211,11 @@ def check_row(kind: str, path: str, row: Any) -> None:
             raise InputError(f"{path}.{name}", "is missing", expected=f"a row of {kind} has it")
     if kind == "parts":
         _check_part(path, row)
+    if kind in ("links", "memories") and ("price" in row) != ("date" in row):
+        raise InputError(f"{path}.price", "and date go together", expected="a price and the date of the offer, or none")
+    if kind == "links" and "energy" in row and "power" in row:
+        raise InputError(f"{path}.power", "cannot be combined with energy, which follows from it",
+                         expected="one of the two")
     if kind == "networks" and ("bandwidth" in row) == ("bandwidth_per_npu" in row):
         raise InputError(f"{path}.bandwidth", "is needed, or bandwidth_per_npu", expected="one of the two")
 

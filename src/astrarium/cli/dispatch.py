@@ -11,8 +11,9 @@ from typing import Protocol, cast
 
 from astrarium.cli.arguments import Parser
 from astrarium.errors import AstrariumError, nearest
+from astrarium.version import version
 
-__all__ = ["VERBS", "dispatch"]
+__all__ = ["CATALOGED", "VERBS", "catalog_flag", "dispatch"]
 
 VERBS = {
     "run": ("run", "Simulate a design file: makespan, exposed communication, memory, critical path."),
@@ -21,7 +22,7 @@ VERBS = {
     "show": ("show", "Print a trace, a design with its network, or its workload."),
     "trace": ("trace", "Write, link, convert, transform and analyse traces."),
     "convert": ("convert", "Convert ASTRA-sim's inputs to a design file, and traces to JSON lines and back."),
-    "plan": ("plan", "Find the fastest layouts for training a model on a number of devices."),
+    "plan": ("plan", "Find the fastest layouts for training a model, or the engines that serve it best."),
     "search": ("search", "Search a space for the best designs: agents, objectives, resumable studies."),
     "report": ("report", "Report the results of searches: best designs, importances, convergence; HTML, CSV."),
     "validate": ("validate", "Compare predictions with measured rows: errors per source, device and stack."),
@@ -29,10 +30,11 @@ VERBS = {
     "explain": ("explain", "Split the difference of two designs' makespans by knob, exactly."),
     "list": ("list_", "List the choices: topologies, algorithms, devices, operations, back ends."),
     "astra-sim": ("astra_sim", "Run ASTRA-sim's command line, with its answers."),
+    "completion": ("completion", "Print a script that completes this command line in a shell."),
 }
 """Verb -> (module in this package, one sentence)."""
 
-CATALOGED = frozenset(VERBS) - {"trace", "convert", "astra-sim"}    # verbs that read names of the catalog
+CATALOGED = frozenset(VERBS) - {"trace", "convert", "astra-sim", "completion"}    # verbs that read names of the catalog
 
 INTERRUPTED, NO_READER, TERMINATED, OUR_BUG = 130, 141, 143, 3
 
@@ -96,13 +98,18 @@ def _run(arguments: list[str]) -> int:
     verb.arguments(parser)
     if arguments[0] not in CATALOGED:
         return verb.run(parser.parse(arguments[1:]))
-    parser.add_argument("--catalog", metavar="FILE.toml", action="append", default=[],
-                        help="a file of rows to add to the catalog: devices, networks, hosts, models, stacks")
+    catalog_flag(parser)
     options = parser.parse(arguments[1:])
     from astrarium.catalog import overlay
 
     with overlay(*options.catalog):
         return verb.run(options)
+
+
+def catalog_flag(parser: Parser) -> None:
+    """The flag of every verb that reads names of the catalog."""
+    parser.add_argument("--catalog", metavar="FILE.toml", action="append", default=[],
+                        help="a file of rows to add to the catalog: devices, networks, hosts, models, stacks")
 
 
 def _top(arguments: list[str]) -> int:
@@ -123,12 +130,7 @@ def _top(arguments: list[str]) -> int:
     options = parser.parse(arguments)
     if not options.version:
         parser.error("which verb?" if not options.verb else f"flags come after the verb: astrarium {options.verb} ...")
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        print(f"astrarium {version('astrarium')}")
-    except PackageNotFoundError:
-        print("astrarium (run from a checkout, not installed)")
+    print(f"astrarium {version()}")
     return 0
 
 

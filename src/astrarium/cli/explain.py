@@ -1,14 +1,18 @@
-"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob; with `--trace`, why a recorded run and
-its prediction do, by what the ranks' time goes into."""
+"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob; of two serving files TTFT, TPOT and
+tokens per second, by knob and by part; of two studies, the objectives of their best designs; with `--trace`, why a
+recorded run and its prediction do, by what the ranks' time goes into."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, set_flag, whole
 from astrarium.cli.arguments import rank as rank_number
+from astrarium.cli.json_output import print_json
+from astrarium.config import assignments, replace_all
+from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
 
@@ -16,8 +20,10 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """Two designs, or one and the other rule book, or one and the recorded run that it describes."""
     parser.set_defaults(usage=parser)
-    parser.add_argument("first", metavar="A.yaml", help="the design to start from")
-    parser.add_argument("second", metavar="B.yaml", nargs="?", help="the design to arrive at")
+    parser.add_argument("first", metavar="A.yaml", help="the design to start from; or a serving file, or a study, for "
+                                                        "its best design")
+    parser.add_argument("second", metavar="B.yaml", nargs="?", help="the one to arrive at")
+    set_flag(parser, "change a field of B; without B, of A, which is then compared with A as it is")
     parser.add_argument("--compat", action="store_true", dest="reread",
                         help="instead of B: A in the other mode of `compat` (astra_sim or none)")
     parser.add_argument("--trace", metavar="PATTERN",
@@ -33,32 +39,93 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Load, explain, print."""
-    if (options.second is not None) + options.reread + (options.trace is not None) != 1:
-        options.usage.error("expected two designs, or one and --compat or --trace")
+    two = options.second is not None or bool(options.set)
+    if two + options.reread + (options.trace is not None) != 1:
+        options.usage.error("expected two designs, or one and --set, --compat or --trace")
     if options.trace is not None:
         for name in ("orders", "seed"):
             idle(f"--{name}", getattr(options, name) is not None, "two designs, or --compat")
         return _against_trace(options)
     idle("--rank", options.rank is not None, "--trace")
     idle("--steps", options.steps != 1, "--trace")
-    from astrarium.cli.paths import read_design
+    from astrarium.cli.paths import is_serving, read_design
     from astrarium.report.tables.explain import explanation_plain, explanation_tables
     from astrarium.report.tables.table import print_tables
     from astrarium.search.explain import explain
     from astrarium.search.rule_books import explain_rules, rule_books
 
-    first = read_design(options.first)
     orders, seed = 64 if options.orders is None else options.orders, options.seed or 0
+    if options.second is not None and _studies(options.first, options.second):
+        idle("--set", options.set, "designs, not studies")
+        return _gains(options, orders, seed)
+    if two and is_serving(options.first):
+        return _serving(options, orders, seed)
+    first = read_design(options.first)
     if options.reread:
         found = explain_rules(first, orders=orders, seed=seed)
         name = f"the same with compat: {rule_books(first)[1].compat}"
     else:
-        found = explain(first, read_design(options.second), orders=orders, seed=seed)
-        name = options.second
+        second = read_design(options.second or options.first, assignments(options.set))
+        found, name = explain(first, second, orders=orders, seed=seed), _second(options)
     if options.json:
-        print(json.dumps(explanation_plain(found), indent=1))
+        print_json("explain", explanation_plain(found))
         return 0
     print_tables(explanation_tables(found, options.first, name), sys.stdout)
+    return 0
+
+
+def _second(options: argparse.Namespace) -> str:
+    """What the design to arrive at is called."""
+    return " ".join([options.second or "the same", *([f"with {', '.join(options.set)}"] if options.set else [])])
+
+
+def _studies(*paths: str) -> bool:
+    """Whether both files are studies. Raises InputError if one of them is."""
+    from astrarium.search.studyfile import is_study
+
+    which = [os.path.isfile(path) and is_study(path) for path in paths]
+    if any(which) and not all(which):
+        raise InputError(paths[which.index(False)], "is not a study, and the other is",
+                         expected="two designs, or two studies")
+    return all(which)
+
+
+def _gains(options: argparse.Namespace, orders: int, seed: int) -> int:
+    """The best designs of two studies."""
+    from astrarium.report.tables.gains import gains_plain, gains_tables
+    from astrarium.report.tables.table import print_tables
+    from astrarium.search.gains import best_gains
+    from astrarium.search.studyfile import load_study
+
+    found = best_gains(load_study(options.first), load_study(options.second), orders=orders, seed=seed)
+    if options.json:
+        print_json("explain studies", gains_plain(found))
+    else:
+        print_tables(gains_tables(found, options.first, options.second), sys.stdout)
+    return 0
+
+
+def _serving(options: argparse.Namespace, orders: int, seed: int) -> int:
+    """Two serving files."""
+    from astrarium.cli.paths import read_as
+    from astrarium.report.tables.explain_serving import serving_explanation_plain, serving_explanation_tables
+    from astrarium.report.tables.interval import interval_remarks
+    from astrarium.report.tables.table import print_tables
+    from astrarium.search.explain_serving import explain_serving
+    from astrarium.serving.design import load_serving_design
+
+    first, second = (read_as("serving file", load_serving_design, path)
+                     for path in (options.first, options.second or options.first))
+    second = replace_all(second, assignments(options.set))
+    found = explain_serving(first, second, orders=orders, seed=seed)
+    if found.saturated:
+        note(f"{found.saturated:,} of the streams are saturated: their latencies grow with the length of the stream")
+    for text in [] if any(each.known for each in found.within) else interval_remarks(found.within):
+        note(text)
+    if options.json:
+        print_json("explain serving", serving_explanation_plain(found))
+        return 0
+    print_tables(serving_explanation_tables(found, options.first, _second(options)), sys.stdout)
     return 0
 
 
@@ -80,7 +147,7 @@ def _against_trace(options: argparse.Namespace) -> int:
         note(said)
     found = gap_of(simulate(design, note=note), recorded, options.steps, options.rank)
     if options.json:
-        print(json.dumps(gap_plain(found), indent=1))
+        print_json("explain trace", gap_plain(found))
         return 0
     print_tables(gap_tables(found, options.first, options.trace), sys.stdout)
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.json_output import print_json
 from astrarium.errors import InputError, nearest
 
 __all__ = ["Row", "arguments", "run"]
@@ -27,6 +27,10 @@ OPERATIONS = {
     "scatter": "The root's payload, cut up: rank i ends with piece i.",
     "barrier": "Ranks continue when all have arrived.",
 }
+
+
+SAID = {"prices": "part", "price": "part", "topology": "shape", "topologies": "shape"}
+"""Words for kinds that have another name."""
 
 
 class Row(Struct, frozen=True):
@@ -51,17 +55,25 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.registry import kinds
 
     known = [*kinds(), *_OURS]
-    if options.kind is not None and options.kind not in known:
-        raise InputError("list", f"unknown kind {options.kind[:60]!r}", expected="one of " + ", ".join(known),
-                         did_you_mean=nearest(options.kind, known))
+    kind = options.kind and _meant(options.kind, known)
     # Without a kind: everything but the fields of a design, of which there are a hundred, and the glossary.
-    chosen = [kind for kind in known if kind not in ("field", "term")] if options.kind is None else [options.kind]
+    chosen = [kind for kind in known if kind not in ("field", "term")] if kind is None else [kind]
     found = {kind: _rows(kind) for kind in chosen}
     if options.json:
-        print(json.dumps([asdict(row) for rows in found.values() for row in rows], indent=1))
+        print_json("list", [asdict(row) for rows in found.values() for row in rows])
         return 0
-    _print(found, titles=options.kind is None)
+    _print(found, titles=kind is None)
     return 0
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    """The kind that a word stands for, in the plural as well. Raises InputError."""
+    found = SAID.get(word, word)
+    for kind in (found, found.removesuffix("s"), found.removesuffix("ies") + "y"):
+        if kind in known:
+            return kind
+    raise InputError("list", f"unknown kind {word[:60]!r}", expected="one of " + ", ".join(known),
+                     did_you_mean=nearest(word, known))
 
 
 def _rows(kind: str) -> list[Row]:
@@ -87,7 +99,7 @@ def _models() -> list[Row]:
     from astrarium.workload.model.base import Model
     from astrarium.workload.model.parameters import parameters
 
-    return [Row("models", name, f"{row['title']}: {row['model']['family']}, "
+    return [Row("model", name, f"{row['title']}: {row['model']['family']}, "
                                 f"{parameters(decode(Model, row['model'])).total:,} parameters.", source=row["source"])
             for name, row in load("models").items()]
 
@@ -115,7 +127,11 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
         ("latency", "{} per hop"))),
     "host": lambda: _catalog("host", "hosts", (
         ("npus", "{} NPUs"), ("device", "{}"), ("inner", "{0[0]} inside"), ("outer", "{} between hosts"))),
-    "models": _models,
+    "link": lambda: _catalog("link", "links", (
+        ("bandwidth", "{}"), ("energy", "{}"), ("power", "{}"), ("reach", "up to {}"), ("price", "{}"))),
+    "memory": lambda: _catalog("memory", "memories", (
+        ("capacity", "{}"), ("bandwidth", "{}"), ("energy", "{}"), ("price", "{}"))),
+    "model": _models,
     "stack": lambda: _catalog("stack", "stacks", (("version", "{}"),)),
     "part": lambda: _catalog("part", "parts", (
         ("kind", "{}"), ("price", "{}"), ("share", "{} of the devices' price"), ("rent", "{}"), ("power", "{}"),

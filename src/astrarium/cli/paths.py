@@ -12,7 +12,7 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from astrarium.design import Design
 
-__all__ = ["file_form", "is_design", "is_fabric", "is_overlap", "is_program", "read_as", "read_design"]
+__all__ = ["file_form", "is_design", "is_fabric", "is_overlap", "is_program", "is_serving", "read_as", "read_design"]
 
 Found = TypeVar("Found")
 NONE: Mapping[str, object] = MappingProxyType({})
@@ -48,6 +48,11 @@ def is_overlap(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         return b"gemm" in file.read(1 << 16) and _kind(path) == "GPU overlap"
+
+
+def is_serving(path: str) -> bool:
+    """Whether `path` names a serving file."""
+    return is_design(path) and os.path.isfile(path) and _kind(path) == "serving file"
 
 
 def is_program(path: str) -> bool:

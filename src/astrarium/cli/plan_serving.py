@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, note, place, whole
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_for, write_page
 from astrarium.cli.plan_space import cost_from, fixed_of, names_of
 from astrarium.errors import InputError
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run_serving", "serving_flags", "training_only"]
 
-SERVING = {"--rate": "rate", "--prompt": "prompt", "--ttft": "ttft", "--tpot": "tpot"}
+SERVING = {"--rate": "rate", "--requests": "requests", "--prompt": "prompt", "--output": "output", "--ttft": "ttft",
+           "--tpot": "tpot"}
 TRAINING = {"--budget": "budget", "--power": "power", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
-            "--exact": "exact", "-j": "jobs"}
+            "--exact": "exact", "--measured": "measured", "-j": "jobs"}
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 
 
@@ -32,11 +33,15 @@ def serving_flags(parser: Parser) -> None:
     parser.add_argument("--rate", metavar="R", type=float,
                         help="with --for serving: requests per second to serve with the fewest GPUs, in place of "
                              "--gpus")
+    parser.add_argument("--requests", metavar="FILE",
+                        help="with --for serving: a serving file whose requests (poisson, gamma, sharegpt) have the "
+                             "lengths, in place of --prompt and --output")
     parser.add_argument("--prompt", metavar="TOKENS", type=whole, help="with --for serving: tokens of a prompt")
+    parser.add_argument("--output", metavar="TOKENS", type=whole, help="with --for serving: tokens of an answer")
     for name, example in (("ttft", "2s"), ("tpot", "30ms")):
         parser.add_argument(f"--{name}", metavar=f"[STATISTIC=]{example}",
                             help=f"with --for serving: limit of {name.upper()} ({example}: of its 99th percentile; "
-                                 f"mean={example}, p50=, p90=)")
+                                 f"mean={example}, p50=, p90=; good90=: 90 %% of requests keep both)")
 
 
 def training_only(options: argparse.Namespace) -> None:
@@ -53,23 +58,28 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
     """Plan, print, write."""
     from astrarium.planner.serving import LAUNCHES, launch_text, plan_serving, plan_serving_from
 
+    for flag in ("--budget", "--power"):
+        idle(flag, getattr(options, TRAINING[flag]) is not None, "--gpus N with --for serving, or --rate R with "
+             "--objective cost for the cheapest fleet")
     _refuse(options, TRAINING, "--for training")
-    place("-o", options.output)
+    place("--out", options.out)
     page = page_for("plan_serving", options)
-    idle("--line", options.line is not None and not options.output and not options.launch, "-o or --launch as well")
+    idle("--line", options.line is not None and not options.out and not options.launch, "-o or --launch as well")
     idle("--ignore", options.ignore and options.today is None, "--from FILE as well")
     if options.launch not in (None, *LAUNCHES):
         raise InputError("--launch", f"{options.launch} trains", expected="one of " + ", ".join(LAUNCHES))
     if options.model is None and options.today is None:
         options.usage.error("expected MODEL, or --from FILE")
     common: dict[str, Any] = {
-        "gpus": options.gpus, "rate": options.rate, "prompt": options.prompt, "output": _tokens(options.long_output),
+        "gpus": options.gpus, "rate": options.rate, "prompt": options.prompt, "output": options.output,
         "ttft": options.ttft or "", "tpot": options.tpot or "", "network": options.network, "compute": options.compute,
         "collectives": options.collectives, "stack": options.stack, "top": options.top,
         "fixed": fixed_of(options.fix), "lift": names_of(options.lift), "objective": options.objective,
-        "cost": cost_from(options.cost), "progress": _Remarks().show}
+        "cost": cost_from(options.cost), "requests": options.requests, "progress": _Remarks().show}
     found = plan_serving(options.model, devices, **common) if options.today is None else plan_serving_from(
         options.today, devices, model=options.model, ignore=names_of(options.ignore), **common)
+    if options.line == "now":
+        raise InputError("--line", "now is what --from has", expected="the number of a line")
     line = options.line or 1
     if line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
@@ -77,7 +87,7 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
     launch = None if options.launch is None else launch_text(options.launch, str(found.service.name), best.engine,
                                                             best.policy)
     if options.json:
-        print(json.dumps(found.plain | ({} if launch is None else {"launch": launch}), indent=1))
+        print_json("plan serving", found.plain | ({} if launch is None else {"launch": launch}))
     else:
         from astrarium.report.tables.serving_plan import serving_plan_tables
         from astrarium.report.tables.table import print_tables
@@ -86,20 +96,13 @@ def run_serving(options: argparse.Namespace, devices: Sequence[str]) -> int:
         if launch is not None:
             print(f"\n{options.launch}, line {line}\n{launch}")
     write_page(page, options, found)
-    if options.output:
+    if options.out:
         from astrarium.planner.serving import write_serving
 
-        design = write_serving(found.lines[line - 1], found.service, options.output)
-        note(f"an engine of line {line} is in {options.output} and {os.path.basename(design)}: "
-             f"astrarium serve {os.path.basename(options.output)}")
+        design = write_serving(found.lines[line - 1], found.service, options.out)
+        note(f"an engine of line {line} is in {options.out} and {os.path.basename(design)}: "
+             f"astrarium serve {os.path.basename(options.out)}")
     return 0
-
-
-def _tokens(text: str | None) -> int | None:
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
-    raise InputError("--output", f"{text[:60]!r}", expected="tokens of an answer, with --for serving; "
-                     "-o FILE for a file")
 
 
 class _Remarks:

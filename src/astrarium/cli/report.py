@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.errors import InputError
 
@@ -33,7 +33,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--bundle", metavar="FILE.zip",
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the design file of --design")
+    parser.renamed = {"--output": "--out"}
+    parser.add_argument("-o", "--out", metavar="FILE", help="the design file of --design")
     parser.add_argument("--recheck", action="store_true", help="simulate again the best designs on contention, and "
                         "one knob at a time around the best")
     json_flag(parser)
@@ -46,11 +47,11 @@ def run(options: argparse.Namespace) -> int:
     page = page_for("report", options)
     for flag in ("parquet", "trajectory", "certificate", "bundle"):
         place(f"--{flag}", getattr(options, flag))
-    place("-o", options.output)
-    idle("-o" if options.output else "--design", bool(options.output) != (options.design is not None),
+    place("--out", options.out)
+    idle("--out" if options.out else "--design", bool(options.out) != (options.design is not None),
          "--design N -o FILE, both of them")
     studies = [load_study(path) for path in options.studies]
-    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle", "output")
+    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle", "out")
               if getattr(options, flag)]
     idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
     idle("--json", options.json and options.csv == "-", "--csv FILE, or no --csv: one thing on standard output")
@@ -94,21 +95,21 @@ def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
         from astrarium.search.bundle import write_bundle
 
         write_bundle(study, options.bundle)
-    if options.output:
-        _design(study, options.design, options.output)
+    if options.out:
+        _design(study, options.design, options.out)
     if options.optuna:
         export.to_optuna(study, options.optuna, study.path)
 
 
 def _design(study: StoredStudy, number: int, path: str) -> None:
     """Write the design of a trial."""
-    from astrarium.design import dump_design
+    from astrarium.search.subject import dump_base
 
     trials = 0
     for trial in study.trials():
         trials = trial.number + 1
         if trial.number == number:
-            dump_design(study.plan.space.design(trial.point), path)
+            dump_base(study.plan.space.design(trial.point), path)
             return
     raise InputError(f"--design {number}", f"{study.path} has no such trial",
                      expected=f"0 to {trials - 1}" if trials else "a study that holds trials")
@@ -140,6 +141,6 @@ def _print(report: StudyReport, options: argparse.Namespace) -> None:
 
     if options.json:
         found: dict[str, Any] = report_plain(report)
-        print(json.dumps(found, indent=1))
+        print_json("report", found)
         return
     print_tables(report_tables(report), sys.stdout)

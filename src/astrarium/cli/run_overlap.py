@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import idle, note, place
+from astrarium.cli.json_output import print_json
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run_overlap(options: argparse.Namespace) -> int:
     if options.timeline:
         _timeline(asked, cases, options)
     if options.json:
-        print(json.dumps(overlap_rows(cases), indent=1))
+        print_json("run overlap", overlap_rows(cases))
     else:
         print_tables([overlap_table(asked, cases)], sys.stdout)
     return 0

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.progress import Counted, Line, clock
+from astrarium.config import assignments
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,12 +28,15 @@ TRIALS, SEED, CACHE = 200, 0, "512 MiB"
 def arguments(parser: Parser) -> None:
     """The space, what is wanted, who looks for it, and where trials are kept."""
     parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
+    set_flag(parser, "change a field of the base")
     parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
-                        help="makespan, runtime_x_cost, any expression over figures and design paths; may be repeated")
+                        help="makespan, runtime_x_cost, of a serving file ttft_p99, any expression over figures and "
+                             "design paths; may be repeated")
     parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="as --minimize, but more is "
                                                                                         "better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
-                        help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
+                        help="a condition that designs must meet, such as 'peak_memory <= memory.capacity' or "
+                             "'ttft_p99 <= 2s'")
     parser.add_argument("--agent", metavar="A", help="the agent (astrarium list agent), or 'command:PROGRAM ARGS' "
                                                      "for a program of yours; default bayesian")
     parser.add_argument("--option", metavar="key=value", action="append", default=[],
@@ -40,8 +44,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in total; default {TRIALS}")
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
     parser.add_argument("--start", metavar="FILE", action="append", default=[],
-                        help="designs to try first, from which the agent learns: a design file, a study (its ten "
-                             "best), or a CSV with a column per knob; may be repeated")
+                        help="designs to try after the base, from which the agent learns: a design file, a study "
+                             "(its ten best), or a CSV with a column per knob; may be repeated; none: not even the "
+                             "base")
     parser.add_argument("--limit", metavar="L", action="append", default=[],
                         help='limit of one design: "10 s" of CPU time, "8 GB" of memory; may be repeated')
     parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
@@ -52,7 +57,8 @@ def arguments(parser: Parser) -> None:
                         help="evaluate on a Ray cluster: local, auto, host:port or ray://host:port (extra: ray)")
     parser.add_argument("--study", metavar="FILE", help="file of the trials; default SPACE.AGENT-SEED.study")
     parser.add_argument("--no-study", action="store_true", help="store no trials")
-    parser.add_argument("--best", metavar="FILE", help="write the best design as a design file")
+    parser.add_argument("--best", metavar="FILE", help="write the best design as a design file, or as a serving file "
+                                                       "and its design")
     parser.add_argument("--count", action="store_true", help="only count the space")
     json_flag(parser)
 
@@ -69,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     place("--best", options.best)
     if options.space.endswith(".zip"):
         return _again(options)
-    file = read_as("space", load_search, options.space)
+    file = read_as("space", lambda path: load_search(path, assignments(options.set)), options.space)
     say_imports(file.space.base)
     if options.count:
         _nothing_but(options, ("best", "processes", "ray"), "no --count: nothing is evaluated")
@@ -116,7 +122,8 @@ def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) 
 def _count(file: SearchFile, options: argparse.Namespace) -> int:
     space = file.space
     if options.json:
-        print(json.dumps({"feasible_points": space.count, "nominal_points": space.nominal, "knobs": len(space.axes)}))
+        print_json("search count", {"feasible_points": space.count, "nominal_points": space.nominal,
+                                    "knobs": len(space.axes)})
     else:
         print(f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs")
     return 0
@@ -126,11 +133,12 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
     """What was found, and the file that keeps it."""
     from astrarium.search.goal import goal_of
     from astrarium.search.study import DEFAULT, search
+    from astrarium.search.subject import subject_of
 
     asked = options.minimize or options.maximize
     minimize = options.minimize if asked else file.minimize
     maximize = options.maximize if asked else file.maximize
-    minimize = minimize or (() if maximize else "makespan")
+    minimize = minimize or (() if maximize else subject_of(file.space.base).usual or ())
     agent = options.agent or file.agent or DEFAULT
     settings = _settings(options.option)
     if agent == file.agent:
@@ -142,7 +150,8 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
         told.say = line.note
         found = search(file.space, minimize, maximize=maximize,
                        require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
-                       trials=options.trials or file.trials or TRIALS, seed=seed, start=options.start,
+                       trials=options.trials or file.trials or TRIALS, seed=seed,
+                       start=() if options.start == ["none"] else options.start or None,
                        jobs=options.jobs, processes=options.processes, ray=options.ray, study=study,
                        limit=options.limit or file.limit, cache=options.cache or CACHE, progress=told.show)
     return found, study
@@ -165,11 +174,11 @@ def _settings(texts: list[str]) -> dict[str, Any]:
 
 
 def _write_best(study: Study, path: str) -> None:
-    from astrarium.design import dump_design
+    from astrarium.search.subject import dump_base
 
     if study.best is None:
         raise InputError("--best", f"{study.nothing}, so there is no best design")
-    dump_design(study.plan.space.design(study.best.point), path)
+    dump_base(study.plan.space.design(study.best.point), path)
 
 
 def _print(study: Study, options: argparse.Namespace, path: str | None = None) -> None:
@@ -180,7 +189,7 @@ def _print(study: Study, options: argparse.Namespace, path: str | None = None) -
     with Line(sys.stderr, told):
         best = study_best(study, path, lambda done, total: told.show(done, total, "best designs with their memory"))
     if options.json:
-        print(json.dumps(study_plain(study, best), indent=1))
+        print_json("search", study_plain(study, best))
         return
     from astrarium.report.tables.table import print_tables
 

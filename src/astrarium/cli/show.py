@@ -4,12 +4,12 @@ links, and its picture."""
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
+from astrarium.cli.arguments import Parser, idle, json_flag, place, rank, set_flag
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import is_design, is_fabric, read_design
 from astrarium.errors import InputError
 
@@ -29,8 +29,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--rank", metavar="R", type=rank, help="the rank of --nodes (0)")
     parser.add_argument("--workload", action="store_true",
                         help="print the generated workload of a design: operators, FLOPs, bytes, communication, memory")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the design or the fabric first")
+    set_flag(parser, "change a field of the design or the fabric first")
     parser.add_argument("-o", "--out", metavar="FILE.svg", help="draw the network of a design, or the fabric")
     json_flag(parser)
 
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
     traces = _read(options.path)
     if options.json:
-        print(json.dumps(class_rows(traces), indent=1))
+        print_json("show traces", class_rows(traces))
     else:
         print_tables([class_table(traces)], sys.stdout)
     return 0
@@ -101,7 +100,7 @@ def _design(options: argparse.Namespace) -> int:
     if options.json:
         found = {"design": with_units(to_plain(design, defaults=True)), "npus": design.network.npus,
                  "network": network_rows(design.network), **({"fabric": fabric_rows(fabric)} if fabric else {})}
-        print(json.dumps(found, indent=1))
+        print_json("show", found)
         return 0
     print(dumps(design, defaults=True))
     print_tables([network_table(design), *([fabric_table(fabric)] if fabric else [])], sys.stdout)
@@ -120,7 +119,7 @@ def _fabric(options: argparse.Namespace) -> int:
     if options.out:
         _draw(shown, options.out)
     if options.json:
-        print(json.dumps(fabric_rows(shown), indent=1))
+        print_json("show fabric", fabric_rows(shown))
     else:
         print_tables([fabric_table(shown)], sys.stdout)
     return 0
@@ -146,7 +145,7 @@ def _workload(design: Design, options: argparse.Namespace) -> int:
     from astrarium.report.tables.table import print_tables
 
     if options.json:
-        print(json.dumps(workload_rows(design), indent=1))
+        print_json("show workload", workload_rows(design))
     else:
         print_tables(workload_tables(design), sys.stdout)
     return 0

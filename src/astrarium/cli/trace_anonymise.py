@@ -8,6 +8,7 @@ import json
 from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag, place
+from astrarium.cli.json_output import print_json
 
 __all__ = ["arguments", "run"]
 
@@ -41,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
         with write_whole(options.names) as stream:
             stream.write(json.dumps(dict(made.names), indent=1).encode("utf-8", "surrogateescape"))
     if options.json:
-        print(json.dumps({"prefix": options.out, **asdict(written), "renamed": len(made.names),
-                          "most_duration": made.durations, "most_size": made.sizes}, indent=1))
+        print_json("trace anonymise", {"prefix": options.out, **asdict(written), "renamed": len(made.names),
+                                       "most_duration": made.durations, "most_size": made.sizes})
         return 0
     print(f"{written.ranks:,} traces, {len(made.names):,} names replaced; durations changed by at most "
           f"{made.durations:.2%}, sizes by at most {made.sizes:.2%}: {options.out}.0.et …")

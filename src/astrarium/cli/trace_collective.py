@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.json_output import print_json
 from astrarium.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("algorithm", metavar="ALGORITHM", help="as `astrarium list algorithm` names them, or "
                         "kernel:NAME, as `astrarium list kernel` does")
     parser.add_argument("--op", required=True, metavar="OP", help="all_reduce, all_gather, ...")
-    parser.add_argument("--npus", required=True, type=whole, metavar="N", help="participants")
+    parser.add_argument("--npus", "--gpus", required=True, type=whole, metavar="N", help="participants")
     parser.add_argument("--size", metavar="SIZE", help="bytes of the collective as in a trace (all_gather: the shard); "
                         "traces need it, MSCCL does not")
     parser.add_argument("--pipeline", type=whole, metavar="B", help="blocks of chains and trees (8)")
@@ -48,8 +48,10 @@ def run(options: argparse.Namespace) -> int:
     written, notes = _kernel(op, options) if options.algorithm.startswith(KERNEL) else (_schedule(op, options), ())
     for each in notes:
         note(each)
-    print(json.dumps({"files": written, "notes": list(notes)} if notes else {"files": written}, indent=1)
-          if options.json else f"wrote {written[0]}" + (f" to {written[-1]}" if len(written) > 1 else ""))
+    if options.json:
+        print_json("trace collective", {"files": written, "notes": list(notes)} if notes else {"files": written})
+    else:
+        print(f"wrote {written[0]}" + (f" to {written[-1]}" if len(written) > 1 else ""))
     return 0
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.json_output import print_json
 
 __all__ = ["arguments", "run"]
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     sides = [read_traces(path) for path in (options.before, options.after)]
     found = diff_traces(*sides)
     if options.json:
-        print(json.dumps(found.plain(), indent=1))
+        print_json("trace diff", found.plain())
     else:
         print_tables(diff_tables(found), sys.stdout)
     return 0

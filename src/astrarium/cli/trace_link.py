@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
 from astrarium.cli.arguments import Parser, json_flag, note, place, rank
+from astrarium.cli.json_output import print_json
 from astrarium.cli.paths import file_form
 from astrarium.errors import InputError
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         for what in linked.report.warnings:
             note(f"WARNING: {what}")
-        print(json.dumps({"path": path, **linked.report.plain()}, indent=1))
+        print_json("trace link", {"path": path, **linked.report.plain()})
         return 0
     for line in linked.report.lines():
         print(line, file=sys.stderr)

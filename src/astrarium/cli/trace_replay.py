@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import statistics
@@ -12,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note, place, whole
+from astrarium.cli.json_output import print_json
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _summary(traces: Traces, runs: list[Measured]) -> dict[str, Any]:
 
 def _report(options: argparse.Namespace, found: dict[str, Any], path: str | None) -> None:
     if options.json:
-        print(json.dumps({**found, "path": path}, indent=1))
+        print_json("trace replay", {**found, "path": path})
         return
     runs = ", ".join(f"{each:.3f}" for each in found["makespan_ms"])
     print(f"replay on {options.backend}, compute as {options.compute}: median {found['median_ms']:.3f} ms of {runs}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import statistics
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import idle, note
+from astrarium.cli.json_output import print_json
 from astrarium.cli.progress import Line
 from astrarium.errors import InputError
 from astrarium.units import format_bytes
@@ -93,7 +93,7 @@ def _report(options: argparse.Namespace, plan: Plan, times: Times, other: int, p
                 "operators": rows, "skipped": skipped, "other_kernels": other,
                 "bytes": most_bytes(plan, "cuda" if times.gpu else "cpu"), "allocated_bytes": times.allocated or None,
                 "path": path}
-        print(json.dumps(said, indent=1))
+        print_json("trace replay real", said)
         return
     before, after = (sum(row[key] for row in rows) / 1e3 for key in ("recorded_us", "replayed_us"))
     print(f"replay on {times.device}: median {statistics.median(makespan):.3f} ms of "
@@ -130,10 +130,10 @@ def _rows(plan: Plan, times: Times) -> list[dict[str, Any]]:
 
 def _say_findings(options: argparse.Namespace, found: list[Findings], device: str) -> None:
     if options.json:
-        print(json.dumps([{**{key: getattr(each, key) for key in each.__struct_fields__ if key != "missing"},
-                           "device": device,
-                           "missing": [{key: getattr(one, key) for key in one.__struct_fields__}
-                                       for one in each.missing]} for each in found], indent=1))
+        print_json("trace replay real coverage", [
+            {**{key: getattr(each, key) for key in each.__struct_fields__ if key != "missing"}, "device": device,
+             "missing": [{key: getattr(one, key) for key in one.__struct_fields__} for one in each.missing]}
+            for each in found])
         return
     for each in found:
         whole = each.operators + each.missing_count

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from astrarium.cli.arguments import Parser, json_flag, note
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 from astrarium.cli.paths import is_design
 from astrarium.errors import InputError
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         write_page(page, options, ShownTrace(options.file, tables, times))
         note(f"wrote {options.html}")
     if options.json:
-        print(json.dumps({**counted.plain(), "times": times.plain()}, indent=1))
+        print_json("trace show", {**counted.plain(), "times": times.plain()})
     elif not options.html:
         print_tables(tables, sys.stdout)
     return 0

@@ -7,6 +7,7 @@ import json
 import sys
 
 from astrarium.cli.arguments import Parser, note
+from astrarium.cli.json_output import print_json
 from astrarium.cli.trace_write import files_flags, how, progress, report
 from astrarium.errors import InputError
 
@@ -21,12 +22,13 @@ def arguments(parser: Parser) -> None:
 
     verbs = parser.add_subparsers(dest="suite_verb", metavar="list|card|design|make", required=True,
                                   parser_class=Parser)
-    listed = verbs.add_parser("list", prog="astrarium trace suite list", description="All benchmarks.")
+    listed = verbs.add_parser("list", prog="astrarium trace suite list", description="All benchmarks.",
+                              help="All benchmarks.")
     listed.add_argument("--json", action="store_true", help="print JSON")
     for verb, words in (("card", "Print a benchmark's sizes, work and checksum (JSON)."),
                         ("design", "The workload section of a design file, to run without files."),
                         ("make", "Write its traces, groups and card.")):
-        sub = verbs.add_parser(verb, prog=f"astrarium trace suite {verb}", description=words)
+        sub = verbs.add_parser(verb, prog=f"astrarium trace suite {verb}", description=words, help=words)
         sub.add_argument("name", metavar="NAME", help="one of " + ", ".join(suite_names()))
         if verb == "make":
             sub.add_argument("--force", action="store_true", help="write even if the files take more than 2 GB")
@@ -41,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         entries = [suite_entry(name) for name in suite_names()]
         if options.json:
             rows = [{"name": each.name, "title": each.title, "workload": dict(each.workload)} for each in entries]
-            print(json.dumps({"version": suite_version(), "benchmarks": rows}, indent=1))
+            print_json("trace suite list", {"version": suite_version(), "benchmarks": rows})
             return 0
         from astrarium.report.tables.table import Table, print_tables
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.json_output import print_json
 
 __all__ = ["arguments", "run"]
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     jobs = [load_job(path, groups) for path, groups in zip(options.inputs, given, strict=False)]
     written = write_job(transform(jobs, steps, along=options.merge), options.out, compress=options.gzip)
     if options.json:
-        print(json.dumps({"prefix": options.out, **asdict(written)}, indent=1))
+        print_json("trace transform", {"prefix": options.out, **asdict(written)})
         return 0
     print(f"{written.ranks:,} traces, {format_bytes(written.bytes)}: {options.out}.0.et to "
           f"{options.out}.{written.ranks - 1}.et")

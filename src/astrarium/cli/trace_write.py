@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from astrarium.cli.arguments import Parser, json_flag, whole
+from astrarium.cli.arguments import Parser, json_flag, set_flag, whole
 from astrarium.cli.imports import say_imports
+from astrarium.cli.json_output import print_json
 
 if TYPE_CHECKING:
     from astrarium.trace.export import Link, Written
@@ -22,8 +22,7 @@ __all__ = ["arguments", "files_flags", "how", "progress", "report", "run"]
 def arguments(parser: Parser) -> None:
     """The design, and how to write."""
     parser.add_argument("design", metavar="DESIGN.yaml", help="the design file, with a generated workload")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help="change a field of the design first; may be repeated")
+    set_flag(parser, "change a field of the design first")
     parser.add_argument("--tensors", action="store_true",
                         help="also write what every node reads and writes, for memory over time")
     files_flags(parser)
@@ -78,7 +77,7 @@ def progress() -> Callable[[int, int], None] | None:
 def report(options: argparse.Namespace, written: Written) -> None:
     """What was written."""
     if options.json:
-        print(json.dumps({"prefix": options.out, **asdict(written)}, indent=1))
+        print_json("trace write", {"prefix": options.out, **asdict(written)})
         return
     from astrarium.units import format_bytes
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, apart, idle, json_flag, note
+from astrarium.cli.json_output import print_json
 from astrarium.cli.pages import page_flags, page_for, write_page
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     made = verdict(rows, _progress(rows))
     write_page(page, options, made)
     if options.json:
-        print(json.dumps(validation_plain(made), indent=1))
+        print_json("validate", validation_plain(made))
         return 0
     print_tables(validation_tables(made), sys.stdout)
     return 0
@@ -69,7 +69,7 @@ def _logs(options: argparse.Namespace) -> int:
     from astrarium.validate.serving.log import log_notes, read_log
 
     serving = read_as("serving file", load_serving, options.serving)
-    design, known, plain = load_design(serving.design), dict[tuple[object, ...], object](), list[dict[str, Any]]()
+    design, known, plain = load_design(serving.alone), dict[tuple[object, ...], object](), list[dict[str, Any]]()
     for path in options.files:
         log = read_log(path)
         for line in log_notes(path, log):
@@ -84,7 +84,7 @@ def _logs(options: argparse.Namespace) -> int:
             note(f"{row['file']}: {row['metric']} is far from the prediction: times are seconds, or ms in columns that "
                  "say so (ttft_ms)")
     if options.json:
-        print(json.dumps({"logs": plain}, indent=1))
+        print_json("validate serving", {"logs": plain})
         return 0
     rows = [[row["file"], row["metric"].split("_")[0] + " mean", str(row["requests"]),
              *(format_time(1e6 * row[name]) for name in ("measured", "predicted")), f"{100 * row['error']:+.1f} %"]

@@ -95,7 +95,8 @@ class Compute(Config, frozen=True, kw_only=True):
     power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy); "
                                          "with clock: sustained at most, its limit.")] = default(None)
     idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)
-    price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
+    price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost); without its memory "
+                                        "where memory.technology is set.", ge=0)] = None
     hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
                             ] = None
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import msgspec
 
 from astrarium.config.calls import help_of, misuse, sentence_of, signature_of
-from astrarium.config.coerce import coerce, describe, shown
+from astrarium.config.coerce import coerce, describe, members, shown
+from astrarium.config.derive import Derivation, derived, settled
 from astrarium.config.mapping import NameMap
 from astrarium.config.named import LIKE, Shorthand, is_named, name_in, spelled_out
 from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
@@ -62,7 +63,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     field.
     Where a class has a `shorthand`, text may replace it, or a mapping with `like`. Of every group in `either`
     at most one field is set: a change of one unsets the others. `preset` adds to plain data what names in them
-    imply; `implies`: the fields that hold these names.
+    imply; `implies`: the fields that hold these names. `derive`: the fields that others determine (a
+    technology its bandwidth); they are left out, or have this value, and are not written.
     """
 
     variants: ClassVar[Variants | None] = None
@@ -75,6 +77,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
     preset: ClassVar[Callable[[Mapping[str, Any]], Mapping[str, Any]] | None] = None
     implies: ClassVar[tuple[str, ...]] = ()
+    derive: ClassVar[Derivation | None] = None
 
     @property
     def explicit(self) -> bool:
@@ -89,9 +92,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
         if self.variants is not None and not self.tag:
             raise TypeError(f"{type(self).__name__} is abstract; take one of {', '.join(self.variants.names())}")
         problems: list[Problem] = []
+        found = derived(self)
         for spec in specs(type(self)):
             value = getattr(self, spec.name)
-            new = coerce(value, spec.type, spec.knob, spec.name, problems)
+            new: Any = None
+            if spec.name in found:
+                new = settled(value, found[spec.name], spec, problems)
+            elif value is None and not (spec.required or type(None) in members(spec.type)):
+                problems.append(Problem(spec.name, "is missing", describe(spec.type, spec.knob)))
+            else:
+                new = coerce(value, spec.type, spec.knob, spec.name, problems)
             if new is not value:
                 msgspec.structs.force_setattr(self, spec.name, new)
         for rule in () if problems else self.rules:
@@ -214,7 +224,10 @@ def to_plain(config: Config, *, defaults: bool = False) -> dict[str, Any]:
     plain: dict[str, Any] = {config.tag_key: config.tag} if tagged else {}
     defaults = defaults or config.explicit
     base = None if defaults else type(config)
+    left_out = derived(config)
     for spec in specs(type(config)):
+        if spec.name in left_out:
+            continue
         value = getattr(config, spec.name)
         if base is None or spec.required or not is_default(value, spec):
             plain[spec.name] = _plain(value, defaults)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from astrarium.cost.capital import bill
 from astrarium.cost.figure import Figure
 from astrarium.cost.known import FIGURES, figures, sentence
+from astrarium.network.cost import network_bandwidth, network_cost
 
-__all__ = ["FIGURES", "Figure", "figures", "sentence"]
+__all__ = ["FIGURES", "Figure", "bill", "figures", "network_bandwidth", "network_cost", "sentence"]

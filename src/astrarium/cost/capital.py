@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from astrarium.catalog.market import Part, check_device, part
+from astrarium.catalog.technology import link_technology
 from astrarium.cost.counts import Counts, counts, needed
 from astrarium.cost.figure import Figure, refuse_without
 from astrarium.design import Design
@@ -76,6 +77,11 @@ def _lines(design: Design, found: Counts) -> Sequence[Line]:
         lines.append(_line("cards", cost.nic, found.nics))
     lines.append(_line("switches", cost.switch, found.switches))
     for cables in found.cables:
+        if cables.technology:
+            price = link_technology(cables.technology).price or 0.0
+            lines += [Line("links", cables.technology, cables.links, price),
+                      Line("links between switches", cables.technology, cables.trunks, price)]
+            continue
         tier = f", {cables.tier.replace('_', '-')}" if cables.tier else ""
         lines += [_line(f"links{tier}", cost.link, cables.links),
                   _line(f"links between switches{tier}", cost.trunk, cables.trunks, "cost.trunk")]

@@ -45,8 +45,8 @@ def hosts_of(design: Design) -> tuple[int, int]:
 def needed(design: Design) -> Iterator[str]:
     """Kinds of parts that join a design's hosts: `link`, `switch`."""
     if design.network.fabric is None:
-        outer = [dim.tag for dim in design.network.flat[design.cost.inside:] if dim.npus > 1]
-        cables, switches = bool(outer), "switch" in outer
+        outer = [dim for dim in design.network.flat[design.cost.inside:] if dim.npus > 1]
+        cables, switches = not all(map(of_dims.priced, outer)), any(dim.tag == "switch" for dim in outer)
     else:
         copies = _Copies(built_of(design.network))
         cables, switches = bool(copies.link.size), bool(copies.switches.size)

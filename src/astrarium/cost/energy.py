@@ -3,7 +3,8 @@
 E = sum over NPUs (power * time computing + idle_power * the rest of the makespan) + sum over dims (bytes out * energy)
 
 The first sum is that of ASTRA-sim's tutorial at ISCA 2026 (energy of kernels + delay * idle power; its example: 700 W,
-80 W, 2 pJ/bit inside and 25 pJ/bit between hosts). The figures are the user's: nothing is assumed where one is missing.
+80 W, 2 pJ/bit inside and 25 pJ/bit between hosts). The figures are the user's, or those of the `link` of a dim: nothing
+is assumed where one is missing.
 With `compute.clock: sustained` an NPU draws what its kernels do at their clock; `power` is then the limit.
 `cost.operations` has another model of the same energy, by what is computed and moved.
 """
@@ -18,13 +19,16 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Plan
 from astrarium.errors import UnsupportedError
 from astrarium.lower.clocks import clocks_of
+from astrarium.network.config import Network
 from astrarium.network.needs import needs_dims
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
 
-__all__ = ["ENERGY", "Energy", "check_powers", "energy", "npu_energy", "refuse_uncounted"]
+__all__ = ["ENERGY", "Energy", "check_powers", "energy", "npu_energy", "refuse_backend",
+           "refuse_uncounted"]
 
-COUNTED = (Backend.PORTS, "contention")      # networks that record what leaves an NPU
+COUNTED = (Backend.PORTS, "contention", "fluid", "packets")      # networks that record what leaves an NPU
+EXPECTED = ", ".join(COUNTED[:-1]) + " or packets (without header and spray)"
 KINDS = ("power", "idle_power")
 
 
@@ -46,14 +50,21 @@ def energy(design: Design, result: Result) -> Energy:
     figure, UnsupportedError for networks that do not count bytes (plug-ins, ASTRA-sim's)."""
     check_powers(design)
     plan = result.plan
-    if plan.network.backend not in COUNTED:
-        raise UnsupportedError("energy", "is not known where the network does not count bytes",
-                               expected="network.backend closed_form or contention, compat: none")
-    dims = [float(dim.energy or 0) for dim in design.network.flat]
+    refuse_backend("energy", design.network, plan.network.backend)
+    dims = [dim.energy_out for dim in design.network.flat]
     refuse_uncounted("energy", design, plan)
     sent = bytes_out(plan, result.links)
     return Energy(*npu_energy(design, result), tuple(float(size) * each / 1e9 for size, each in
                                                      zip(sent, dims, strict=True)))
+
+
+def refuse_backend(figure: str, network: Network, backend: str) -> None:
+    """Raise UnsupportedError for a network that does not count, dim by dim, all bytes that leave an NPU. `backend`: the
+    engine's."""
+    packets = backend == "packets" and (network.packets.spray or network.packets.header > 0)
+    if backend not in COUNTED or packets:
+        raise UnsupportedError(figure, "is not known where the network does not count bytes",
+                               expected=f"network.backend {EXPECTED}, compat: none")
 
 
 def refuse_uncounted(figure: str, design: Design, plan: Plan) -> None:

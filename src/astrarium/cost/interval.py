@@ -69,6 +69,8 @@ class Interval(Struct, frozen=True):
             return rows
         before = f"unvalidated: {self.why}; extrapolated" if self.why else "extrapolated"
         settings = "; ".join(each for each in self.extrapolated if each != self.why)
+        if not self.beyond:
+            return f"unvalidated: {settings}; the interval is that of {rows}"
         return f"{before}{f' ({settings})' if settings else ''}: each end {100 * self.beyond:.0f} % further out than " \
                f"that of {rows}"
 

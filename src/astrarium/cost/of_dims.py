@@ -8,6 +8,8 @@ Dims inside a host (`cost.inside`) belong to its price. The others join hosts, b
   switches. Of blocks with n <= k, floor(k / n) share a switch. A link that needs several ports has as many planes.
 - `ring`, `mesh`, `fully_connected`, `hypercube`: a cable per pair of neighbours.
 
+A dim whose `link` has a price is joined by that technology, its trunks too: `links` of it per link of the dim.
+
 Source of the tree: C. E. Leiserson, "Fat-trees", IEEE Trans. Computers C-34(10), 1985; M. Al-Fares et al., SIGCOMM
 2008.
 """
@@ -26,7 +28,7 @@ from astrarium.errors import InputError, UnsupportedError
 from astrarium.market import Cost
 from astrarium.network.config import LinkDim, Ring
 
-__all__ = ["Cables", "Counts", "Tree", "counts", "hosts_of", "named", "times", "tree"]
+__all__ = ["Cables", "Counts", "Tree", "counts", "hosts_of", "named", "priced", "times", "tree"]
 
 MOST_TIERS = 8
 
@@ -40,11 +42,13 @@ class Tree(Struct, frozen=True):
 
 
 class Cables(Struct, frozen=True):
-    """Cables of a tier (empty: of no named one): `links` end at a host, `trunks` join switches."""
+    """Cables of a tier (empty: of no named one): `links` end at a host, `trunks` join switches. `technology`: their row
+    of links; empty: `cost.link` and `cost.trunk` say what they are."""
 
     tier: str
     links: int
     trunks: int
+    technology: str = ""
 
 
 class Counts(Struct, frozen=True):
@@ -108,32 +112,42 @@ def counts(design: Design) -> Counts:
     """What dims are built of. Raises InputError for a missing part of the `cost` section, by its path, and where dims
     and parts do not fit; UnsupportedError for a shape that has no counting rule."""
     hosts, size = hosts_of(design)
-    found, total = dict.fromkeys(("nics", "switches", "links", "trunks"), 0), design.network.npus
+    nics, switches, total = 0, 0, design.network.npus
+    cables = {"": [0, 0]}
     for number, dim in enumerate(design.network.flat[design.cost.inside:], start=design.cost.inside):
         if dim.npus == 1:
             continue
         blocks = total // dim.npus
-        for name, count in _dim(design.cost, dim, blocks, f"network.dims[{number}]").items():
-            found[name] += count
-    _enough_cards(design, found["nics"], total)
-    return Counts(hosts, hosts * size, found["nics"], found["switches"], (Cables("", found["links"], found["trunks"]),))
+        boxes, links, trunks = _dim(design.cost, dim, blocks, f"network.dims[{number}]")
+        nics, switches = nics + _cards(design.cost, dim, blocks), switches + boxes
+        of = cables.setdefault(priced(dim), [0, 0])
+        of[0], of[1] = of[0] + links, of[1] + trunks
+    _enough_cards(design, nics, total)
+    return Counts(hosts, hosts * size, nics, switches,
+                  tuple([Cables("", links, trunks, name) for name, (links, trunks) in cables.items()]))
 
 
-def _dim(cost: Cost, dim: LinkDim, blocks: int, path: str) -> dict[str, int]:
-    """Cards, switches and links of the blocks of a dim."""
+def priced(dim: LinkDim) -> str:
+    """The technology of a dim's links, if it has a price; else empty."""
+    return dim.technology.name if dim.technology is not None and dim.technology.price is not None else ""
+
+
+def _dim(cost: Cost, dim: LinkDim, blocks: int, path: str) -> tuple[int, int, int]:
+    """Switches, links and trunks of the blocks of a dim."""
+    rate = math.inf if priced(dim) else named(cost, "link", path).rate or 0.0
     if dim.tag == "switch":
-        switch, link = named(cost, "switch", path), named(cost, "link", path)
-        planes = times(dim.link_bandwidth, min(switch.port or 0.0, link.rate or 0.0))
+        switch = named(cost, "switch", path)
+        planes = times(dim.link_bandwidth, min(switch.port or 0.0, rate))
         each = tree(dim.npus, switch.ports)
         shared = max(1, switch.ports // dim.npus)
         switches = math.ceil(blocks / shared) if each.tiers == 1 else blocks * each.switches
-        return {"switches": planes * switches, "links": planes * blocks * dim.npus,
-                "trunks": planes * blocks * each.trunks, "nics": _cards(cost, dim, blocks)}
+        wide = dim.links if priced(dim) else planes
+        return planes * switches, wide * blocks * dim.npus, wide * blocks * each.trunks
     if dim.tag not in _CABLES:
         raise UnsupportedError(f"{path}.shape", f"there is no counting rule for {dim.tag}",
                                expected="switch, " + ", ".join(_CABLES))
-    planes = times(dim.link_bandwidth, named(cost, "link", path).rate or 0.0)
-    return {"links": planes * blocks * _CABLES[dim.tag](dim), "nics": _cards(cost, dim, blocks)}
+    wide = dim.links if priced(dim) else times(dim.link_bandwidth, rate)
+    return 0, wide * blocks * _CABLES[dim.tag](dim), 0
 
 
 def _cards(cost: Cost, dim: LinkDim, blocks: int) -> int:

@@ -3,10 +3,10 @@
 E = NPUs x idle power x makespan + FLOPs x e_flop + bytes x e_byte + sum over dims (bit-hops x the dim's energy)
 
 FLOPs and bytes are those of the compute nodes of all ranks, as their work says (`num_ops`, `tensor_size`); e_flop is at
-the precision of the workload. A bit-hop is a bit that crosses a link: `contention` counts every link; on `closed_form`
-a switch is two hops, a full connection one, and the hops of other shapes are not known. The form is that of W. J.
+the precision of the workload. A bit-hop is a bit that crosses a link. All but `closed_form` count every link; there a
+switch is two hops, a full connection one, and the hops of other shapes are not known. The form is that of W. J.
 Dally, "Domain-specific hardware accelerators", CACM 63(7), 2020, and of COMET's and ASTRA-sim's energy models; the
-figures are the design's own: nothing is assumed where one is missing.
+figures are the design's, or those of its technologies: nothing is assumed where one is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from astrarium.cost.energy import refuse_uncounted
+from astrarium.cost.energy import refuse_backend, refuse_uncounted
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend
@@ -88,7 +88,15 @@ def operation_energy(design: Design, result: Result) -> Operations:
     network = tuple([float(size) * float(dim.energy or 0) / 1e9
                      for size, dim in zip(_hop_bytes(design, result), design.network.flat, strict=True)])
     return Operations(idle * result.makespan_ps / 1e12, flops * (cost.flop_energy or 0.0) / 1e9,
-                      moved * (cost.memory_energy or 0.0) / 1e9, network)
+                      moved * (_memory_energy(design) or 0.0) / 1e9, network)
+
+
+def _memory_energy(design: Design) -> float | None:
+    """nJ of a byte of local memory: of the `cost` section, else of the technology that all NPUs have."""
+    if design.cost.memory_energy is not None:
+        return float(design.cost.memory_energy)
+    found = {None if memory.made_of is None else memory.made_of.energy for _, memory in npu_types(design)[1]}
+    return found.pop() if len(found) == 1 else None
 
 
 def _hop_bytes(design: Design, result: Result) -> npt.NDArray[np.float64]:
@@ -111,13 +119,12 @@ def check_operations(design: Design) -> None:
     """Raises InputError that names every missing figure."""
     needs_dims(design.network, "operation_energy", written=True)
     missing = list(without(design, "idle_power"))
-    missing += [f"cost.{name}" for name in ("flop_energy", "memory_energy") if getattr(design.cost, name) is None]
+    missing += ["cost.flop_energy"] * (design.cost.flop_energy is None)
+    missing += ["cost.memory_energy"] * (_memory_energy(design) is None)
     missing += [f"network.dims[{place}].energy" for place, dim in enumerate(design.network.dims)
                 if getattr(dim, "energy", None) is None]
     refuse_without("operation_energy", missing, "such as 80 W, 0.5 pJ/FLOP, 3.9 pJ/bit and 2 pJ/bit a hop")
-    if design.network.backend not in ("closed_form", "contention"):
-        raise UnsupportedError("operation_energy", "is not known where the network does not count bytes",
-                               expected="network.backend closed_form or contention")
+    refuse_backend("operation_energy", design.network, design.network.backend)
 
 
 OPERATION_ENERGY = Figure(of_both=lambda design, result: operation_energy(design, result).total, record=True,

@@ -16,10 +16,12 @@ from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.catalog.market import Part, part
+from astrarium.catalog.technology import link_technology
 from astrarium.cost.capital import bill
 from astrarium.cost.counts import counts, hosts_of
 from astrarium.cost.energy import npu_energy
 from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.cost.of_dims import priced
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError
 from astrarium.result import Result
@@ -61,6 +63,9 @@ def missing_site(design: Design) -> Iterator[str]:
     names = [cost.switch, cost.link, cost.trunk, cost.nic]
     yield from (f"catalog.parts.{name}.power" for name in dict.fromkeys(names)
                 if name is not None and part(name).power is None)
+    outer = () if design.network.fabric is not None else design.network.flat[cost.inside:]
+    yield from (f"catalog.links.{name}.power" for name in dict.fromkeys(map(priced, outer))
+                if name and link_technology(name).power is None)
 
 
 def check_site(design: Design, figure: str = "power_peak") -> None:
@@ -99,9 +104,12 @@ def site_power(design: Design) -> SitePower:
     assert cost.host is not None
     host = part(cost.host)
     own = cost.host_power if cost.host_power is not None else _rest_of(design, host)
-    pieces = [(cost.switch, found.switches), (cost.link, found.links), (cost.trunk, found.trunks)]
-    pieces += [] if "nic" in host.includes else [(cost.nic, found.nics)]
+    pieces = [(cost.switch, found.switches)] + ([] if "nic" in host.includes else [(cost.nic, found.nics)])
+    pieces += [piece for cables in found.cables if not cables.technology
+               for piece in ((cost.link, cables.links), (cost.trunk, cables.trunks))]
     rest = found.hosts * (own or 0.0) + sum(count * (part(name).power or 0.0) for name, count in pieces if name)
+    rest += sum((cables.links + cables.trunks) * (link_technology(cables.technology).power or 0.0)
+                for cables in found.cables if cables.technology)
     return SitePower(active, idle, rest, cost.site or 1.0)
 
 

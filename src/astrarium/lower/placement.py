@@ -83,9 +83,9 @@ class _Places(Struct):
         return Placed(**where, prefetch=self.memory.placement.prefetch, step=where.get("states") in steps)
 
     def _stages(self, placed: Placed) -> tuple[Footprint, ...]:
-        from astrarium.workload.footprint import footprint  # only `auto` needs it
+        from astrarium.workload.footprint import training_footprint  # only `auto` needs it
 
-        return footprint(self.work, self.forms, placed)
+        return training_footprint(self.work, self.forms, placed)
 
     def _fits(self, placed: Placed) -> bool:
         return all(stage.total <= float(self.memory.capacity or 0) for stage in self._stages(placed))

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
 from astrarium import catalog
+from astrarium.catalog.technology import MemoryTechnology, Technologies, memory_technology
 from astrarium.config import Config, Knob, Problem, default
+from astrarium.config.derive import Derivation
 from astrarium.config.named import Named, Shorthand
 from astrarium.errors import nearest
 from astrarium.registry import Kind
-from astrarium.units import Bandwidth, Bytes, OptionalBandwidth, OptionalBytes, Time
+from astrarium.units import Bandwidth, Bytes, OptionalBandwidth, OptionalBytes, Quantity, Time
 
 __all__ = ["AUTO", "LOCAL", "PLACED", "Memory", "Placement", "PoolLevel", "Remote", "Tier"]
+
+
+_TECHNOLOGY = Knob("Technology (`astrarium list memory`): its row says capacity, bandwidth, energy and price.",
+                   choices=Technologies("memories"))
+_PIECES = Knob("Stacks, chips or modules of the technology.", ge=1)
+
+
+def _of_one(name: str) -> Mapping[str, Quantity]:
+    """Capacity and bandwidth of a stack, chip or module."""
+    found = memory_technology(name)
+    return {"capacity": Bytes.of(found.capacity), "bandwidth": Bandwidth.of(found.bandwidth)}
+
+
+_BY_TECHNOLOGY = Derivation("technology", "pieces", Technologies("memories"), _of_one, ("capacity", "bandwidth"),
+                            counted=("capacity", "bandwidth"))
+
+
+def _technology_rules(memory: Memory | Tier) -> Iterator[Problem]:
+    if memory.technology is None and memory.pieces > 1:
+        yield Problem("pieces", "has no effect without technology", "technology (`astrarium list memory`)")
 
 
 _DIM = Knob("Dim of the network, from 0, whose switches hold the memory: transfers are messages on the dim's "
@@ -40,10 +62,13 @@ class Tier(Config, frozen=True):
     rate, whether or not the others use theirs. An NPU has one transfer at a time under way to a tier, in program order.
     """
 
-    rules = (_shared_rules,)
+    rules = (_technology_rules, _shared_rules)
+    either = (("capacity", "technology"), ("bandwidth", "technology"))
+    derive = _BY_TECHNOLOGY
     name: Annotated[str, Knob("Name of the tier, as reports print it.")]
-    capacity: Annotated[Bytes, Knob("Bytes that one of it holds, for all NPUs that share it.", gt=0)]
-    bandwidth: Annotated[Bandwidth, Knob("Transfer rate to or from one NPU.", gt=0)]
+    capacity: Annotated[Bytes, Knob("Bytes that one of it holds, for all NPUs that share it (or technology).", gt=0)
+                        ] = default(None)
+    bandwidth: Annotated[Bandwidth, Knob("Transfer rate to or from one NPU (or technology).", gt=0)] = default(None)
     latency: Annotated[Time, Knob("Time before the first byte.")] = default("0 ns")
     npus: Annotated[int, Knob("NPUs that share one, of consecutive numbers.", ge=1)] = 1
     total: Annotated[OptionalBandwidth, Knob("Transfer rate of one to or from all NPUs that share it, which have equal "
@@ -60,6 +85,8 @@ class Tier(Config, frozen=True):
                                    "none.", gt=0)] = default(None)
     label: Annotated[str | None, Knob("What traces call it (`chakra.mem.tier`, or the text before a colon of it); left "
                                       "out: its name, and G2 for the first tier, G3 for the second, and so on.")] = None
+    technology: Annotated[str | None, _TECHNOLOGY] = None
+    pieces: Annotated[int, _PIECES] = 1
 
     @property
     def rate(self) -> float:
@@ -199,7 +226,9 @@ class Memory(Config, frozen=True):
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: catalog.device(name).memory,
                                                       "a device of the catalog (`astrarium list device`)")
-    rules = (_tier_rules, _placement_rules)
+    rules = (_technology_rules, _tier_rules, _placement_rules)
+    either = (("capacity", "technology"), ("bandwidth", "technology"))
+    derive = _BY_TECHNOLOGY
     capacity: Annotated[OptionalBytes, Knob("Bytes one NPU holds; left out: usage is reported, not judged.", gt=0)
                         ] = default(None)
     bandwidth: Annotated[OptionalBandwidth, Knob("Local bandwidth of one NPU, for roofline and the reductions of "
@@ -210,5 +239,12 @@ class Memory(Config, frozen=True):
     remote: Annotated[Remote, Knob("Remote memory.")] = Remote()
     placement: Annotated[Named[Placement], Knob("Which memory holds the tensors of training.")
                          ] = default(Placement())
+    technology: Annotated[str | None, _TECHNOLOGY] = None
+    pieces: Annotated[int, _PIECES] = 1
+
+    @property
+    def made_of(self) -> MemoryTechnology | None:
+        """The technology of the local memory."""
+        return None if self.technology is None else memory_technology(self.technology)
 
 

@@ -7,8 +7,11 @@ many dollars per GB/s of the link bandwidth that it serves. A block of n NPUs of
     fully_connected  n (n - 1) links       link b n (n - 1)
     switch           2 n links, n ports    (2 link + switch + nic) n b      (a NIC in the outermost tier only)
 
-and the network of N NPUs has N / n blocks of the dim. Source: W. Won et al., LIBRA, arXiv 2109.11762 (ISPASS 2024), and
-its public code, willjwon/astra-network-analytical, CostModel.cc at b64d6a3.
+and the network of N NPUs has N / n blocks of the dim. The table's links are one direction: a dim whose `link` has a
+price takes half of it, divided by the link's bandwidth, in place of the table's.
+
+Source: W. Won et al., LIBRA, arXiv 2109.11762 (ISPASS 2024), and its public code, willjwon/astra-network-analytical,
+CostModel.cc at b64d6a3.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from astrarium.catalog.technology import link_technology
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import LinkDim, Network, Ring
 from astrarium.network.needs import needs_dims
 
-__all__ = ["LIBRA", "Prices", "network_bandwidth", "network_cost", "tiers_of"]
+__all__ = ["LIBRA", "Prices", "link_price", "network_bandwidth", "network_cost", "tiers_of"]
 
 
 class Prices(Struct, frozen=True):
@@ -63,7 +67,7 @@ def network_cost(network: Network, prices: Prices = LIBRA) -> float:
 
 def _block(dim: LinkDim, tier: str, prices: Prices, path: str) -> float:
     """US dollars of one block of a dim."""
-    n, bandwidth, link = dim.npus, float(dim.link_bandwidth), prices.link[tier]
+    n, bandwidth, link = dim.npus, float(dim.link_bandwidth), link_price(dim.link, tier, prices)
     if dim.tag == "ring" and not (isinstance(dim, Ring) and dim.one_way):
         return link * bandwidth * n * 2
     if dim.tag == "fully_connected":
@@ -75,6 +79,13 @@ def _block(dim: LinkDim, tier: str, prices: Prices, path: str) -> float:
         raise UnsupportedError(f"{path}.shape", f"the cost model has no switch between {tier}s",
                                expected="another shape, or fewer dims")
     return (2 * link + prices.switch[tier] + prices.nic.get(tier, 0.0)) * n * bandwidth
+
+
+def link_price(technology: str | None, tier: str, prices: Prices = LIBRA) -> float:
+    """US dollars of a GB/s of a link, one way: half of the price of the technology's link over its bandwidth, else that
+    of the tier."""
+    found = None if technology is None else link_technology(technology)
+    return prices.link[tier] if found is None or found.price is None else found.price / (2 * found.bandwidth)
 
 
 def network_bandwidth(network: Network) -> float:

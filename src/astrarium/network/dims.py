@@ -41,7 +41,7 @@ def plan_dims(network: Flat) -> tuple[plan.Dim, ...]:
 
 def in_plan(dims: Sequence[LinkDim]) -> tuple[plan.Dim, ...]:
     """The engine's dims: shape, NPUs, byte/ns that messages get of one link, ns of one hop."""
-    return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.message_bandwidth), float(dim.latency)) for dim in dims)
+    return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.message_bandwidth), dim.hop_latency) for dim in dims)
 
 
 def config_dim(dim: plan.Dim) -> LinkDim:

@@ -63,8 +63,9 @@ def _numbered(dims: tuple[LinkDim, ...], found: tuple[LinkDim, ...]) -> tuple[Li
     """`dims` with the numbers of those that were found, if they have their shapes and sizes."""
     if sizes_of(dims) != sizes_of(found):
         return dims
-    return tuple([dim if (dim.message_bandwidth, dim.latency) == (each.message_bandwidth, each.latency) else
-                  replace(dim, bandwidth=each.bandwidth, bandwidth_per_npu=None, efficiency=1.0, latency=each.latency)
+    return tuple([dim if (dim.message_bandwidth, dim.hop_latency) == (each.message_bandwidth, each.hop_latency) else
+                  replace(dim, bandwidth=each.bandwidth, bandwidth_per_npu=None, efficiency=1.0, latency=each.latency,
+                          link=None, links=1, length=None)
                   for dim, each in zip(dims, found, strict=True)])
 
 

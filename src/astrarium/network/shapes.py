@@ -6,16 +6,27 @@ other follows from the number of links.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from astrarium import catalog
+from astrarium.catalog.technology import LinkTechnology, Technologies, link_technology
 from astrarium.config import Config, Knob, Problem, default
+from astrarium.config.derive import Derivation
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.fabric.in_switch import InSwitch
 from astrarium.registry import Kind
-from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
+from astrarium.units import (
+    Bandwidth,
+    EnergyPerByte,
+    Length,
+    OptionalBandwidth,
+    OptionalEnergyPerByte,
+    OptionalLength,
+    Quantity,
+    Time,
+)
 
 __all__ = ["DIM_NAME", "Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Ring", "Switch", "Torus"]
 
@@ -36,8 +47,15 @@ class _Fabrics:
 LinkBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of one link, one direction (or bandwidth_per_npu).", gt=0)]
 NpuBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of all links of one NPU in this dim, one direction "
                                                  "(or bandwidth).", gt=0)]
-Energy = Annotated[OptionalEnergyPerByte, Knob("Energy of what leaves an NPU in this dim (for the objective energy).")]
-HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch is two hops.")]
+Energy = Annotated[OptionalEnergyPerByte, Knob("Energy of what leaves an NPU in this dim (for the objective energy); "
+                                               "of a `link`, of what crosses one link.")]
+HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch is two hops. With a `link`, what its "
+                                  "ends (adapter, switch) take in addition to it.")]
+Technology = Annotated[str | None, Knob("Technology of the links (`astrarium list link`): its row says bandwidth, "
+                                        "energy, latency, reach and price.", choices=Technologies("links"))]
+Parallel = Annotated[int, Knob("Links of the technology, side by side, that make one link of the dim.", ge=1)]
+Distance = Annotated[OptionalLength, Knob("Length of a link, for its delay; refused where the technology reaches "
+                                          "less far.", gt=0)]
 Efficiency = Annotated[float, Knob("Share of the bandwidth that messages get, up to 1 (measured ones: catalog/"
                                    "collectives.toml).", gt=0)]
 FabricName = Annotated[str | None, Knob("Fabric on which collectives were measured, for collective.model: measured; "
@@ -53,7 +71,30 @@ class Dim(Config, frozen=True):
     variants: ClassVar[Variants | None] = Kind("shape")
     tag_key: ClassVar[str] = "shape"
     shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: catalog.network(name).plain, DIM_NAME)
-    either = (("bandwidth", "bandwidth_per_npu"),)
+    either = (("bandwidth", "bandwidth_per_npu"),
+              ("bandwidth", "link"), ("bandwidth_per_npu", "link"))
+
+
+def _of_one(name: str) -> Mapping[str, Quantity]:
+    """Bandwidth and energy of one link of a technology."""
+    found = link_technology(name)
+    energy = {} if found.energy is None else {"energy": EnergyPerByte.of(found.energy)}
+    return {"bandwidth": Bandwidth.of(found.bandwidth), **energy}
+
+
+_BY_LINK = Derivation("link", "links", Technologies("links"), _of_one, ("bandwidth", "energy"), counted=("bandwidth",))
+
+
+def _reaches(dim: LinkDim | Torus) -> Iterator[Problem]:
+    if dim.link is None:
+        for name, given in (("links", dim.links > 1), ("length", dim.length is not None)):
+            if given:
+                yield Problem(name, "has no effect without link", "link, a technology (`astrarium list link`)")
+        return
+    reach = link_technology(dim.link).reach
+    if reach is not None and dim.length is not None and dim.length > reach:
+        yield Problem("length", f"{dim.length} is farther than {dim.link} reaches", f"at most {Length.of(reach)}, or "
+                      "another link")
 
 
 def _rates(dim: LinkDim | Torus) -> Iterator[Problem]:
@@ -74,13 +115,35 @@ class _Counted(Dim, frozen=True):
 class LinkDim(_Counted, frozen=True, kw_only=True):
     """A dim of equal links."""
 
-    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_rates,)
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_rates, _reaches)
+    derive = _BY_LINK
     latency: HopLatency
     bandwidth: LinkBandwidth = default(None)
     bandwidth_per_npu: NpuBandwidth = default(None)
     energy: Energy = default(None)
     efficiency: Efficiency = 1.0
     fabric: FabricName = None
+    link: Technology = None
+    links: Parallel = 1
+    length: Distance = default(None)
+
+    @property
+    def technology(self) -> LinkTechnology | None:
+        """The technology of the links."""
+        return None if self.link is None else link_technology(self.link)
+
+    @property
+    def hop_latency(self) -> float:
+        """ns of the first byte over one hop: of its ends, and of the link between them."""
+        found = self.technology
+        own = 0.0 if found is None else found.latency + found.delay * float(self.length or 0.0)
+        return float(self.latency) + own
+
+    @property
+    def energy_out(self) -> float:
+        """nJ of a byte that leaves an NPU: `energy`, of a `link` that of all links to the next NPU (a switch: two)."""
+        each = float(self.energy or 0.0)
+        return each if self.link is None or self.tag != "switch" else 2 * each
 
     @property
     def links_per_npu(self) -> int:
@@ -139,7 +202,7 @@ def _power_of_two(dim: Hypercube) -> Iterator[Problem]:
 class Hypercube(LinkDim, frozen=True, kw_only=True):
     """NPUs whose numbers differ in one bit are linked."""
 
-    rules = (_rates, _power_of_two)
+    rules = (_rates, _reaches, _power_of_two)
     tag: ClassVar[str] = "hypercube"
 
 
@@ -166,7 +229,8 @@ def _has_sides(torus: Torus) -> Iterator[Problem]:
 class Torus(_Sides, frozen=True, kw_only=True):
     """Ring dims of equal links, one per direction; it is equal to these dims."""
 
-    rules = (_rates, _has_sides)
+    rules = (_rates, _reaches, _has_sides)
+    derive = _BY_LINK
     tag: ClassVar[str] = "torus"
     latency: HopLatency
     bandwidth: LinkBandwidth = default(None)
@@ -174,9 +238,16 @@ class Torus(_Sides, frozen=True, kw_only=True):
     energy: Energy = default(None)
     efficiency: Efficiency = 1.0
     fabric: FabricName = None
+    link: Technology = None
+    links: Parallel = 1
+    length: Distance = default(None)
 
     def rings(self) -> tuple[Ring, ...]:
         """The equal ring dims."""
+        if self.link is not None:
+            length = None if self.length is None else Length.of(self.length)
+            return tuple(Ring(npus, latency=Time.of(self.latency), efficiency=self.efficiency, fabric=self.fabric,
+                              link=self.link, links=self.links, length=length) for npus in self.npus)
         link = self.bandwidth if self.bandwidth is not None else (self.bandwidth_per_npu or 0.0) / (2 * len(self.npus))
         energy = None if self.energy is None else EnergyPerByte.of(self.energy)
         return tuple(Ring(npus, latency=Time.of(self.latency), bandwidth=Bandwidth.of(link), energy=energy,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from astrarium.cost.capital import capital_cost, dollars
 from astrarium.cost.power import site_power, watts
@@ -39,10 +40,12 @@ def check_budget(machine: Machine, job: Job, terms: Terms) -> None:
         raise InputError("gpus", problem, expected="fewer, or --budget and --power without --gpus: the most that fit")
 
 
-def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Terms) -> list[int]:
+def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Terms,
+                  fixed: Mapping[str, Sequence[Any]] | None = None, lift: Sequence[str] = ()) -> list[int]:
     """Counts of NPUs to compare, those first that are likely to be the best (their values bound the others): powers of
-    two, and the largest number of whole hosts of `host` NPUs that fits the budget and that some layout allows. What is
-    counted grows with the count, so the largest is found by bisection. Raises InputError where not even one host fits.
+    two, and the largest number of whole hosts of `host` NPUs that fits the budget; of these, the counts that some
+    layout (of `fixed` parts, under the rules less those to `lift`) allows. What is counted grows with the count, so the
+    largest is found by bisection. Raises InputError where not even one host fits, and where no count has a layout.
     """
     if problem := over(make(host), job, terms):
         raise InputError("budget" if terms.budget is not None else "power", problem, expected="more: one host")
@@ -55,15 +58,18 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if over(make(middle * host), job, terms) else (middle, high)
-    largest = next((each for each in range(low, 0, -1) if _divides(job, each * host, make)), 0)
-    powers = [1 << each for each in range(low.bit_length()) if 1 << each < largest]
+
+    def allowed(hosts: int) -> bool:
+        machine = make(hosts * host)
+        try:
+            return next(iter(layouts(job, machine.npus, machine.host, fixed, lift)), None) is not None
+        except ContradictionError:
+            return False
+
+    largest = next((each for each in range(low, 0, -1) if allowed(each)), 0)
+    if not largest:
+        raise InputError("gpus", f"no layout takes {host} to {low * host} x {make(host).device}, which the budget pays "
+                         "for", expected="a larger budget, another --fix, or another device")
+    powers = [1 << each for each in range(low.bit_length()) if 1 << each < largest and allowed(1 << each)]
     order = powers[::-1] if terms.objective == "time" else powers
-    return [each * host for each in [*order, largest] if each]
-
-
-def _divides(job: Job, npus: int, make: Callable[[int], Machine]) -> bool:
-    """Whether the rules of the workload allow a layout of this number of NPUs."""
-    try:
-        return next(iter(layouts(job, npus, make(npus).host)), None) is not None
-    except ContradictionError:
-        return False
+    return [each * host for each in [*order, largest]]

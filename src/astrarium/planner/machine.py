@@ -30,7 +30,7 @@ from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Machine", "device_names", "machine_of", "stack_settings"]
+__all__ = ["Machine", "device_names", "host_size", "machine_of", "stack_settings"]
 
 NOWHERE = Cost()      # nothing is said of prices
 
@@ -165,9 +165,19 @@ def _read(path: str) -> Network:
     return load(Network, path)
 
 
+def host_size(device: str) -> int:
+    """NPUs of the device's first host of the catalog; 0: it has none."""
+    name = _usual_host(device)
+    return 0 if name is None else catalog.host(name).npus
+
+
+def _usual_host(device: str) -> str | None:
+    return next((name for name, row in catalog.load("hosts").items() if row["device"] == device), None)
+
+
 def _usual(device: str) -> tuple[str, ...]:
     """Networks inside the device's first host of the catalog, and between hosts. Raises InputError."""
-    name = next((name for name, row in catalog.load("hosts").items() if row["device"] == device), None)
+    name = _usual_host(device)
     if name is None:
         raise InputError("network", f"the catalog has no host of {device}, so its links are unknown",
                          expected="--network: rows of networks, innermost first (`astrarium list network`, or your own "

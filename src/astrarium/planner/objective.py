@@ -1,9 +1,8 @@
 """What layouts are ranked by: the time of a step, or money, energy or CO2 of 10^12 tokens.
 
 All of these are of the form  a T + b B  with the time T of a step and the mean B over all NPUs of the time for which
-they compute: rent and the paying off of what is bought go with T, and so does the power of an NPU that waits and of all
-that is beside the NPUs; what an NPU draws more while it computes goes with B. So lower bounds of T and B give a lower
-bound of the objective, and the figures of `cost` are these sums (a test compares them).
+they compute (`cost.rates`). So lower bounds of T and B give a lower bound of the objective, and the figures of `cost`
+are these sums (a test compares them).
 """
 
 from __future__ import annotations
@@ -16,10 +15,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from astrarium.cost import FIGURES
-from astrarium.cost.capital import capital_cost
-from astrarium.cost.power import SitePower, check_site, site_power
-from astrarium.cost.rent import rent_per_hour
-from astrarium.cost.running import check_hourly
+from astrarium.cost.rates import RATES
 from astrarium.cost.tokens import TERA
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
@@ -30,8 +26,6 @@ from astrarium.system.config import System
 from astrarium.workload.config import Workload
 
 __all__ = ["OBJECTIVES", "TIME", "Objective", "objective_of", "priced"]
-
-HOUR_NS, KWH_NJ = 3.6e12, 3.6e15
 
 
 class Objective(Struct, frozen=True):
@@ -75,43 +69,20 @@ def priced(machine: Machine, job: Based) -> Design:
                   system=System(placement=[0]), cost=machine.cost)
 
 
-def _cost(machine: Machine, job: Based) -> Objective:
-    design, cost = priced(machine, job), machine.cost
-    check_hourly(design, "objective cost")
-    rent = rent_per_hour(design)
-    if rent is not None:
-        return Objective("cost", machine.npus * rent / HOUR_NS, figure="cost_per_tera_tokens")
-    power, used, price = site_power(design), cost.utilisation, (cost.energy_price or 0.0) / KWH_NJ
-    base, more = _watts(power)
-    fixed = capital_cost(design) / (cost.lifetime or 1.0) / HOUR_NS / used
-    return Objective("cost", fixed + price * (base + (1 - used) / used * power.waiting), price * more,
-                     "owned_cost_per_tera_tokens")
-
-
-def _watts(power: SitePower) -> tuple[float, float]:
-    """W of the site while all NPUs wait, and how much more while they compute."""
-    return power.waiting, power.pue * (power.active - power.idle)
-
-
-def _energy(machine: Machine, job: Based) -> Objective:
-    design = priced(machine, job)
-    check_site(design, "objective energy")
-    base, more = _watts(site_power(design))
-    return Objective("energy", base / KWH_NJ, more / KWH_NJ, "energy_per_tera_tokens")
-
-
-def _carbon(machine: Machine, job: Based) -> Objective:
-    grid = machine.cost.grid
-    if grid is None:
-        raise InputError("objective carbon", "is not known without cost.carbon_intensity (or cost.region)",
-                         expected="a region of the catalog (`astrarium list region`)")
-    found = _energy(machine, job)
-    kilograms = grid / 1000
-    return Objective("carbon", found.per_ns * kilograms, found.per_busy_ns * kilograms, "carbon_per_tera_tokens")
+def _rated(name: str, figure: str, rented: str = "") -> Callable[[Machine, Based], Objective]:
+    """What makes the objective of a rate of `cost`; `rented`: its figure where NPUs are rented."""
+    def made(machine: Machine, job: Based) -> Objective:
+        rate = RATES[name](priced(machine, job), f"objective {name}")
+        if rate.rented:         # NPUs with a rank are, and the priced design has one
+            return Objective(name, machine.npus * rate.per_ns, figure=rented)
+        return Objective(name, rate.per_ns, rate.per_busy_ns, figure)
+    return made
 
 
 OBJECTIVES: Mapping[str, Callable[[Machine, Based], Objective]] = MappingProxyType({
-    "time": lambda machine, job: TIME, "cost": _cost, "energy": _energy, "carbon": _carbon})
+    "time": lambda machine, job: TIME,
+    "cost": _rated("cost", "owned_cost_per_tera_tokens", "cost_per_tera_tokens"),
+    "energy": _rated("energy", "energy_per_tera_tokens"), "carbon": _rated("carbon", "carbon_per_tera_tokens")})
 """Name -> what makes it for a machine and a job."""
 
 

@@ -29,7 +29,8 @@ from astrarium.planner.explore import Explored, Progress, busy_of, explore, memo
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout, layouts
-from astrarium.planner.machine import Machine, device_names, machine_of, stack_settings
+from astrarium.planner.machine import Machine, device_names, host_size, machine_of, stack_settings
+from astrarium.planner.measured import Measured, measured_of, single_changes
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
@@ -38,6 +39,7 @@ from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
 from astrarium.stack import placed
+from astrarium.units import format_bytes
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
@@ -46,6 +48,7 @@ TOP = 5
 MONEY = ("cost_per_tera_tokens", "owned_cost_per_tera_tokens", "cost_per_hour", "training_cost", "capital_cost",
          "power_peak", "energy_per_tera_tokens", "carbon_per_tera_tokens")
 Maker = tuple[Callable[[int], Machine], int]
+OF_COUNTS = ("budget", "power", "gpus")      # paths of errors about one device, which leave the others to compare
 LIMIT = 10.0        # CPU seconds of one simulation
 EFFORT = 10_000_000     # events of simulations (3 CPU s) after which only the first line is worth more of them
 
@@ -95,7 +98,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     def job_on(machine: Machine) -> Job:
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
 
-    machines = machines_on(makers, gpus, job_on, terms)
+    machines = machines_on(makers, gpus, job_on, terms, fixed, lift)
     name = model if isinstance(model, str) else type(model).__name__
     return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
                    limit=limit, progress=progress, terms=terms, lift=lift, exact=exact)
@@ -108,7 +111,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               progress: Callable[[Progress], None] | None = None, objective: str = "time",
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
               lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-              ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
+              ignore: Sequence[str] = (), measured: str | None = None, **settings: Any) -> Shortlist:
     """Plan a job that runs today, from its launch arguments. Other arguments are those of `plan`.
 
     Args:
@@ -116,14 +119,16 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
             the stack, which is that of the framework if `stack` is None.
         model, gpus, seq, global_batch: Values that the file does not have.
         ignore: Keys of the file to ignore.
+        measured: What a step takes today: a time ("21.3s"), or MFU ("38%").
 
     Returns:
-        The layouts; `Shortlist.today` is the job's layout on the first device.
+        The layouts; `Shortlist.today` is the job's layout on the first device. With `measured`, `Shortlist.changes` of
+        one part of it, and `Shortlist.factor` from predicted to measured steps.
 
     Raises:
         InputError: As `plan`; also for unknown keys, and keys that matter and are not predicted.
     """
-    launch = read_launch(path, ignore)
+    launch, step = read_launch(path, ignore), None if measured is None else measured_of(measured)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)
     devices = device_names(device)
@@ -133,8 +138,23 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     for machine in machines:
         check_budget(machine, now.job, terms)
-    return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                   today=now, terms=terms, lift=lift, exact=exact)
+    found = planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
+                    today=now, terms=terms, lift=lift, exact=exact)
+    return found if step is None else _measured(found, step, now, machines[0], terms, lift)
+
+
+def _measured(found: Shortlist, measured: Measured, now: Today, machine: Machine, terms: Terms,
+              lift: Sequence[str]) -> Shortlist:
+    """The answer with the measured step of today, and what one change would bring."""
+    assert found.today is not None
+    kept, goal = Kept(), objective_of(terms.objective, machine, now.job)
+
+    def line(layout: Layout, workload: Transformer) -> Line:
+        return line_of(now.job, machine, goal, layout, simulate(machine.design(workload), kept=kept), workload)
+
+    every = layouts(now.job, machine.npus, machine.host, None, lift)
+    return replace(found, measured=measured.of(found.today),
+                   changes=single_changes(now, found.today, machine, every, kept, line))
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,13 +190,14 @@ def _maker(device: str, network: str | Network | None, compute: str | None, coll
         return machine_of(device, npus, network, compute, collectives, stack.stack, cost=cost, powers=powers,
                           assumed=assumed, reserve=reserve)
 
-    return make, (part(cost.host).npus if cost.host is not None else 0)
+    return make, (part(cost.host).npus or host_size(device) if cost.host is not None else 0)
 
 
 def machines_on(makers: Sequence[Maker], gpus: int | None, job_on: Callable[[Machine], Job],
-                terms: Terms) -> list[Machine]:
-    """A machine of every device: of `gpus` NPUs, or of every count that the budgets allow, the largest first. Raises
-    InputError."""
+                terms: Terms, fixed: Mapping[str, Sequence[Any]] | None = None, lift: Sequence[str] = ()
+                ) -> list[Machine]:
+    """A machine of every device: of `gpus` NPUs, or of every count that the budgets and the layouts allow. Without
+    `gpus`, a device that none suits is left out. Raises InputError, also if all are."""
     if gpus is not None:
         machines = [make(gpus) for make, _ in makers]
         for machine in machines:
@@ -185,15 +206,25 @@ def machines_on(makers: Sequence[Maker], gpus: int | None, job_on: Callable[[Mac
     if terms.budget is None and terms.power is None:
         raise InputError("gpus", "is missing", expected="how many NPUs, or a budget of money or power")
     found: list[Machine] = []
+    left_out: list[InputError] = []
     for make, host in makers:
         if not host:
             raise InputError("cost.host", "is missing, or does not say how many NPUs it has",
                              expected="a host of the catalog that does: budgets count whole hosts")
-        counts = counts_within(make, host, job_on(make(2 * host)), terms)
+        try:
+            counts = counts_within(make, host, job_on(make(2 * host)), terms, fixed, lift)
+        except InputError as error:
+            if error.path not in OF_COUNTS:
+                raise
+            left_out.append(error)
+            continue
         for count in counts:
             machine = make(count)
             found.append(replace(machine, assumed=(*machine.assumed, _counted(terms)) if count == max(counts) else ()))
-    return found
+    if not found:
+        raise left_out[0]
+    said = tuple([f"left out: {error.message}" for error in left_out])
+    return [replace(found[0], assumed=(*said, *found[0].assumed)), *found[1:]]
 
 
 def _counted(terms: Terms) -> str:
@@ -217,14 +248,14 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     explored = list[Explored]()
     with _other_kernels(machines):
         for machine, goal, space in zip(machines, objectives, spaces, strict=True):
-            best = sorted(trial.value for each in explored for trial in each.found)[:top]
             explored.append(explore(job, machine, top=top, every=space, jobs=jobs, limit=limit, kept=kept,
                                     progress=progress, objective=goal, line_of=partial(line_of, job, machine, goal),
-                                    below=best[-1] if len(best) == top else math.inf,
+                                    below=_below(explored, machines, machine.device, top),
                                     effort=math.inf if exact else EFFORT))
     _refuse_nothing(explored, machines)
-    order = sorted((trial for each in explored for trial in each.found), key=lambda trial: trial.value)[:top]
-    lines = [trial.line for trial in order if trial.line is not None]
+    order = sorted((trial for each in explored for trial in each.found), key=lambda trial: trial.value)
+    every = [trial.line for trial in order if trial.line is not None]
+    lines = every[:top]
     rules = dict.fromkeys(each for space in spaces for each in space.rulings)
     now = None if today is None else _today(today, machines[0], objectives[0], kept)
     return Shortlist(
@@ -234,11 +265,37 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         sum(each.simulated for each in explored),
         tuple([(f"{machine.device}: {trial.layout} ({trial.problem})", trial.least)
                for machine, each in zip(machines, explored) for trial in each.unknown]),
-        tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
+        (*job.assumed, *_assumed(machines)),
         _conditions(lines[0].design), _models(machines),
         None if now is None else _beside(now, lines[0], objectives[0]), objectives[0],
         tuple(dict.fromkeys(machine.npus for machine in machines)), tuple(rules),
-        min(each.least for each in explored))
+        min(each.least for each in explored), _candidates(every))
+
+
+def _below(explored: Sequence[Explored], machines: Sequence[Machine], device: str, top: int) -> float:
+    """Value at which a layout on a device neither is among the `top` best nor the best of the device."""
+    values = sorted(trial.value for each in explored for trial in each.found)
+    own = [trial.value for each, machine in zip(explored, machines) for trial in each.found if machine.device == device]
+    return math.inf if len(values) < top or not own else max(values[top - 1], min(own))
+
+
+def _candidates(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The best line of each device, best first; none of a single device."""
+    best: dict[str, Line] = {}
+    for line in lines:
+        best.setdefault(line.device, line)
+    return tuple(best.values()) if len(best) > 1 else ()
+
+
+def _assumed(machines: Sequence[Machine]) -> list[str]:
+    """The machines' assumptions; those that are not all devices' begin with the device."""
+    devices = dict.fromkeys(machine.device for machine in machines)
+    texts: dict[str, dict[str, None]] = {}
+    for machine in machines:
+        for text in machine.assumed:
+            texts.setdefault(text, {})[machine.device] = None
+    return [text if len(of) == len(devices) or text.startswith("left out:") else f"{', '.join(of)}: {text}"
+            for text, of in texts.items()]
 
 
 def _today(today: Today, machine: Machine, goal: Objective, kept: Kept) -> Line:
@@ -286,9 +343,14 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
     if not total:
         raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs divides the model: {explored[0].refused}",
                          expected="other sizes, or another --fix")
-    raise InputError("gpus", f"none of {total:,} layouts fits {machines[0].npus} x {machines[0].device}"
+    smallest, machine = min(zip((each.smallest for each in explored), machines), key=lambda pair: pair[0])
+    need = f": each needs at least {format_bytes(smallest)}, and {format_bytes(machine.room)} are left to it" \
+        if smallest < math.inf else ""
+    more = f"more NPUs (about {math.ceil(machine.npus * smallest / machine.room):,} if all memory is sharded)" \
+        if need else "more NPUs"
+    raise InputError("gpus", f"none of {total:,} layouts fits {machine.npus} x {machine.device}{need}"
                      + (f" ({problem})" if problem else ""),
-                     expected="more NPUs, more memory in each, or a smaller --reserve")
+                     expected=f"{more}, more memory in each, or a smaller --reserve")
 
 
 def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result: Result,

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
 
-from astrarium import catalog
-from astrarium.catalog.market import check_device, part
+from astrarium.catalog.market import check_device
 from astrarium.config.base import ConfigError, decode_into
 from astrarium.config.named import LIKE
 from astrarium.config.spec import Problem
+from astrarium.cost.assumed import POWERS, assumptions, catalog_powers, usual_cost
 from astrarium.errors import InputError, nearest
 from astrarium.market import Cost
 from astrarium.planner.objective import OBJECTIVES
-from astrarium.units import EnergyPrice, Lifetime, Money, Power, Quantity
+from astrarium.units import Money, Power, Quantity
 
-__all__ = ["Terms", "assumptions", "cost_of", "powers_of", "terms_of", "usual_cost"]
-
-POWERS = ("power", "idle_power")
+__all__ = ["Terms", "cost_of", "powers_of", "terms_of"]
 
 
 class Terms(Struct, frozen=True):
@@ -64,16 +62,6 @@ def _quantity(name: str, kind: type[Quantity], value: object) -> float | None:
     return found
 
 
-def usual_cost(device: str) -> str:
-    """The first row of whole `cost` sections whose host or device is of `device`. Raises InputError."""
-    for name, row in catalog.load("costs").items():
-        parts = [part(row["cost"][key]) for key in ("host", "device") if key in row["cost"]]
-        if any(each.device == device for each in parts):
-            return name
-    raise InputError("cost", f"the catalog has no whole section of prices of {device}",
-                     expected="--cost: a row of costs (`astrarium list cost`, or your own in --catalog), or its fields")
-
-
 def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
     """The `cost` section of a device's machines; adds to `assumed` what the caller left open. Raises InputError, also
     for prices of another device."""
@@ -94,25 +82,4 @@ def cost_of(terms: Terms, device: str, assumed: list[str]) -> Cost:
 
 def powers_of(terms: Terms, device: str, assumed: list[str]) -> dict[str, Any]:
     """What an NPU draws: what the caller says, else the device's row. What neither says is left out."""
-    row = catalog.device(device).row
-    found = {name: terms.compute.get(name, row.get(name)) for name in POWERS}
-    said = [f"{name.replace('_', ' ')} {found[name]}" for name in POWERS if found[name] is not None]
-    source = "" if terms.compute else " (catalog: the limit of its data sheet)"
-    assumed += [f"an NPU's {' and '.join(said)}{source}"] if said else []
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def assumptions(cost: Cost) -> Iterator[str]:
-    """Sentences about prices, site and energy, with the dates of their rows."""
-    for name in ("host", "device", "nic", "switch", "link", "trunk", "rental"):
-        chosen = getattr(cost, name)
-        if chosen is not None:
-            yield f"{name}: {chosen} (prices of {part(chosen).date})"
-    site, price, grid = cost.site, cost.energy_price, cost.grid
-    said = [f"PUE {site:g}" + ("" if cost.facility is None else f" ({cost.facility})")] if site is not None else []
-    said += [f"{EnergyPrice.of(price)}" + ("" if cost.tariff is None else f" ({cost.tariff})")] \
-        if price is not None else []
-    said += [f"{grid:g} gCO2/kWh" + ("" if cost.region is None else f" ({cost.region})")] if grid is not None else []
-    said += [f"paid off over {Lifetime.of(cost.lifetime)}"] if cost.lifetime is not None else []
-    if said:
-        yield ", ".join(said) + f", working {100 * cost.utilisation:g} % of the time"
+    return catalog_powers(device, terms.compute, assumed)

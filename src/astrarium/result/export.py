@@ -19,6 +19,7 @@ from astrarium.errors import InputError, install_line
 from astrarium.result.nodes import Work
 from astrarium.result.queues import Queues
 from astrarium.result.result import Result
+from astrarium.version import stamp
 from astrarium.vocab import CommOp
 
 __all__ = ["json_pieces", "tables", "write_json", "write_parquet"]
@@ -148,7 +149,8 @@ def _nodes(result: Result) -> Table:
 def json_pieces(result: Result, *, nodes: bool = False, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
     """One JSON object in pieces: `summary` and what is given as `more`, then each table as a list of records; NaN
     becomes null."""
-    yield '{"summary":' + json.dumps(result.summary(), separators=(",", ":"))
+    head = {**stamp("run"), "summary": result.summary()}
+    yield json.dumps(head, separators=(",", ":"))[:-1]
     for name, value in more.items():
         yield f',"{name}":' + json.dumps(value, separators=(",", ":"))
     for name, table in tables(result, nodes=nodes).items():
@@ -197,7 +199,7 @@ def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool
         made = arrow.table({key: arrow.array(column.astype(str) if column.dtype == object else column)
                             for key, column in table.items()})
         if name == "ranks":
-            about = json.dumps({"summary": result.summary(), **more}, separators=(",", ":"))
+            about = json.dumps({**stamp("run"), "summary": result.summary(), **more}, separators=(",", ":"))
             made = made.replace_schema_metadata({"astrarium": about})
         with write_whole(str(target)) as file:
             parquet.write_table(made, file)

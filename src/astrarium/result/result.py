@@ -13,6 +13,7 @@ from msgspec import Struct
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.memory.config import Tier
+from astrarium.registry import printed
 from astrarium.result.collectives import Collectives, collectives_of
 from astrarium.result.flows import Flows, PacketLinks, flows_of, packet_links_of
 from astrarium.result.jobs import JobRanks, JobResult, jobs_of
@@ -54,6 +55,10 @@ class Result(Struct, frozen=True, eq=False, dict=True):
     tiers: tuple[Tier, ...] = ()
     job_ranks: JobRanks | None = None
     names: LinkNames | None = None
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("run", self)
 
     def __repr__(self) -> str:
         """Short: the arrays of a Plan are nothing to print."""

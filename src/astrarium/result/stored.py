@@ -92,7 +92,7 @@ def load(path: str | os.PathLike[str]) -> Stored:
     if not isinstance(found, dict) or not isinstance(found.get("summary"), dict) \
             or "makespan_ns" not in found["summary"]:
         raise InputError(str(path), "is no result: it has no summary with a makespan", expected=WRITTEN)
-    tables = {name: _columns(str(path), name, rows) for name, rows in found.items() if name not in ABOUT}
+    tables = {name: _columns(str(path), name, rows) for name, rows in found.items() if isinstance(rows, list)}
     return _stored(found, tables)
 
 

@@ -14,13 +14,15 @@ The modules, from the bottom; each imports only from lines above its own:
 
 from __future__ import annotations
 
+from astrarium.search.agents import Agent, Batch, Options, Told, one_objective
 from astrarium.search.axes import Point
 from astrarium.search.choice import Choice
+from astrarium.search.exam import problems, sit
 from astrarium.search.goal import Case, Goal, Objective
 from astrarium.search.searchfile import dump_space, load_space
 from astrarium.search.space import Space
 from astrarium.search.study import Progress, Study, search
 from astrarium.search.trial import Trial
 
-__all__ = ["Case", "Choice", "Goal", "Objective", "Point", "Progress", "Space", "Study", "Trial", "dump_space",
-           "load_space", "search"]
+__all__ = ["Agent", "Batch", "Case", "Choice", "Goal", "Objective", "Options", "Point", "Progress", "Space", "Study",
+           "Told", "Trial", "dump_space", "load_space", "one_objective", "problems", "search", "sit"]

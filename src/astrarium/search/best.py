@@ -15,6 +15,7 @@ from astrarium.search.evaluate import Evaluator, Judge
 from astrarium.search.goal import Goal, Objective
 from astrarium.search.limits import Limits
 from astrarium.search.space import Space
+from astrarium.search.subject import subject_of
 from astrarium.search.trial import Trial
 
 __all__ = ["COSTS", "RUNS", "Ranked", "differing", "ranked", "store_memory", "stored_memory"]
@@ -51,6 +52,7 @@ def ranked(space: Space, goal: Goal, trials: Sequence[Trial], *, simulate: bool 
         progress: Called with the number of finished trials and of all trials.
     """
     figures = Judge(space, goal).figures if not any(callable(each.measure) for each in goal.objectives) else ()
+    simulate = simulate and "peak_memory" in subject_of(space.base).figures
     left, judge, found = RUNS if simulate else 0.0, None, list[Ranked]()
     for trial in trials:
         if progress is not None:

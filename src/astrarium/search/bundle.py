@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from astrarium.config import replace_all
 from astrarium.config.files import plain_with_files, with_files
 from astrarium.config.whole import write_whole
-from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Options
 from astrarium.search.axes import Point
@@ -35,6 +34,7 @@ from astrarium.search.space import Space
 from astrarium.search.store import Store
 from astrarium.search.study import Progress, Study, conduct
 from astrarium.search.studyfile import Plan, StoredStudy, design_keys, study_of
+from astrarium.search.subject import kind_of
 from astrarium.search.trial import Verdict
 from astrarium.search.workers import Workers
 
@@ -82,7 +82,8 @@ def write_bundle(study: StoredStudy, path: str) -> int:
     described = {key: msgspec.Raw(text.encode()) for key, text in plan.described().items()}
     written = msgspec.json.decode(described["space"])
     if written.get("base") is not None:
-        described["space"] = msgspec.Raw(_json({**written, "base": plain_with_files(Design, written["base"], names)}))
+        written["base"] = plain_with_files(kind_of(written["base"]), written["base"], names)
+        described["space"] = msgspec.Raw(_json(written))
     entries = {**found, "study.json": _json(described), "trials.jsonl": b"".join(lines)}
     about = {"format": FORMAT, "trials": len(lines), "agent": plan.agent_name, "seed": plan.seed,
              "versions": _versions(), "sha256": {name: hashlib.sha256(data).hexdigest()

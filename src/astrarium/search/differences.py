@@ -61,7 +61,7 @@ def between(first: Design, second: Design, changes: Iterable[Difference], more: 
             target[last] = source[last]
     for (*owners, last), value in (more or {}).items():
         _inside(plain, owners)[last] = value
-    return decode(Design, plain)
+    return decode(type(first), plain)
 
 
 def _turn(target: dict[str, Any], source: dict[str, Any]) -> None:

@@ -12,47 +12,46 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from astrarium.config import replace_all
-from astrarium.cost import FIGURES
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError, StoppedError, nearest
 from astrarium.lower.kept import BYTES, Kept
-from astrarium.result import Result
 from astrarium.search.axes import Point, named_paths
+from astrarium.search.before import SLACK, lower_bounds, ruled_out, slack_of
 from astrarium.search.constraints import ContradictionError, Rule, components_of, levels_of
 from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, compiled, names_in
-from astrarium.search.goal import NAMED, Case, Goal, Measure
+from astrarium.search.goal import Case, Goal, Measure
 from astrarium.search.limits import NO_LIMITS, Guard, Limits
 from astrarium.search.scope import Scope
 from astrarium.search.space import Space
+from astrarium.search.subject import Run, subject_of
 from astrarium.search.trial import Verdict
 from astrarium.search.update import Updater
-from astrarium.simulate import prepare
 
 __all__ = ["Evaluator", "Judge"]
 
 TOGETHER = 32       # trials of a group at most
 MOMENT = 0.05       # seconds of a step after which a group is closed
-SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
 class Judge:
-    """A goal with its names resolved against a space, checked as far as possible without a run. `figures`: names of the
-    figures in the goal; `record`: whether runs must record node times."""
+    """A goal with its names resolved against a space, checked as far as possible without a run. `subject`: what is
+    evaluated; `figures`: names of the figures in the goal; `record`: whether runs must record node times."""
 
     def __init__(self, space: Space, goal: Goal):
         """Raises InputError for an unknown name, an objective that is not a number, a division by zero for some
         design."""
-        self.space, self.goal = space, goal
-        self.scope = Scope(space.base, named_paths(space.axes), space.derived, tuple(FIGURES))
+        self.space, self.goal, self.subject = space, goal, subject_of(space.base)
+        known = self.subject.figures
+        self.scope = Scope(space.base, named_paths(space.axes), space.derived, tuple(known))
         self.objectives: list[Node | Measure] = [
             self._number(each.measure, each.name) if isinstance(each.measure, str) else each.measure
             for each in goal.objectives]
         self.requirements = [self._condition(text, f"require[{index}]")
                              for index, text in enumerate(goal.requirements)]
         trees = [node for node in [*self.objectives, *self.requirements] if not callable(node)]
-        self.figures = tuple(name for name in FIGURES if any(name in names_in(node) for node in trees))
+        self.figures = tuple(name for name in known if any(name in names_in(node) for node in trees))
         self.functions = any(callable(each) for each in self.objectives)
-        self.record = self.functions or any(FIGURES[name].record for name in self.figures)
+        self.record = self.functions or any(known[name].record for name in self.figures)
         for node, text in zip(trees, [*[str(each.measure) for each in goal.objectives if not callable(each.measure)],
                                       *goal.requirements]):
             self._divisors(node, text)
@@ -61,7 +60,7 @@ class Judge:
         try:
             return self.scope.node(text, where)
         except InputError as error:
-            known = [*FIGURES, *NAMED]
+            known = [*self.subject.figures, *self.subject.named]
             guess = error.did_you_mean or nearest(error.path, known)
             raise InputError(error.path or where, error.message, did_you_mean=guess,
                              expected=error.expected if guess else "a path of the design, or one of " + ", ".join(known)
@@ -82,7 +81,8 @@ class Judge:
 
     def ranges(self) -> dict[str, Interval]:
         """The range of each figure and of each axis of numbers."""
-        found: dict[str, Interval] = {name: (figure.least, math.inf) for name, figure in FIGURES.items()}
+        found: dict[str, Interval] = {name: (figure.least, math.inf)
+                                      for name, figure in self.subject.figures.items()}
         for axis in self.space.axes:
             values = [*axis.values, *(() if axis.otherwise is None else (axis.otherwise,))]
             if not axis.size:
@@ -103,7 +103,7 @@ class Judge:
         if low > 0 or high < 0:
             return
         names = names_in(node.args[1])
-        figures = [name for name in names if name in FIGURES]
+        figures = [name for name in names if name in self.subject.figures]
         if not figures and not self._reached(Op("==", (node.args[1], Const(0)))):
             return
         what = (f"{', '.join(figures)} can be 0" if figures
@@ -132,8 +132,8 @@ class _Trial(Struct, eq=False):
     point: Point
     row: list[Any] = field(default_factory=list)
     figures: list[float] = field(default_factory=list)
-    runs: list[tuple[float, Design, Callable[[], Result]]] = field(default_factory=list)
-    results: list[tuple[float, Design, Result]] = field(default_factory=list)
+    runs: list[tuple[float, Design, Run]] = field(default_factory=list)
+    results: list[tuple[float, Design, Any]] = field(default_factory=list)
     verdict: Verdict | None = None
     seconds: float = 0.0
     cpu: float = 0.0
@@ -180,15 +180,22 @@ class Evaluator:
             raise InputError("base", "is missing", expected="the design that the choices change")
         self.space, self.goal, self.fold, self.guard = space, goal, fold, Guard(limits)
         self.judge = Judge(space, goal)
+        self.figures = [self.judge.subject.figures[name] for name in self.judge.figures]
         names = [axis.name for axis in space.axes]
         slots = {name: index for index, name in enumerate([*names, *self.judge.figures])}
         self._first = len(names)
-        early = {name for name in self.judge.figures if FIGURES[name].of_design is not None}
+        early = {name for name, figure in zip(self.judge.figures, self.figures) if figure.of_design is not None}
         known = set(names) | early
         self._conditions = [_condition(node, slots, known) for node in self.judge.requirements]
         self._values = [(_nothing, each) if callable(each) else (compiled(each, slots), None)
                         for each in self.judge.objectives]
         self._early = early if any(each.early for each in self._conditions) else set()
+        self._slacks = [None if each.early else slack_of(node)
+                        for each, node in zip(self._conditions, self.judge.requirements)]
+        self._bounded = {name: figure for name, figure in zip(self.judge.figures, self.figures)
+                         if figure.at_least is not None
+                         and any(node is not None and name in names_in(node) for node in self._slacks)}
+        self._names = [*names, *self.judge.figures]
         cases = goal.cases or (Case("", 1.0),)
         if self.judge.functions and len(cases) > 1:
             raise InputError("cases", "do not go with an objective that is a Python function, which sees one run",
@@ -199,7 +206,7 @@ class Evaluator:
 
     def _check_figures(self) -> None:
         """Raise InputError for figures whose data (power, prices) designs of the space do not have."""
-        checks = [check for name in self.judge.figures if (check := FIGURES[name].check) is not None]
+        checks = [check for figure in self.figures if (check := figure.check) is not None]
         if checks and self.space.count:
             assignment = self.space.assignment(self.space.sample(random.Random(0)))
             for check in checks:
@@ -253,9 +260,24 @@ class Evaluator:
             unmet = next((text for text, slack in zip(self.goal.requirements, slacks) if slack < 0), None)
             if unmet is not None:
                 return Verdict(None, tuple(figures), tuple(slacks), f"requirement {unmet} is not met")
+        if self._bounded and (refused := self._ruled_out(designs, row, figures)) is not None:
+            return refused
         trial.row, trial.figures = row, figures
         trial.runs = [(weight, design, self._prepared(design)) for weight, design in designs]
         return None
+
+    def _ruled_out(self, designs: Sequence[tuple[float, Design]], row: Sequence[Any], figures: Sequence[float]
+                   ) -> Verdict | None:
+        """The verdict of a design that cannot meet a requirement, by lower bounds of its figures; None of others."""
+        ranges = lower_bounds(self._bounded, designs, self._kept)
+        known = {name: value for name, value in zip(self._names, row) if not _unknown(value)}
+        unmet = ruled_out(self._slacks, known, ranges, self._bounded)
+        if unmet is None:
+            return None
+        slacks = [each.slack(row) if each.early else 0.0 for each in self._conditions]
+        slacks[unmet.number] = unmet.slack
+        return Verdict(None, tuple(figures), tuple(slacks),
+                       f"requirement {self.goal.requirements[unmet.number]} is not met: {unmet.because}")
 
     def _run(self, trial: _Trial) -> None:
         trial.results = [(weight, design, run()) for weight, design, run in trial.runs]
@@ -275,18 +297,17 @@ class Evaluator:
         trial.results = []
         return Verdict(tuple([float(value) for value in values]), tuple(figures), tuple(slacks))
 
-    def _prepared(self, design: Design) -> Callable[[], Result]:
-        return prepare(design, fold=self.fold, record=self.judge.record, kept=self._kept)
+    def _prepared(self, design: Design) -> Run:
+        return self.judge.subject.prepare(design, self.fold, self.judge.record, self._kept)
 
     def _of_designs(self, designs: Sequence[tuple[float, Design]], figures: list[float]) -> None:
-        for place, name in enumerate(self.judge.figures):
-            function = FIGURES[name].of_design
+        for place, figure in enumerate(self.figures):
+            function = figure.of_design
             if function is not None:
                 figures[place] = max(function(design) for _, design in designs)
 
-    def _of_results(self, results: Sequence[tuple[float, Design, Result]], figures: list[float]) -> None:
-        for place, name in enumerate(self.judge.figures):
-            figure = FIGURES[name]
+    def _of_results(self, results: Sequence[tuple[float, Design, Any]], figures: list[float]) -> None:
+        for place, figure in enumerate(self.figures):
             if figure.of_design is not None:
                 continue
             values = [(weight, figure.measure(design, result)) for weight, design, result in results]
@@ -295,6 +316,10 @@ class Evaluator:
             else:
                 total = sum(weight * value for weight, value in values)
                 figures[place] = total / sum(weight for weight, _ in values) if figure.over_cases == "mean" else total
+
+
+def _unknown(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _nothing(_: Sequence[Any]) -> float:

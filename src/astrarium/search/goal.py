@@ -61,7 +61,7 @@ class Goal(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.objectives:
-            raise InputError("minimize", "is empty", expected="an objective such as makespan")
+            raise InputError("minimize", "is empty", expected="an objective such as makespan (of serving: ttft_p99)")
         for kind, entries in (("objectives", self.objectives), ("cases", self.cases)):
             names = [each.name for each in entries]
             twice = next((name for name in names if names.count(name) > 1), None)

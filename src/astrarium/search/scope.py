@@ -5,7 +5,7 @@ A name is an axis, a derived value, a field of the base, or a figure of a result
     or:    and {"or" and}            and:  not {"and" not}         not: ["not"] comparison
     comparison:  sum {("<=" | "<" | ">=" | ">" | "==" | "!=") sum | "in" "[" literal, ... "]"}
     sum: term {("+" | "-") term}     term: sign {("*" | "/" | "//" | "%") sign}     sign: ["-"] atom
-    atom: number | 'text' | true | false | path | function "(" or, ... ")" | "(" or ")"
+    atom: number | quantity | 'text' | true | false | path | function "(" or, ... ")" | "(" or ")"
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from astrarium.config import Config, get
+from astrarium.config.derive import Derivation
 from astrarium.errors import InputError, nearest
 from astrarium.search.choice import plain, spread
 from astrarium.search.expression import AGGREGATES, FALSE, TRUE, Const, Node, Op, Ref, make, names_in, resolve
-from astrarium.units import Bandwidth, Bytes, EnergyPerByte, FlopRate, Power, Quantity, Time
+from astrarium.units import Bandwidth, Bytes, EnergyPerByte, FlopRate, Length, Power, Quantity, Time
 
 __all__ = ["COMPUTED", "FUNCTIONS", "MAX_LENGTH", "Scope", "parse"]
 
@@ -26,7 +27,8 @@ MAX_LENGTH = 4000
 MAX_DEPTH = 40
 
 _TOKEN = re.compile(r"""\s*(?:
-    (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)
+    (?P<quantity>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![eE][-+]?[0-9])[A-Za-z]+(?![A-Za-z0-9_.]))
+  | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)
   | (?P<path>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:[0-9]{1,9}|\*)\])*)
   | (?P<text>"[^"]*"|'[^']*')
   | (?P<sign><=|>=|==|!=|//|[-+*/%<>(),\[\]])
@@ -184,6 +186,12 @@ class _Reader:
             return Const(int(token.text) if plain else float(token.text))
         if token.kind == "text":
             return Const(_literal(token.text[1:-1]))
+        if token.kind == "quantity":
+            found = _literal(token.text)
+            if isinstance(found, str):
+                self.position -= 1
+                raise self.fault("is not a number with a unit", "such as 2s, 30ms or 80GiB")
+            return Const(found)
         if token.text in _WORDS:
             return TRUE if token.text == "true" else FALSE
         return self.call(token.text, depth) if self.peek().text == "(" else Ref(token.text)
@@ -209,7 +217,7 @@ class _Reader:
 
 def _literal(text: str) -> Any:
     """The base units of a quantity such as '80 GiB'; any other text as it is."""
-    kinds: tuple[type[Quantity], ...] = (Time, Bytes, Bandwidth, FlopRate, Power, EnergyPerByte)
+    kinds: tuple[type[Quantity], ...] = (Time, Bytes, Bandwidth, FlopRate, Power, EnergyPerByte, Length)
     if text[:1].isdigit() or text[:1] in "+-.":
         for kind in kinds:
             try:
@@ -285,6 +293,34 @@ class Scope:
         finally:
             self._busy.pop()
 
+    def _by_technology(self, name: str, held: Any) -> Node | None:
+        """A field that a technology determines, as a choice among the technologies' values; None if neither the
+        technology nor its count is chosen. `held`: the base's value."""
+        parent, _, field = name.rpartition(".")
+        owner = get(self.base, parent) if parent and self.base is not None else None
+        how: Derivation | None = type(owner).derive if isinstance(owner, Config) else None
+        if how is None or field not in how.fields:
+            return None
+        names = [f"{parent}.{each}" for each in (how.name, how.count)]
+        if not any(each in self._axis or each in self._derived for each in names):
+            return None
+        (technology,), (count,) = map(self.meaning, names)
+        found: Node = Const(plain(held))
+        for each in how.names.names():
+            if (one := how.of(each).get(field)) is not None:
+                value = make("*", (Const(float(one)), count)) if field in how.counted else Const(float(one))
+                found = make("if", (make("==", (technology, Const(each))), value, found))
+        return found
+
+    def _refuse_unset(self, name: str) -> None:
+        """Refuse a field that a chosen one unsets (`Config.either`): the base's value is not that of the designs."""
+        parent, _, field = name.rpartition(".")
+        owner = get(self.base, parent) if parent and self.base is not None else None
+        for group in type(owner).either if isinstance(owner, Config) else ():
+            for other in group if field in group else ():
+                if other != field and (f"{parent}.{other}" in self._axis or f"{parent}.{other}" in self._derived):
+                    raise InputError(name, f"is unset by {parent}.{other}, which is chosen", expected=f"{other}")
+
     def _held(self, name: str) -> Node:
         """The base's value of a field that is not chosen."""
         for path in (*self._axis, *self._derived):
@@ -299,6 +335,9 @@ class Scope:
         except InputError as error:
             guess = nearest(name, [*known, *COMPUTED]) or error.did_you_mean
             raise InputError(name, error.message, expected=error.expected, did_you_mean=guess) from None
+        if (by_name := self._by_technology(name, value)) is not None:
+            return by_name
+        self._refuse_unset(name)
         if isinstance(value, (Config, tuple)):
             raise InputError(name, "is not a single value", expected="the path of one field")
         return Const(plain(value))

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
 
 from astrarium import registry
+from astrarium.config import replace_all
 from astrarium.config.base import ConfigError
 from astrarium.config.files import decode_at, plain_beside
 from astrarium.config.whole import write_whole
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
-from astrarium.design import Design, load_design
+from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.search.goal import Case
 from astrarium.search.limits import NO_LIMITS, Limits, limits_of
 from astrarium.search.space import Space, space_plain
+from astrarium.search.subject import kind_of, load_base
 
 __all__ = ["SEARCH_KEYS", "SPACE_KEYS", "SearchFile", "dump_space", "load_search", "load_space", "located", "mapping",
            "space_from", "texts"]
@@ -79,9 +82,10 @@ def texts(path: str, value: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def space_from(data: object, folder: str = "", beside: Sequence[str] | None = None) -> Space:
+def space_from(data: object, folder: str = "", beside: Sequence[str] | None = None,
+               changes: Mapping[str, object] = MappingProxyType({})) -> Space:
     """Make a Space of plain data; relative files start at `folder`. `beside`: other keys that `data` may have (None:
-    any). Raises InputError."""
+    any). `changes`: path -> value, of the base. Raises InputError."""
     found = mapping("", data)
     for key in found:
         if beside is not None and key not in (*SPACE_KEYS, *beside):
@@ -91,18 +95,21 @@ def space_from(data: object, folder: str = "", beside: Sequence[str] | None = No
     for path, text in derived.items():
         if not isinstance(text, str):
             raise InputError(path, f"{text!r} is not an expression", expected="text such as 'a // b'")
-    return Space(_base(found.get("base"), folder), mapping("choices", found.get("choices")),
-                 texts("constraints", found.get("constraints")), derived,
-                 mapping("variables", found.get("variables")))
+    base = _base(found.get("base"), folder)
+    if changes and base is None:
+        raise InputError(next(iter(changes)), "the space has no base to change", expected="a space with a base")
+    base = replace_all(base, changes) if base is not None and changes else base
+    return Space(base, mapping("choices", found.get("choices")), texts("constraints", found.get("constraints")),
+                 derived, mapping("variables", found.get("variables")))
 
 
 def _base(given: object, folder: str) -> Design | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return load_design(os.path.join(folder, given))
+        return load_base(os.path.join(folder, given))
     try:
-        return decode_at(Design, given, folder)
+        return decode_at(kind_of(given), given, folder)
     except ConfigError as error:
         raise ConfigError([problem.under("base") for problem in error.problems]) from None
 
@@ -140,14 +147,15 @@ class SearchFile(Struct, frozen=True):
     limit: Limits = NO_LIMITS
 
 
-def load_search(path: str | os.PathLike[str]) -> SearchFile:
+def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> SearchFile:
     """Read a search file: the keys of a space file, and `minimize`, `maximize` (an expression, a list, or name:
     expression), `require`, `cases` (name: {weight, changes}), `agent` (a name, or {agent: name, option: value}),
-    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both). Raises InputError with the line."""
+    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both). `changes` (path -> value) are of the base. Raises
+    InputError with the line."""
     name = os.fspath(path)
     document = parse_yaml(read_text(name), name)
     try:
-        space = space_from(document.data, os.path.dirname(name), SEARCH_KEYS)
+        space = space_from(document.data, os.path.dirname(name), SEARCH_KEYS, changes)
         found = mapping("", document.data)
         agent, options = _agent(found.get("agent"))
         cases = _cases(found.get("cases"))

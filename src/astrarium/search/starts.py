@@ -6,43 +6,92 @@ import csv
 import io
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from astrarium.config import get
 from astrarium.config.base import ConfigError
 from astrarium.config.yamlfile import read_text
-from astrarium.design import Design, load_design
+from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis, Point
 from astrarium.search.choice import plain
 from astrarium.search.space import Space
+from astrarium.search.subject import load_base
 
-__all__ = ["Start", "starts_of"]
+__all__ = ["Start", "Starts", "starts_of"]
 
 Start: TypeAlias = "str | os.PathLike[str] | Design | Mapping[str, Any]"
 
 KNOB = "knob:"      # what columns of `astrarium report --csv` begin with
 MOST = 10_000       # rows of a CSV
+NAMED = 3           # replaced values that a note names
+LONGEST = 60        # characters of one
 
 
-def starts_of(space: Space, given: Start | Sequence[Start]) -> tuple[Point, ...]:
+class Starts(Struct, frozen=True):
+    """`points`: the first trials of a search. `notes`: the values that the space does not have, and their nearest."""
+
+    points: tuple[Point, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def starts_of(space: Space, given: Start | Sequence[Start], base: bool = False) -> Starts:
     """The points nearest to designs that are given, each once, in their order.
 
     Args:
         space: The space.
         given: A Design, a mapping knob -> value, or a file (a design, or a CSV with a column per knob); or several of
             them.
+        base: Whether the base comes first. It does not if the space has variables, or a knob without order that has
+            not the base's value.
 
     Raises:
         InputError: for a file that cannot be read, and for a start that has none of the space's knobs.
     """
     several: Sequence[Any] = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     found: dict[Point, None] = {}
-    for each in several:
-        for where, values in _values_of(space, each):
-            found[_nearest(space, where, values)] = None
-    return tuple(found)
+    replaced: list[str] = []
+    values, why = _of_base(space) if base else (None, "")
+    if values is not None:
+        several = [values, *several]
+    for number, each in enumerate(several):
+        for where, start in _values_of(space, each):
+            name = "the base" if values is not None and not number else where
+            point = _nearest(space, name, start)
+            found[point] = None
+            replaced += _replaced(space, name, start, point)
+    more = f"; {len(replaced) - NAMED:,} more" if len(replaced) > NAMED else ""
+    said = [f"starts: values that the space does not have, and their nearest: {'; '.join(replaced[:NAMED])}{more}"]
+    return Starts(tuple(found), (*([why] if why else []), *(said if replaced else [])))
+
+
+def _of_base(space: Space) -> tuple[Mapping[str, Any] | None, str]:
+    """Knob -> value of the base; None where it is not near the space, and why."""
+    if space.base is None or any(not axis.paths for axis in space.axes):
+        return None, ""
+    for axis in space.axes:
+        known = [plain(value) for value in axis.values]
+        if axis.size and not axis.ordered and axis.when is None and plain(axis.otherwise) not in known:
+            return None, f"the base is not tried: {axis.name} has not its value, {_shown(axis.otherwise)}"
+    return {axis.name: axis.otherwise for axis in space.axes if axis.when is None or axis.otherwise is not None}, ""
+
+
+def _replaced(space: Space, where: str, values: Mapping[str, Any], point: Point) -> Iterator[str]:
+    """Texts about the values of a start that its point does not have."""
+    has = space.values(point)
+    for axis in space.axes:
+        if axis.name not in values:
+            continue
+        wanted = _plain_of(axis, values[axis.name], where)
+        if axis.name in has and plain(has[axis.name]) != wanted and wanted is not None:
+            yield f"{axis.name} {_shown(values[axis.name])} -> {_shown(has[axis.name])} ({where})"
+
+
+def _shown(value: Any) -> str:
+    return str(value)[:LONGEST]
 
 
 def _values_of(space: Space, given: Start) -> list[tuple[str, Mapping[str, Any]]]:
@@ -56,7 +105,7 @@ def _values_of(space: Space, given: Start) -> list[tuple[str, Mapping[str, Any]]
     path = os.fspath(given)
     if path.endswith(".csv"):
         return _of_csv(path)
-    return [(path, _of_design(space, load_design(path)))]
+    return [(path, _of_design(space, load_base(path)))]
 
 
 def _of_design(space: Space, design: Design) -> dict[str, Any]:

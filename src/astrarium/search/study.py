@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
+from astrarium.registry import printed
 from astrarium.search.agents.base import (
     Agent,
     AgentOptions,
@@ -32,7 +33,7 @@ from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
 from astrarium.search.starts import Start, starts_of
 from astrarium.search.store import MEMORY, Store
-from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, resume
+from astrarium.search.studyfile import Plan, best_values, design_keys, is_study, load_study, resume, tried
 from astrarium.search.trial import Front, Top, Trial, Verdict
 from astrarium.search.workers import Judges, Workers
 from astrarium.units import Bytes
@@ -45,7 +46,7 @@ DEFAULT = "bayesian"      # the agent if the user names none
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
            cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
-           trials: int = 200, seed: int = 0, start: Start | Sequence[Start] = (),
+           trials: int = 200, seed: int = 0, start: Start | Sequence[Start] | None = None,
            jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
            cache: str | int = "512 MiB", progress: Callable[[Progress], None] | None = None) -> Study:
@@ -64,9 +65,11 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
         options: Hyper-parameters of the agent, by name.
         trials: Trials of the study in the end, stored ones included.
         seed: Seed of the agent.
-        start: Known designs, tried first and told to the agent: a Design, a mapping knob -> value, or a file (a design,
-            a study, or a CSV of `astrarium report --csv`); several in a list. Of a study the ten best count. A knob
-            that a start does not have keeps the base's value, and the nearest design of the space is taken.
+        start: Known designs, tried after the base and told to the agent: a Design, a mapping knob -> value, or a file
+            (a design, a study, or a CSV of `astrarium report --csv`); several in a list. Of a study the ten best
+            count, and no design that it holds runs again if base, goal and inputs are equal. A knob that a start does
+            not have keeps the base's value, and the nearest design of the space is taken. None: the base alone, or
+            the starts of the `study` that goes on. Empty: none at all, not the base.
         jobs: Designs evaluated at a time.
         processes: Whether to evaluate in processes instead of threads.
         ray: Address of a Ray cluster to evaluate on (`local`, `auto`, `host:port`); `jobs` is then its number of CPUs.
@@ -85,18 +88,30 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     """
     goal = goal_of(minimize, maximize, require, cases)
     named = chosen_agent(DEFAULT if agent is None else agent, options)
-    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else (start,)
-    plan = Plan(space, goal, named, seed, starts_of(space, [each for given in listed for each in _known(given)]))
-    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
+    listed: Sequence[Any] = start if isinstance(start, Sequence) and not isinstance(start, str) else \
+        () if start is None else (start,)
+    files = [os.fspath(each) for each in listed if _names_study(each)]
+    known = [each for given in listed for each in (best_values(os.fspath(given)) if _names_study(given) else (given,))]
+    made = Plan(space, goal, named, seed)
+    starts = starts_of(made.space, known, base=start is None or bool(listed))
+    with Workers(made.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit),
                  cache_of(cache)) as workers, Store(MEMORY if study is None else os.fspath(study)) as store:
-        return conduct(plan, trials, store, workers, progress)
+        points = starts.points if start is not None else _stored_starts(store, starts.points)
+        known_verdicts = {key: verdict for file in files for key, verdict in tried(load_study(file), made).items()}
+        found = conduct(msgspec.structs.replace(made, starts=points), trials, store, workers, progress, known_verdicts)
+    return msgspec.structs.replace(found, notes=(*starts.notes, *found.notes))
 
 
-def _known(start: Any) -> Sequence[Any]:
-    """The best designs of a start that is a study file; else the start."""
-    if isinstance(start, (str, os.PathLike)) and is_study(os.fspath(start)):
-        return best_values(os.fspath(start))
-    return (start,)
+def _names_study(start: Any) -> bool:
+    return isinstance(start, (str, os.PathLike)) and is_study(os.fspath(start))
+
+
+def _stored_starts(store: Store, new: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The starts of a study that goes on; those of a new one."""
+    known = store.meta()
+    if not known or not store.count:
+        return new
+    return tuple(tuple(point) for point in msgspec.json.decode(known.get("starts", "[]")))
 
 
 def cache_of(given: str | int) -> int:
@@ -152,6 +167,17 @@ class Study(Struct, frozen=True):
     problem: str = ""
     top: tuple[Trial, ...] = ()
     refused: int = 0
+    first: Trial | None = None      # of the starts
+
+    @property
+    def base(self) -> Trial | None:
+        """The trial of the base, or of the design nearest to it; None if it was not the first."""
+        known = starts_of(self.plan.space, (), base=True).points
+        return self.first if self.first is not None and known == (self.first.point,) else None
+
+    def __str__(self) -> str:
+        """The tables of the command line."""
+        return printed("search", self)
 
     @property
     def nothing(self) -> str:
@@ -172,13 +198,15 @@ class Study(Struct, frozen=True):
 
 
 def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
-            progress: Callable[[Progress], None] | None = None) -> Study:
-    """Search until the open `store` holds `trials` trials. Stored trials are replayed, not run again. Raises InputError
-    if the store is of another plan, or of other inputs."""
+            progress: Callable[[Progress], None] | None = None, known: Mapping[bytes, Verdict] | None = None) -> Study:
+    """Search until the open `store` holds `trials` trials. Stored trials are replayed, not run again; neither are
+    designs of `known` (key of `design_keys` -> verdict). Raises InputError if the store is of another plan, or of other
+    inputs."""
     if trials < 1:
         raise InputError("trials", f"{trials} is impossible", expected="1 or more")
     if store.path != MEMORY:
         resume(store, plan.described(), inputs_of(plan.space, plan.goal, plan.agent))
+    store.given = {**(known or {}), **store.given}
     loop = _Loop(plan, trials, store, workers, progress)
     try:
         return loop.run()
@@ -211,7 +239,7 @@ class _Loop:
         self.done = self.distinct = self.fresh = self.round = self.refused = 0
         self.start = self.told = time.perf_counter()
         self.notes: list[str] = []
-        self.problem = ""
+        self.problem, self.first = "", cast("Trial | None", None)
         self.stopped, self.stored_stops, self.key = 0, 0, design_keys(plan)
 
     def run(self) -> Study:
@@ -238,7 +266,7 @@ class _Loop:
                               "and stay without values whatever the limit is now; another --study tries them again")
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
-                     self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
+                     self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused, self.first)
 
     def _start(self) -> None:
         """The starts of the plan, batch by batch; then an agent that hears is told them."""
@@ -286,6 +314,8 @@ class _Loop:
 
     def _count(self, trial: Trial) -> None:
         """Count a trial."""
+        if trial.number == 0 and self.plan.starts:
+            self.first = trial
         self.done += 1
         self.distinct += trial.same_as is None
         self.front.add(trial)

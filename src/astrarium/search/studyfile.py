@@ -15,20 +15,20 @@ from msgspec.structs import force_setattr
 
 from astrarium.config import decode, to_plain
 from astrarium.cost import FIGURES
-from astrarium.errors import InputError
+from astrarium.errors import AstrariumError, InputError
 from astrarium.search.agents.base import AgentOptions, Options
 from astrarium.search.axes import Point
 from astrarium.search.choice import jsonable
 from astrarium.search.evaluate import Judge
 from astrarium.search.goal import FUNCTION, Case, Goal, Objective
-from astrarium.search.inputs import Inputs, differing, inputs_of
+from astrarium.search.inputs import Inputs, differing, inputs_of, of_values
 from astrarium.search.searchfile import space_from
 from astrarium.search.space import Space, space_plain
 from astrarium.search.store import APPLICATION, Store, damaged, disk_error, reading, trials_in
-from astrarium.search.trial import Top, Trial
+from astrarium.search.trial import Top, Trial, Verdict
 
 __all__ = ["INPUTS", "Plan", "StoredStudy", "best_values", "design_keys", "is_study", "load_study", "refuse_others",
-           "resume", "study_of"]
+           "resume", "study_of", "tried"]
 
 FORMAT = "2"
 INPUTS = "inputs"       # the key of the record in a study file
@@ -214,6 +214,40 @@ def best_values(path: str) -> list[dict[str, Any]]:
     if not best.trials:
         raise InputError(path, "has no feasible trial", expected="a study with one")
     return [study.plan.space.values(trial.point) for trial in best.trials]
+
+
+def tried(stored: StoredStudy, plan: Plan) -> dict[bytes, Verdict]:
+    """The verdicts of a study whose space grew: key of a design (as `design_keys` gives it) -> its verdict, of the
+    designs that the plan's space has. A value that is added to a knob, and a knob that is added with the base's value,
+    change no design that was tried. None if base, derived paths, goal or inputs differ; a trial that a limit stopped
+    is left out."""
+    if not _comparable(stored, plan):
+        return {}
+    key, found = design_keys(plan), dict[bytes, Verdict]()
+    for trial in stored.trials():
+        if trial.same_as is None and not trial.verdict.stopped:
+            values = stored.plan.space.values(trial.point)
+            try:
+                point = plan.space.point_of(_with_base(plan.space, values))
+            except AstrariumError:      # a value that is gone
+                continue
+            found[key(point)] = trial.verdict
+    return found
+
+
+def _comparable(stored: StoredStudy, plan: Plan) -> bool:
+    mine, theirs = plan.described(), stored.plan.described()
+    goal = all(mine[name] == theirs[name] for name in ("objectives", "requirements", "cases"))
+    one, other = space_plain(plan.space), space_plain(stored.plan.space)
+    return goal and not stored.functions and stored.inputs is not None and all(
+        one.get(part) == other.get(part) for part in ("base", "derived")) and \
+        not differing(of_values(stored.inputs), of_values(inputs_of(plan.space, plan.goal)))
+
+
+def _with_base(space: Space, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the space's own knobs; those of a knob that is new are the base's."""
+    known = {axis.name: values.get(axis.name, axis.otherwise) for axis in space.axes}
+    return {axis.name: known[axis.name] for axis in space.axes if axis.when is None or axis.name in values}
 
 
 def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStudy:

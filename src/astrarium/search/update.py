@@ -16,6 +16,7 @@ from astrarium.cache import Cache
 from astrarium.config import Config, parse_path, replace_all, to_plain
 from astrarium.config.base import ConfigError, decode_into, unknown_key
 from astrarium.config.coerce import coerce
+from astrarium.config.derive import derived, settled
 from astrarium.config.named import excluded
 from astrarium.config.spec import FieldSpec, Problem, specs
 from astrarium.errors import InputError
@@ -92,7 +93,7 @@ class _Section(Struct, eq=False):
         checked before."""
         made: Config = copy(self.base)
         problems: list[Problem] = []
-        for name in excluded(type(made), new):
+        for name in (*derived(made), *excluded(type(made), new)):
             msgspec.structs.force_setattr(made, name, None)
         for step, value in new.items():
             if step not in self.fields:     # a field of another variant
@@ -100,6 +101,9 @@ class _Section(Struct, eq=False):
             spec = self.fields[step]
             msgspec.structs.force_setattr(made, spec.name,
                                           value if step in self.parts else _coerced(value, spec, problems))
+        for name, value in derived(made).items():
+            wanted = settled(getattr(made, name), value, self.fields[name], problems)
+            msgspec.structs.force_setattr(made, name, wanted)
         for rule in () if problems else made.rules:
             problems.extend(rule(made))
         if problems:

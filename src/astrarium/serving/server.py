@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.serving.job import Step
+from astrarium.serving.log import Log
 from astrarium.serving.policy import Policy
 from astrarium.serving.scheduler import Scheduler
 from astrarium.serving.shape import Shape, StepTimes
@@ -64,7 +65,9 @@ def costs_of(policy: Policy, ranks: int = 1, kernels: tuple[int, int] = (0, 0)) 
 class Server(Struct):
     """A scheduler, how long its steps take, and the step that it is at; as many steps of the batch alone as nothing
     comes between, with `ends` of each in ps (then `step.prompts` is empty). `event`: the one with which they end.
-    `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended."""
+    `pace`: what its last step took, ps; `begun`: when that one began, and `ended` when it ended. `log`: where steps are
+    written down, if every step is taken on its own. So far the server was `busy` for as many ps, in `steps` with
+    `tokens`."""
 
     scheduler: Scheduler
     times: StepTimes
@@ -76,6 +79,10 @@ class Server(Struct):
     event: int = 0
     begun: int = 0
     ended: int = -1
+    steps: int = 0
+    busy: int = 0
+    tokens: int = 0
+    log: Log | None = None
 
     def begin(self, step: Step, now: int, most: int) -> int:
         """Begin a step, or up to `most` in a row that have no prompts; when the last of them ends, in ps."""
@@ -87,8 +94,10 @@ class Server(Struct):
             tokens = count * each + sum(part[0] for part in parts)
             shape = Shape(count, batch.context if count else 0, parts, costs.padding(tokens, True))
             time = max(self.times.of(shape), costs.launching(tokens, True)) + costs.of(count + len(parts))
-            self.ends = None
-            return now + time + step.moving
+            self.ends, end = None, now + time + step.moving
+            if self.log is not None:
+                self.log.note(shape, step, self.scheduler.running, now, end)
+            return end
         steps, pad = min(self.scheduler.steps(), most), costs.padding(count * each, False)
         if batch.draw is None:
             times = self.times.decoding(count, batch.context, steps, pad)
@@ -100,7 +109,15 @@ class Server(Struct):
             raise InputError("requests", "the run goes beyond 2^62 ps", expected="at most 53 days")
         self.ends = np.cumsum(times)
         self.ends += now + step.moving
+        if self.log is not None:
+            shape = Shape(count, int(batch.contexts(1)[0]) if batch.draw else batch.context, (), pad)
+            self.log.note(shape, step, self.scheduler.running, now, int(self.ends[-1]))
         return int(self.ends[-1])
+
+    def settle(self, now: int) -> None:
+        """Take the cache blocks of all steps in a row that have begun before `now`, as if each had been on its own."""
+        if self.ends is not None:
+            self.scheduler.claim(min(len(self.ends), int(np.searchsorted(self.ends, now)) + 1))
 
     def known(self, now: int) -> int:
         """Until when a request must have come to be in a step that begins now: ps."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from astrarium.errors import InternalError
+from astrarium.errors import InternalError, UnsupportedError
 from astrarium.vocab import NodeKind
 
 __all__ = ["Attr", "Columns", "Traces", "total"]
@@ -90,6 +90,11 @@ class Columns(Struct, frozen=True, eq=False, dict=True):
 
     def __repr__(self) -> str:
         return f"Columns({self.nodes} nodes)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without what rebuilds files."""
+        plain = {field: getattr(self, field) for field in self.__struct_fields__}
+        return _remade, ({**plain, "source_class": Pickled()},)
 
     @property
     def nodes(self) -> int:
@@ -207,6 +212,18 @@ class Traces(Struct, frozen=True, eq=False):
         """The rank's file as it was read (decompressed), byte for byte."""
         columns, row = self.of(rank)
         return bytes(columns.source_class.rebuild(row))
+
+
+class Pickled:
+    """In the place of a native class of traces, after a pickle."""
+
+    def rebuild(self, row: int) -> bytes:      # noqa: ARG002
+        """Raises UnsupportedError."""
+        raise UnsupportedError("traces", "a pickle holds no trace files", expected="the traces, read again")
+
+
+def _remade(fields: dict[str, Any]) -> Columns:
+    return Columns(**fields)
 
 
 def total(values: F64) -> float:

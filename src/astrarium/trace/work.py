@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +62,13 @@ class TraceClass(Struct, frozen=True, eq=False):
     tiers: tuple[str, ...] = ()                 # names of tiers of memory, as the nodes say them
     source_tier: I32 | None = None              # [nodes] of a copy between tiers: where it comes from, else -1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with every name written out, and its operators found."""
+        names = tuple(map(self.names, range(len(self.node_id)))).__getitem__ if self.names else None
+        found = partial(_found, self.operators()) if self.operators else None
+        plain = {field: getattr(self, field) for field in self.__struct_fields__}
+        return _remade, ({**plain, "names": names, "operators": found},)
+
     def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
         """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""
         rank = int(self.ranks[row])
@@ -71,6 +80,14 @@ class TraceClass(Struct, frozen=True, eq=False):
         """An UnsupportedError about node index `node`: the trace is legal, but this cannot be simulated."""
         error = self.fault(node, message, row=row, expected=expected)
         return UnsupportedError(error.path, error.message, expected=expected)
+
+
+def _remade(fields: dict[str, Any]) -> TraceClass:
+    return TraceClass(**fields)
+
+
+def _found(operators: tuple[I32, tuple[Kernel, ...]]) -> tuple[I32, tuple[Kernel, ...]]:
+    return operators
 
 
 class Tensors(Struct, frozen=True, eq=False):
@@ -111,3 +128,7 @@ class Generated(Struct, frozen=True, eq=False):
     names: tuple[str, ...]
     tensors: Sequence[Tensors | None]
     phases: tuple[tuple[Phase, ...], ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with the tensors of every class made."""
+        return Generated, (self.classes, self.groups, self.names, tuple(self.tensors), self.phases)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from astrarium import catalog
 from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.stages import parts_of, places
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.precision import BYTES
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
@@ -26,7 +26,7 @@ def stated_bytes(work: Transformer, stack: str) -> float:
     """Bytes of the stage that holds most, as a row of this stack counts them."""
     if catalog.load("stacks").get(stack, {}).get("memory") == "optimizer step":
         return max(_at_the_step(work))
-    return max(stage.total for stage in footprint(work))
+    return max(stage.total for stage in training_footprint(work))
 
 
 def _at_the_step(work: Transformer) -> Iterator[float]:

@@ -21,7 +21,7 @@ from astrarium.validate.rows import Row
 from astrarium.validate.serving import designs
 from astrarium.validate.serving.predict import Predictor
 from astrarium.validate.serving.rows import READERS, metrics_of, why_no_metric
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.transformer import Transformer
 
@@ -178,7 +178,7 @@ def _gibibytes(meant: Candidate) -> float:
     """Most that a rank holds, by the footprint of its stage."""
     work = meant.design.workload
     assert isinstance(work, Transformer)
-    return max(stage.total for stage in footprint(work)) / GIB
+    return max(stage.total for stage in training_footprint(work)) / GIB
 
 
 def _values(row: Row, meant: Candidate, seconds: float) -> Iterator[Value]:

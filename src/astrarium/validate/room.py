@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astrarium.design import Design
-from astrarium.workload.footprint import Footprint, footprint
+from astrarium.workload.footprint import Footprint, training_footprint
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["fits", "fullest", "least"]
@@ -17,7 +17,7 @@ def fullest(design: Design) -> Footprint:
     """The footprint of the pipeline stage that holds most."""
     work = design.workload
     assert isinstance(work, Transformer)
-    return max(footprint(work), key=lambda stage: stage.total)
+    return max(training_footprint(work), key=lambda stage: stage.total)
 
 
 def fits(design: Design, beyond: float = 0.0) -> bool:

@@ -25,7 +25,7 @@ from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["KINDS", "Footprint", "footprint", "footprints"]
+__all__ = ["KINDS", "Footprint", "footprints", "training_footprint"]
 
 F64 = npt.NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class Footprint(Struct, frozen=True):
 KINDS = ("weights", "gradients", "states", "activations", "working", "messages")
 
 
-def footprint(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None
+def training_footprint(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None
               ) -> tuple[Footprint, ...]:
     """Every pipeline stage's local memory, with tensors `placed`. Raises InputError where a size of the model does not
     divide (`uneven: refuse`)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.validate.rows import Row
@@ -90,6 +91,14 @@ def test_engines_of_generated_benchmarks() -> None:
     mixed, apart = (deployment_of(row(backend_version=each, **stated)) for each in ("0.5.6.post2", "0.5.1.post1"))
     assert (mixed.mixed, apart.mixed) == (True, False)
     assert policy_of(mixed, design_of(mixed)).schedule == "chunked"
+
+
+def test_only_whole_prompts_lengthen_a_step() -> None:
+    """TensorRT-LLM's max_num_tokens holds with enable_chunked_context."""
+    cut = replace(deployment_of(row(backend="trtllm", backend_version="1.0.0rc3")), tokens=256, mixed=True)
+    whole = replace(cut, mixed=False)
+    assert policy_of(cut, design_of(cut)).max_tokens == 256
+    assert policy_of(whole, design_of(whole)).max_tokens == whole.prompt.high + whole.output.high > 256
 
 
 def test_missing_batches_are_refused_by_name() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from astrarium import config
 from astrarium.vocab import NodeKind
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.pieces import BlockPieces
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
@@ -119,13 +119,14 @@ def test_a_compiled_norm_adds_up_the_gradients_that_it_reads() -> None:
     (LLAMA_1B, 1024, 1, "none", "eager", 12_119_149_056), (LLAMA_1B, 4096, 2, "none", "compiled", 31_754_230_272)])
 def test_the_footprint_is_the_most_that_the_allocator_held(
         model: dict[str, Any], seq: int, batch: int, recompute: str, operators: str, allocated: int) -> None:
-    held, = footprint(step(model, seq, batch, operators, recompute=recompute, overhead=f"{HELD} B"))
+    held, = training_footprint(step(model, seq, batch, operators, recompute=recompute, overhead=f"{HELD} B"))
     assert held.total == pytest.approx(allocated, rel=0.003)
 
 
 def test_fresh_gradients_are_not_there_before_their_block_ran_back() -> None:
     work = step(LLAMA_1B, 4096, 1)
-    fresh, always = (footprint(config.replace(work, "weight_gradients", kind))[0] for kind in ("fresh", "in_place"))
+    fresh, always = (training_footprint(config.replace(work, "weight_gradients", kind))[0]
+                     for kind in ("fresh", "in_place"))
     assert always.total - fresh.total == always.gradients       # the most is held where the first gradient is not made
 
 
@@ -137,7 +138,8 @@ def test_a_step_of_one_micro_batch_adds_no_gradients_up() -> None:
 
 def test_sharded_gradients_are_whole_while_their_block_runs_back() -> None:
     """FSDP: the gradients of a whole block until they are reduced, then this rank's share."""
-    alone, sharded = (footprint(step({**LLAMA_1B, "vocab": 512}, 64, 4, dp=4, zero=zero))[0] for zero in (0, 3))
+    alone, sharded = (training_footprint(step({**LLAMA_1B, "vocab": 512}, 64, 4, dp=4, zero=zero))[0]
+                      for zero in (0, 3))
     layer = layer_of(step(LLAMA_1B, 64, 4, dp=4, zero=3))
     held = sum(each.elements for each in layer.weights) * 2
     assert sharded.gradients == pytest.approx((alone.gradients - held) / 4 + held, rel=0.01)     # all but one layer's

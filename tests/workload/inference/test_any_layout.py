@@ -15,7 +15,7 @@ from tests.workload.inference.systems import design, inference
 
 import astrarium as ar
 from astrarium.trace.export import write_generated
-from astrarium.workload.inference.footprint import footprint
+from astrarium.workload.inference.footprint import inference_footprint
 from astrarium.workload.inference.passes import inference as generated
 
 BASE: dict[str, Any] = {"family": "decoder", "layers": 4, "d_model": 64, "heads": 8, "ffn": 128, "vocab": 100}
@@ -63,7 +63,7 @@ def runs(fields: dict[str, Any]) -> None:
     check(made)
     folded, plain = (ar.simulate(design(work), fold=fold) for fold in ("auto", "off"))
     assert folded.makespan_ps == plain.makespan_ps
-    assert float(np.nanmax(folded.memory.peak)) <= max(each.total for each in footprint(work)) + 1000
+    assert float(np.nanmax(folded.memory.peak)) <= max(each.total for each in inference_footprint(work)) + 1000
 
 
 @given(workloads())

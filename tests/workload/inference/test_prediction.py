@@ -10,7 +10,7 @@ from tests.workload.inference.systems import inference
 import astrarium as ar
 from astrarium import config
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.footprint import footprint
+from astrarium.workload.inference.footprint import inference_footprint
 from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.decoder import Decoder
@@ -54,7 +54,8 @@ def test_a_round_of_guesses() -> None:
 
 def test_its_cache_is_that_of_one_layer() -> None:
     fields = {"model": EXPERTS, "phase": "decode", "context": 100, "batch": 4}
-    with_it, without = (footprint(inference(**fields, **more))[0].cache for more in ({"speculation": MTP}, {}))
+    with_it, without = (inference_footprint(inference(**fields, **more))[0].cache
+                        for more in ({"speculation": MTP}, {}))
     assert with_it == without / 101 * 103 / 3 * 4
 
 

@@ -15,7 +15,7 @@ from astrarium import config
 from astrarium.errors import InputError
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
-from astrarium.workload.inference.footprint import footprint, max_batch
+from astrarium.workload.inference.footprint import inference_footprint, max_batch
 from astrarium.workload.inference.passes import inference as generated
 from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.inference.speculative import expected_tokens, improvement
@@ -38,7 +38,7 @@ def test_every_layout_is_consistent_and_runs(fields: dict[str, Any]) -> None:
     result = ar.simulate(design(work))
     assert [phase.name for phase in result.phases] == ["prefill", "decode"]
     assert result.phases[-1].end == result.makespan_ps
-    assert float(np.nanmax(result.memory.peak)) <= max(stage.total for stage in footprint(work))
+    assert float(np.nanmax(result.memory.peak)) <= max(stage.total for stage in inference_footprint(work))
     assert generated(work).classes[0].names is not None
 
 
@@ -130,7 +130,7 @@ def test_decode_on_a_pipeline_waits_for_the_token() -> None:
 
 def test_the_cache_grows_to_what_the_footprint_says() -> None:
     work = inference(tp=8, batch=16, prompt=200, generated=50, contexts="each")
-    result, held = ar.simulate(design(work)), footprint(work)[0]
+    result, held = ar.simulate(design(work)), inference_footprint(work)[0]
     cache = 16 * 250 * 128 * 1024 / 8
     assert held.cache == cache
     _times, size = result.memory.over_time(0)
@@ -143,7 +143,7 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
     count = max_batch(work, 80e9)
     assert count > 100
     for batch, fits in ((count, True), (count + 1, False)):
-        assert all(each.total <= 80e9 for each in footprint(ar.replace(work, "batch", batch))) == fits
+        assert all(each.total <= 80e9 for each in inference_footprint(ar.replace(work, "batch", batch))) == fits
     assert max_batch(work, 8e9) == 0
 
 

@@ -12,8 +12,8 @@ import astrarium as ar
 from astrarium import config
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.report.tables.show_workload import workload_rows
-from astrarium.workload.footprint import footprint
-from astrarium.workload.inference.footprint import footprint as inference_footprint
+from astrarium.workload.footprint import training_footprint
+from astrarium.workload.inference.footprint import inference_footprint
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.parameters import parameters
 from astrarium.workload.training import recipe_of
@@ -77,9 +77,9 @@ def test_memory_before_and_in_a_simulation(kind: str) -> None:
     work = ar.Transformer(model(kind), global_batch=8, pp=2, micro_batch=1)
     result = ar.simulate(design(work))
     message = 128 * 64 * 2      # that is on its way while the next one is awaited
-    for peak, found in zip(result.memory.peak.tolist(), footprint(work), strict=True):
+    for peak, found in zip(result.memory.peak.tolist(), training_footprint(work), strict=True):
         assert found.total * (1 - 1e-5) <= peak <= found.total * (1 + 1e-5) + message
-    held = footprint(ar.Transformer(model(kind), global_batch=8))[0].parameters
+    held = training_footprint(ar.Transformer(model(kind), global_batch=8))[0].parameters
     assert held == float(parameters(model(kind)).total)
 
 

@@ -19,14 +19,13 @@ from astrarium.errors import InputError, UnsupportedError
 from astrarium.planner.job import job_of
 from astrarium.workload.divisors import divides
 from astrarium.workload.flops import executed_flops, model_flops
-from astrarium.workload.footprint import footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Op, add, gather
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
-from astrarium.workload.inference.footprint import cache_blocks
-from astrarium.workload.inference.footprint import footprint as inference_footprint
+from astrarium.workload.inference.footprint import cache_blocks, inference_footprint
 from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.model.base import Cache, Counts, Generation, Model, Split
 from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, cached_core, states_of
@@ -109,7 +108,7 @@ KEYS = {"model_type": "toy_lm", "n_layers": 4, "width": 64, "vocab_size": 512, "
 @pytest.fixture(autouse=True)
 def _registered(plug_in: PlugIn) -> None:
     """One entry point."""
-    plug_in({"model.toy": f"{__name__}:Toy"})
+    plug_in({"family.toy": f"{__name__}:Toy"})
 
 
 def design(workload: Any) -> ar.Design:
@@ -126,7 +125,7 @@ def run(workload: Any) -> Any:
 
 
 def test_it_is_listed_and_decoded(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", "model"]) == 0
+    assert main(["list", "family"]) == 0
     assert re.search(r"^toy +Plug-in of an installed package\.$", capsys.readouterr().out, re.MULTILINE)
     plain = {"family": "toy", "layers": 4, "d_model": 64, "heads": 4, "vocab": 512}
     assert decode(Model, plain) == TOY
@@ -138,7 +137,7 @@ def test_parameters_and_flops_are_counted() -> None:
     layers, d, vocab, seq = 4, 64, 512, 64
     count = parameters(TOY)
     assert count.total == count.active == 2 * vocab * d + layers * (4 * d * d + d) + d
-    assert sum(stage.parameters for stage in footprint(ar.Transformer(TOY, global_batch=8))) == count.total
+    assert sum(stage.parameters for stage in training_footprint(ar.Transformer(TOY, global_batch=8))) == count.total
     work = ar.Transformer(TOY, global_batch=8, dp=2, tp=2)
     token = 6 * (layers * 4 * d * d + vocab * d) + 12 * layers * d * seq
     assert model_flops(work) == 8 * seq * token
@@ -213,8 +212,8 @@ class Bare(Model, frozen=True, kw_only=True):
 
 
 def test_two_families_do_not_read_one_model_type(plug_in: PlugIn) -> None:
-    plug_in({f"model.{name.lower()}": f"{__name__}:{name}" for name in ("Toy", "Twin")})
-    with pytest.raises(InputError, match=r"model\.twin: reads model_type 'toy_lm', which another family reads"):
+    plug_in({f"family.{name.lower()}": f"{__name__}:{name}" for name in ("Toy", "Twin")})
+    with pytest.raises(InputError, match=r"family\.twin: reads model_type 'toy_lm', which another family reads"):
         from_mapping(KEYS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from astrarium import catalog
 from astrarium.errors import InputError, nearest
 from astrarium.planner.rules import Rule, Ruling, known_rules, ruled
 from astrarium.serving.layout import Layout
+from astrarium.workload.inference.formats import Cache, Format
 from astrarium.workload.model.base import Model
 
 __all__ = ["CHECKPOINT", "NAMES", "PUBLISHED", "Engine", "Engines", "engines", "formats_of"]
@@ -20,6 +21,7 @@ PUBLISHED = "published"     # formats of the checkpoint, of a model that has som
 CHECKPOINT = "checkpoint"   # the same, or bf16
 NAMES = ("host", "stages", "experts", "tokens", "apart")
 TOKENS = (2048, 4096, 8192, 16384)
+FORMATS: Mapping[str, Sequence[str]] = {"weights": (*get_args(Format), PUBLISHED), "cache": get_args(Cache)}
 
 
 class Engine(Struct, frozen=True, order=True):
@@ -130,6 +132,10 @@ def engines(model: Model, device: str, npus: int, host: int, tokens: int,
         if wrong is not None or not values:
             raise InputError(f"fix {name}", f"{str(wrong)[:60]!r} is no value of it" if values else "has no value",
                              expected=f"values such as {choices[name][-1]}")
+        if unknown := next((each for each in values if each not in FORMATS.get(name, values)), None):
+            raise InputError(f"fix {name}", f"{unknown[:60]!r} is not known",
+                             expected="one of " + ", ".join(FORMATS[name]),
+                             did_you_mean=nearest(unknown, FORMATS[name]))
     known_rules(lift, NAMES)
     return Engines(npus, experts, {**choices, **fixed}, ruled(_rules(host, tokens), choices, fixed, lift))
 

@@ -12,23 +12,25 @@ from astrarium.errors import InputError
 __all__ = ["Goal", "goal_of"]
 
 NOTHING = 1e-9
+MOST = 1e9      # GPUs, or requests per second
 
 
 class Goal(Struct, frozen=True):
     """`gpus`: the most requests/s and GPU that whole engines on so many NPUs serve; `rate`: the fewest GPUs that serve
-    so many requests/s. One of the two is None. `prices`: US dollars an hour of an NPU of each device; then money counts
-    in place of GPUs."""
+    so many requests/s. One of the two is None. `prices`: what an hour of an NPU of each device costs, draws or emits,
+    in `unit`; then this counts in place of GPUs."""
 
     gpus: int | None = None
     rate: float | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
+    unit: str = ""
 
     @property
     def text(self) -> str:
         """What is asked, in words."""
         asked = f"on {self.gpus:,} GPUs" if self.gpus is not None else f"for {self.rate:,.4g} requests/s"
-        prices = ", ".join(f"{device} {price:,.3g} $/h" for device, price in self.prices.items())
-        return asked + (f", by price of a GPU ({prices})" if prices else "")
+        prices = ", ".join(f"{device} {price:,.3g} {self.unit}" for device, price in self.prices.items())
+        return asked + (f", weighted by an hour of a GPU ({prices})" if prices else "")
 
     def engines(self, npus: int, rate: float) -> int:
         """Engines of so many NPUs and that rate each."""
@@ -66,6 +68,6 @@ def goal_of(gpus: int | None, rate: float | None) -> Goal:
         raise InputError("gpus", "is missing" if gpus is None else "and rate are both there", expected="--gpus N (the "
                          "most requests of them) or --rate R (the fewest GPUs for it)")
     for name, value in (("gpus", gpus), ("rate", rate)):
-        if value is not None and not 0 < value < 1e9:
-            raise InputError(name, f"{value:g}", expected="more than 0")
+        if value is not None and not 0 < value < MOST:
+            raise InputError(name, f"{value:g}", expected=f"more than 0, and less than {MOST:g}")
     return Goal(gpus, rate)

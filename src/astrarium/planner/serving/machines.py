@@ -45,8 +45,11 @@ class Machines(Struct, frozen=True):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Which models say how long things take."""
-        return tuple(dict.fromkeys(self.largest(device).models for device in self.devices))
+        """Which models say how long things take; where devices have different ones, those of each."""
+        found: dict[str, list[str]] = {}
+        for device in self.devices:
+            found.setdefault(self.largest(device).models, []).append(device)
+        return tuple(text if len(found) == 1 else f"{text} ({', '.join(names)})" for text, names in found.items())
 
 
 def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[str]) -> Mapping[str, Price]:
@@ -65,6 +68,6 @@ def prices_of(machines: Machines, service: Service, terms: Terms, assumed: list[
         hosted = 0 if cost.host is None else part(cost.host).npus
         largest = max(machines.largest(device).npus, hosted)        # a share of a host costs its share
         machine = machines.new(device, largest, cost=cost, powers=powers_of(terms, device, said))
-        found[device] = price_of(machine, service, needed=terms.objective == "cost")
+        found[device] = price_of(machine, service, terms.objective)
         assumed += [f"prices as of {largest:,} NPUs", *said]
     return found

@@ -10,29 +10,32 @@ from msgspec.structs import replace
 
 from astrarium import catalog
 from astrarium.compute import kernels
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
 from astrarium.network.config import Network
 from astrarium.planner.machine import Machine, device_names
 from astrarium.planner.rules import Ruling
 from astrarium.planner.serving.ceiling import Ceiling
 from astrarium.planner.serving.engine import CHECKPOINT, PUBLISHED, Engine, engines
-from astrarium.planner.serving.explore import Explored, Lost, Progress, Trial, explore
+from astrarium.planner.serving.explore import Explored, Progress, Trial, explore
 from astrarium.planner.serving.goal import Goal, goal_of
-from astrarium.planner.serving.interval import interval_of, span_of
+from astrarium.planner.serving.interval import span_of
 from astrarium.planner.serving.launch import Launched, read_launched
 from astrarium.planner.serving.machines import Machines, prices_of
+from astrarium.planner.serving.mix import load_stream
 from astrarium.planner.serving.pools import PoolsCeiling, pools_of
-from astrarium.planner.serving.prices import Price
+from astrarium.planner.serving.prices import RANKED, Price
 from astrarium.planner.serving.service import LEAST, LIVES, SEED, Service, base_of, service_of
 from astrarium.planner.serving.shortlist import Line, ServingPlan
 from astrarium.planner.terms import terms_of
+from astrarium.serving.interval import tpot_interval
+from astrarium.serving.requests import Arrivals
 from astrarium.serving.settings import policy_settings
 from astrarium.serving.slo import Slo, limit_of
 
-__all__ = ["LARGEST", "plan_serving", "plan_serving_from"]
+__all__ = ["LARGEST", "assumptions", "plan_serving", "plan_serving_from"]
 
 TOP, STACK, TOKENS = 5, "vllm", 2048
-OBJECTIVES = ("time", "cost")
+OBJECTIVES = ("time", *RANKED)
 LARGEST = 64        # NPUs of an engine where a rate is asked for
 
 
@@ -41,7 +44,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
                  network: str | Network | None = None, compute: str | None = None, collectives: str | None = None,
                  stack: str | None = None, top: int = TOP, fixed: Mapping[str, Sequence[Any]] | None = None,
                  lift: Sequence[str] = (), seed: int = SEED, objective: str = "time",
-                 cost: str | Mapping[str, Any] | None = None, today: Launched | None = None,
+                 cost: str | Mapping[str, Any] | None = None, requests: Arrivals | str | None = None,
+                 today: Launched | None = None,
                  progress: Callable[[Progress], None] | None = None) -> ServingPlan:
     """Find the engines that serve the most requests of a model within limits, or a rate with the fewest GPUs.
 
@@ -57,8 +61,11 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
         fixed: Part of an engine (tp, dp, pp, ep, weights, cache, max_tokens) -> its only values.
         lift: Names of rules to lift (`ServingPlan.rules` has them).
         seed: Seed of the streams, the same for all engines and rates.
-        objective: `time`: requests of a GPU, or GPUs for a rate; `cost`: the same per US dollar of an hour.
+        objective: `time`: requests of a GPU, or GPUs for a rate; `cost`, `energy`, `carbon`: the same, where GPUs count
+            by what an hour of one that computes costs, draws or emits.
         cost: The `cost` section, a row of it, or its fields; None: the catalog's for the device, where it has one.
+        requests: A stream, or a file with the `requests` of a serving file: its lengths and arrivals (poisson, gamma,
+            sharegpt) count in place of `prompt` and `output`, at other rates and with `seed`.
         today: What runs now, on the first device (see `read_launched`); `ServingPlan.today` is its line.
         progress: Called with the progress of the search.
 
@@ -78,7 +85,8 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
     slo = Slo(tuple(limit_of(metric, text, metric) for metric, text in (("ttft", ttft), ("tpot", tpot)) if text))
     assumed: list[str] = []
     chosen = _stack(stack, names, compute, collectives, assumed)
-    service = service_of(model, prompt, output, slo, chosen, seed)
+    arrivals = load_stream(requests) if isinstance(requests, str) else requests
+    service = service_of(model, prompt, output, slo, chosen, seed, arrivals)
     if today is not None:
         if goal.gpus is not None and today.engine.npus > goal.gpus:
             raise InputError("gpus", f"{goal.gpus}", expected=f"at least {today.engine.npus}, those of today's "
@@ -86,16 +94,17 @@ def plan_serving(model: Any, device: str | Sequence[str], gpus: int | None = Non
         assumed += [*today.assumed, *([f"without effect here: {', '.join(today.ignored)}"] if today.ignored else [])]
     machines = Machines(names, goal.gpus or LARGEST, network, compute, collectives, chosen)
     prices = prices_of(machines, service, terms, assumed)
-    if objective == "cost":
-        goal = replace(goal, prices={name: price.hour() or 0.0 for name, price in prices.items()})
+    if objective in RANKED:
+        goal = replace(goal, prices={name: price.hour(objective) for name, price in prices.items()},
+                       unit=RANKED[objective])
     every, rules, apart = _engines(machines, service, fixed or {}, lift)
     explored = explore(service, goal, every, top=top, tell=progress, pools=partial(_pools, machines) if apart else None)
     if not explored.found:
         _refuse(explored, service)
-    lines = _lines(explored.found, goal, service, prices)
+    lines = _lines(explored.found, goal, prices)
     now = None if today is None else _beside(_today(today, machines, service, goal, prices), lines[0], goal)
     return ServingPlan(service, goal, lines, explored.candidates, explored.lost,
-                       explored.simulated, rules, tuple(dict.fromkeys([*assumed, *_assumed(service), *(
+                       explored.simulated, rules, tuple(dict.fromkeys([*assumed, *assumptions(service), *(
                            text for name in names for text in machines.largest(name).assumed)])), machines.models, now)
 
 
@@ -137,6 +146,11 @@ def _stack(stack: str | None, devices: Sequence[str], compute: str | None, colle
            assumed: list[str]) -> str | None:
     """The stack that is named, else vLLM where times of all devices are measured: its constants are of such times."""
     if stack is not None:
+        names = [name for name, row in catalog.load("stacks").items() if "policy" in row]
+        if stack not in (*names, "none"):
+            raise InputError("stack", f"{stack[:60]!r} does not serve" if stack in catalog.load("stacks") else
+                             f"{stack[:60]!r} is not known", expected="one of " + ", ".join([*names, "none"]),
+                             did_you_mean=nearest(stack, names))
         return None if stack == "none" else stack
     measured = all(kernels.named(device) is not None for device in devices) and {compute, collectives} <= {
         None, "measured"}
@@ -155,7 +169,7 @@ def _today(today: Launched, machines: Machines, service: Service, goal: Goal, pr
     if not explored.found:
         raise InputError("from", f"today's engine ({engine}, {engine.format}) does not hold {service.slo}: "
                          f"{explored.lost[0].why}", expected="other limits")
-    return _lines(explored.found, goal, service, prices)[0]
+    return _lines(explored.found, goal, prices)[0]
 
 
 def _engines(machines: Machines, service: Service, fixed: Mapping[str, Sequence[Any]], lift: Sequence[str]
@@ -181,11 +195,11 @@ def _pools(machines: Machines, parts: Sequence[tuple[Engine, str, Ceiling]]
             yield engine, machines.of(name, engine.npus), ceiling
 
 
-def _lines(found: Sequence[Trial], goal: Goal, service: Service, prices: Mapping[str, Price]) -> tuple[Line, ...]:
+def _lines(found: Sequence[Trial], goal: Goal, prices: Mapping[str, Price]) -> tuple[Line, ...]:
     lines: list[Line] = []
     for trial in found:
         each = trial.candidate
-        within = interval_of(service.stack, each.machine, each.engine)
+        within = tpot_interval(each.design)
         line = Line(trial, goal.engines(each.engine.npus, trial.rate), within,
                     span_of(trial.rate, each.ceiling, within), prices.get(each.machine.device))
         lines.append(_beside(line, lines[0], goal) if lines else line)
@@ -198,26 +212,32 @@ def _beside(line: Line, best: Line, goal: Goal) -> Line:
     mine, theirs = (each.trial.rate / size for each, size in ((line, npus), (best, others)))
     tie = None if line.span is None or best.span is None else (
         line.span[0] / npus <= theirs <= line.span[1] / npus or best.span[0] / others <= mine <= best.span[1] / others)
+    open_ = "undecided: " if tie else ""
     if line.trial.order <= best.trial.order:
-        return replace(line, tie=tie, lost=f"nothing: {100 * (mine / theirs - 1):.1f} % more requests/s and GPU")
+        return replace(line, tie=tie, lost=f"{open_}{100 * (mine / theirs - 1):.1f} % more requests/s and GPU")
     said = [f"{line.npus - best.npus:,} GPUs more"] if goal.rate is not None and line.npus > best.npus else []
     said += [f"{100 * (1 - mine / theirs):.1f} % fewer requests/s and GPU"] if mine < theirs else []
     lost, beyond = ", ".join(said) or "GPUs that are left over, or their price", line.trial.found.beyond
-    return replace(line, tie=tie, lost=lost + ("" if beyond is None else f" ({beyond.why} at {beyond.rate:,.3g}/s)"))
+    return replace(line, tie=tie, lost=open_ + lost + (
+        "" if beyond is None else f" ({beyond.why} at {beyond.rate:,.3g}/s)"))
 
 
 def _refuse(explored: Explored, service: Service) -> None:
     """Raise InputError: no engine holds the limits."""
-    kinds = dict[str, Lost]()
-    for each in explored.lost:
-        kinds.setdefault(each.kind, each)
+    kinds = {each.kind: each for each in sorted(explored.lost, key=lambda each: each.engine.npus)}   # the largest
     said = "; ".join(f"{each.engine} ({each.engine.format}): {each.why}" for each in kinds.values())
     raise InputError("gpus", f"no engine serves {service.name} within {service.slo}: {said[:600]}" if said else
                      "no engine has so few NPUs", expected="more GPUs, other limits, or another --fix")
 
 
-def _assumed(service: Service) -> list[str]:
-    """What the caller left open."""
-    return [f"requests come at random (Poisson, seed {service.seed}), at least {LEAST:,} and for {LIVES} times what "
-            "one lasts; figures are of the steady state", "no prompt begins like another",
+def assumptions(service: Service) -> list[str]:
+    """What the caller left open, in words."""
+    longest: int | None = getattr(service.model, "max_positions", None) or getattr(service.model, "seq", None)
+    asked = service.mix.longest
+    long = [f"prompt and answer have {asked:,} tokens, a sequence of the model here {longest:,}: an engine refuses "
+            "what is beyond its max_model_len"] if longest and asked > longest else []
+    kind = "at random (Poisson)" if service.arrivals is None else f"as the stream says ({service.arrivals.tag})"
+    shared = getattr(service.arrivals, "prefix", None) is not None
+    return [*long, f"requests come {kind}, seed {service.seed}, at least {LEAST:,} and for {LIVES} times what one "
+            "lasts; figures are of the steady state", *([] if shared else ["no prompt begins like another"]),
             "each engine gets an equal share of the requests, dealt out at random"]

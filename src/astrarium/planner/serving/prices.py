@@ -1,8 +1,9 @@
-"""What engines cost and draw: money of an hour, money and energy of tokens."""
+"""What engines cost, draw and emit: of an hour, and of tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -11,40 +12,39 @@ from astrarium.planner.machine import Machine
 from astrarium.planner.objective import OBJECTIVES, Objective
 from astrarium.planner.serving.service import Service
 
-__all__ = ["Price", "price_of"]
+__all__ = ["RANKED", "Price", "price_of"]
 
 HOUR, JOULES, MEGA = 3.6e12, 3.6e6, 1e6    # ns, of a kWh, tokens
+RANKED: Mapping[str, str] = MappingProxyType({"cost": "$/h", "energy": "kW", "carbon": "kg CO2/h"})
+"""Objectives that weigh GPUs -> the unit of the weight."""
 
 
 class Price(Struct, frozen=True):
-    """US dollars (`cost`) and kWh (`energy`) of a ns of `npus` NPUs; None: what they need is not known."""
+    """`rates`: objective of RANKED -> US dollars, kWh or kg of CO2 of a ns of `npus` NPUs, as far as they are known."""
 
     npus: int
-    cost: Objective | None = None
-    energy: Objective | None = None
+    rates: Mapping[str, Objective]
 
-    def hour(self, busy: float = 1.0) -> float | None:
-        """US dollars of an hour of an NPU that computes a share `busy` of the time."""
-        return None if self.cost is None else self.cost.value(HOUR, HOUR * busy) / self.npus
+    def hour(self, name: str) -> float:
+        """The amount of an hour of an NPU that computes all the time."""
+        return self.rates[name].value(HOUR, HOUR) / self.npus
 
     def figures(self, tokens: float, busy: float) -> Mapping[str, float]:
-        """US dollars of 10^6 output tokens and J of one, for `tokens` per second and NPU."""
+        """US dollars and kg of CO2 of 10^6 output tokens, and J of one, for `tokens` per second and NPU."""
         second = 1e9 / self.npus / tokens if tokens else float("inf")
-        found = {}
-        if self.cost is not None:
-            found["cost_per_mega_tokens"] = self.cost.value(second, second * busy) * MEGA
-        if self.energy is not None:
-            found["joules_per_token"] = self.energy.value(second, second * busy) * JOULES
-        return found
+        found = {name: rate.value(second, second * busy) for name, rate in self.rates.items()}
+        units = {"cost": ("cost_per_mega_tokens", MEGA), "energy": ("joules_per_token", JOULES),
+                 "carbon": ("carbon_per_mega_tokens", MEGA)}
+        return {key: found[name] * units_of for name, (key, units_of) in units.items() if name in found}
 
 
-def price_of(machine: Machine, service: Service, *, needed: bool) -> Price:
-    """The price of a machine. Raises InputError for a price that is `needed` and not known."""
+def price_of(machine: Machine, service: Service, needed: str) -> Price:
+    """The price of a machine. Raises InputError if what the objective `needed` weighs by is not known."""
     made: dict[str, Objective] = {}
-    for name in ("cost", "energy"):
+    for name in RANKED:
         try:
             made[name] = OBJECTIVES[name](machine, service)
         except InputError:
-            if needed and name == "cost":
+            if name == needed:
                 raise
-    return Price(machine.npus, made.get("cost"), made.get("energy"))
+    return Price(machine.npus, made)

@@ -21,7 +21,7 @@ def serving_plan_page(found: ServingPlan) -> str:
     """The page."""
     service = found.service
     title = f"{service.name} {found.goal.text}: {', '.join(dict.fromkeys(line.device for line in found.lines))}"
-    lead = (f"Prompts of {service.prompt:,} and answers of {service.output:,} tokens, within {service.slo}; with "
+    lead = (f"{service.mix.words.capitalize()}, within {service.slo}; with "
             f"{'; '.join(found.models)}. All figures are simulated.")
     return page(title, lead, [*_engines(found), *_rates(found), *_loads(found)])
 
@@ -41,7 +41,7 @@ def _engines(found: ServingPlan) -> Iterator[str]:
     yield table(head_of(found), [row_of(place, line, found) for place, line in _lines(found)])
     for place, line in _lines(found):
         if line.lost:
-            yield note(f"{place} is behind 1 by {line.lost}")
+            yield note(f"{place} beside 1: {line.lost}")
     yield '<p class="note">' + "<br>".join(map(escape, serving_plan_remarks(found))) + "</p>"
 
 
@@ -54,7 +54,7 @@ def _rates(found: ServingPlan) -> Iterator[str]:
     ruler, best = Ruler(min(ends) - margin, max(ends) + margin), every[0]
     for place, line, rate, low, high in every:
         around = f" ({low:,.3g} to {high:,.3g})" if line.span else " (no interval)"
-        words = f"{rate:,.3g}{around}" + (", ties with 1" if line.tie else "")
+        words = f"{rate:,.3g}{around}" + (", undecided against 1" if line.tie else "")
         areas = [Area(best[3], best[4], "#ececec", HEIGHT), Area(low, high, "#8fb0d0", 8)] if line.span else []
         mark = Mark(rate, "diamond" if line is best[1] else "dot", "#174a7c", filled=line.span is not None,
                     says=_name(place, line))

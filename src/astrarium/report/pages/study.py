@@ -8,11 +8,12 @@ from typing import Any
 
 from astrarium.report.pages.html import escape, note, page, table, wide
 from astrarium.report.pages.page import Page
-from astrarium.report.svg.charts import Band, bars, lines, parallel, points
-from astrarium.report.tables.study import shown
+from astrarium.report.svg.charts import Band, Span, bars, lines, parallel, points, ranges
+from astrarium.report.tables.study import shown, sobol_name
 from astrarium.report.tables.study_data import StudyReport
 from astrarium.search import Trial
 from astrarium.search.analysis import value_of
+from astrarium.search.sobol import Estimate
 from astrarium.search.studyfile import StoredStudy
 
 __all__ = ["PAGE", "study_page"]
@@ -91,12 +92,34 @@ def _why(report: StudyReport) -> Iterator[str]:
                    "on trials that it has not seen when a knob's values are shuffled, over the objective's variance. "
                    f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. The "
                    "trials are those that agents chose, not a uniform sample.")
+    yield from _sobol(report)
     if report.sensitivities:
         yield "<h3>One knob at a time around the best design</h3>"
         best = value_of(report.best[0][1])
         rows = [(each.knob, each.value, f"{each.verdict.values[0] / best:.3f}" if each.verdict.values
                  else f"refused: {each.verdict.problem[:80]}", ", ".join(each.moved)) for each in report.sensitivities]
         yield table(["knob", "value", f"{report.goal.objectives[0].name}, times the best", "also moved"], rows, "<>><")
+
+
+def _sobol(report: StudyReport) -> Iterator[str]:
+    if report.sobol is None:
+        if report.sobol_problem:
+            yield note(report.sobol_problem)
+        return
+    found = report.sobol
+    what = ("the logarithm of " if found.logarithm else "") + escape(report.goal.objectives[0].name)
+    yield f"<h3>Sobol indices of {what}</h3>"
+    rows = [(sobol_name(each, each.total is None), [_span(each.first), _span(each.total)]) for each in found.indices]
+    yield wide(ranges(["first order", "total"], rows, "share of the variance", 0.0))
+    yield note("First order: the share of the variance over uniform feasible designs that a knob explains by itself; "
+               "total: with its interactions. Bars: 95 %. Knobs that constraints tie vary together; one of them has a "
+               f"first order only. {found.designs:,} designs in {found.blocks:,} blocks"
+               + (f", of which {found.refused:,} were refused and are left out: the indices are of designs that run."
+                  if found.refused else "."))
+
+
+def _span(estimate: Estimate | None) -> Span | None:
+    return None if estimate is None else (estimate.value, estimate.low, estimate.high)
 
 
 def _front(report: StudyReport) -> Iterator[str]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "Thresholds", "against", "bars", "lines", "over_time",
-           "parallel", "points", "roofline", "ruler_line", "sign", "strip", "text"]
+__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "Scale", "Span", "Thresholds", "against", "bars", "lines",
+           "over_time", "parallel", "points", "ranges", "roofline", "ruler_line", "scale", "sign", "strip", "text"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""
@@ -22,6 +22,7 @@ RIM = 20           # right of a chart without a legend
 Scale = Callable[[float], float]
 Shown = Callable[[float], str]
 Thresholds = Mapping[str, float]      # what a line is called -> where it is
+Span = tuple[float, float, float]      # a value and the interval around it: value, low, high
 
 
 class Band(Struct, frozen=True):
@@ -56,7 +57,7 @@ def _ticks(low: float, high: float, logarithm: bool) -> list[float]:
     return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
+def scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
     """Where a value goes, and the ticks; logarithmic where values are above 0 and span more than a factor of 5."""
     good = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(good), max(good)
@@ -104,8 +105,8 @@ def _colour(index: int) -> str:
 
 def lines(bands: Sequence[Band], x_name: str, y_name: str, y_shown: Shown = _short) -> str:
     """Lines with bands, a colour each; `y_shown` writes the ticks of y."""
-    x = _scale([value for band in bands for value in band.x], LEFT, WIDTH - RIGHT)
-    y = _scale([value for band in bands for each in (band.low, band.high) for value in each], HEIGHT - BOTTOM, TOP)
+    x = scale([value for band in bands for value in band.x], LEFT, WIDTH - RIGHT)
+    y = scale([value for band in bands for each in (band.low, band.high) for value in each], HEIGHT - BOTTOM, TOP)
     body = _axes(x, y, x_name, y_name, y_shown=y_shown)
     for index, band in enumerate(bands):
         good = [place for place, value in enumerate(band.y) if math.isfinite(value)]
@@ -121,8 +122,8 @@ def points(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: 
            x_shown: Shown = _short, y_shown: Shown = _short) -> str:
     """Groups of points, a colour each; later groups lie on top. `x_shown` and `y_shown` write the ticks."""
     every = [point for _, group in groups for point in group]
-    x = _scale([point[0] for point in every], LEFT, WIDTH - RIGHT)
-    y = _scale([point[1] for point in every], HEIGHT - BOTTOM, TOP)
+    x = scale([point[0] for point in every], LEFT, WIDTH - RIGHT)
+    y = scale([point[1] for point in every], HEIGHT - BOTTOM, TOP)
     body = _axes(x, y, x_name, y_name, x_shown, y_shown)
     for index, (_, group) in enumerate(groups):
         body += [f'<circle cx="{x[0](a):.1f}" cy="{y[0](b):.1f}" r="{2 + index}" fill="{_colour(index)}" '
@@ -137,7 +138,7 @@ def against(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name:
     middle = math.sqrt(min(every) * max(every))
     half = max(2.3, 1.2 * math.sqrt(max(every) / min(every)))       # more than a factor of 5 in all: logarithmic
     both = [middle / half, middle * half]
-    x, y = _scale(both, LEFT, WIDTH - RIGHT), _scale(both, HEIGHT - BOTTOM, TOP)
+    x, y = scale(both, LEFT, WIDTH - RIGHT), scale(both, HEIGHT - BOTTOM, TOP)
     body = _axes(x, y, x_name, y_name)
     for share, dashes in ((1.0, ""), (1 - band, ' stroke-dasharray="4 3"'), (1 + band, ' stroke-dasharray="4 3"')):
         low, high = max(both[0], both[0] / share), min(both[1], both[1] / share)
@@ -153,10 +154,10 @@ def over_time(series: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_
               limits: Thresholds, spans: Sequence[Sequence[tuple[float, float]]] = ()) -> str:
     """(name, times, values) as steps from 0 upwards, with a red line at each limit; `spans` of time of each series
     as bars above them."""
-    x = _scale([0.0, *(value for _, time, _ in series for value in time)], LEFT, WIDTH - RIGHT)
+    x = scale([0.0, *(value for _, time, _ in series for value in time)], LEFT, WIDTH - RIGHT)
     top = 1.05 * max([*(value for _, _, held in series for value in held), *limits.values()])
     high = top if top > 0 else 1.0
-    y = _scale([0.0, high], HEIGHT - BOTTOM, TOP + 4 * len(spans))
+    y = scale([0.0, high], HEIGHT - BOTTOM, TOP + 4 * len(spans))
     body = _axes(x, y, x_name, y_name)
     for index, (_, time, held) in enumerate(series):
         way = "".join(f"{'H' if place else 'M'}{x[0](at):.1f}{'V' if place else ' '}{y[0](value):.1f}"
@@ -179,8 +180,8 @@ def roofline(found: Sequence[tuple[str, float, float]], peak: float, bandwidth: 
     ridge = peak / bandwidth
     least, most = min(ridge / 4, *(at / 2 for _, at, _ in found)), max(4 * ridge, *(2 * at for _, at, _ in found))
     low = min(bandwidth * least, *(reached / 2 for _, _, reached in found))
-    x = _scale([least, most], LEFT, WIDTH - RIGHT)
-    y = _scale([low, max(2 * peak, *(2 * reached for _, _, reached in found))], HEIGHT - BOTTOM, TOP)
+    x = scale([least, most], LEFT, WIDTH - RIGHT)
+    y = scale([low, max(2 * peak, *(2 * reached for _, _, reached in found))], HEIGHT - BOTTOM, TOP)
     body = _axes(x, y, "FLOPs per byte", "TFLOP/s")
     body.append(f'<path d="M{x[0](least):.1f} {y[0](bandwidth * least):.1f}L{x[0](ridge):.1f} {y[0](peak):.1f}'
                 f'H{x[0](most):.1f}" fill="none" stroke="#555" stroke-width="1.5"/>')
@@ -201,6 +202,32 @@ def bars(rows: Sequence[tuple[str, float]]) -> str:
                  f'<rect x="{left}" y="{y}" width="{width:.1f}" height="15" fill="{COLOURS[0]}"/>',
                  text(left + width + 6, y + 12, f"{value:.3f}", "start")]
     return _chart(body, height=height)
+
+
+def ranges(names: Sequence[str], rows: Sequence[tuple[str, Sequence[Span | None]]], x_name: str, line: float) -> str:
+    """Values with their intervals, horizontally: a row each, with a point per series of `names` (None: none), and an
+    upright line at `line`."""
+    left, step, top = 240, 12 * len(names) + 8, 30
+    ends = [value for _, spans in rows for span in spans if span for value in span]
+    x, ticks = scale([*ends, line], left, WIDTH - RIM)
+    bottom = top + step * len(rows)
+    body = [f'<path d="M{x(line):.1f} {top}V{bottom}" stroke="#555" stroke-dasharray="4 3"/>'
+            f'<path d="M{left} {bottom}H{WIDTH - RIM}" stroke="#888"/>']
+    body += [f'<path d="M{x(tick):.1f} {bottom}v4" stroke="#888"/>' + text(x(tick), bottom + 16, _short(tick))
+             for tick in ticks]
+    for row, (label, spans) in enumerate(rows):
+        body.append(text(left - 8, top + step * (row + 0.5) + 4, label, "end"))
+        for index, span in enumerate(spans):
+            y = top + step * row + 10 + 12 * index
+            if span:
+                body.append(f'<path d="M{x(span[1]):.1f} {y}H{x(span[2]):.1f}" stroke="{_colour(index)}" '
+                            f'stroke-width="2"/><circle cx="{x(span[0]):.1f}" cy="{y}" r="4" fill="{_colour(index)}">'
+                            f"<title>{html.escape(f'{label}, {names[index]}: {span[0]:.3g}')}</title></circle>")
+    for index, name in enumerate(names):
+        start = left + (WIDTH - RIM - left) / len(names) * index
+        body += [f'<circle cx="{start + 6:.1f}" cy="12" r="4" fill="{_colour(index)}"/>',
+                 text(start + 15, 16, name, "start")]
+    return _chart([*body, text((left + WIDTH - RIM) / 2, bottom + 34, x_name)], height=bottom + 42)
 
 
 HALO = ' fill="#444" font-size="9" stroke="#fff" stroke-width="2.5" paint-order="stroke"'      # over lines

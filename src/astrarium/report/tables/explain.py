@@ -11,7 +11,8 @@ from astrarium.report.tables.table import Table
 from astrarium.search.explain import Change, Explanation
 from astrarium.units import Quantity, format_time
 
-__all__ = ["explanation_plain", "explanation_tables"]
+__all__ = ["explanation_plain", "explanation_tables", "knob_cells", "knobs_plain", "orders_text", "plain_value",
+           "values_text"]
 
 LONGEST = 32        # characters of a value
 
@@ -20,7 +21,7 @@ def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[
     """The difference and what it is made of."""
     rows = [("makespan", f"{_time(found.before)} to {_time(found.after)}"),
             ("difference", f"{_signed(found.difference)}, {found.difference:+,} ps" + _part(found)),
-            ("orders", _orders(found)),
+            ("orders", orders_text(found.exact, found.orders)),
             ("designs", f"{found.simulated:,} simulated" + (f", {found.refused:,} refused" if found.refused else ""))]
     if found.filled:
         rows.append(("in between", f"in {found.filled:,} of them another axis of the parallelisation makes up for the "
@@ -47,10 +48,8 @@ def _times_table(found: Explanation) -> Table:
 
 def explanation_plain(found: Explanation) -> dict[str, Any]:
     """What `astrarium explain --json` prints; times in ps."""
-    changes = [{"knobs": [{"knob": each.knob, "from": _plain(each.before), "to": _plain(each.after)}
-                          for each in change.knobs],
-                "alone_ps": change.alone, "in_turn_ps": change.step, "contribution_ps": change.contribution,
-                "standard_error_ps": change.error} for change in found.changes]
+    changes = [{"knobs": knobs_plain(change), "alone_ps": change.alone, "in_turn_ps": change.step,
+                "contribution_ps": change.contribution, "standard_error_ps": change.error} for change in found.changes]
     return {"before_ps": found.before, "after_ps": found.after, "difference_ps": found.difference, "exact": found.exact,
             "orders": found.orders, "simulated": found.simulated, "refused": found.refused, "made_up": found.filled,
             "times_ps": [dict(each) for each in found.times], "changes": changes}
@@ -61,16 +60,27 @@ def _lines(change: Change, exact: bool) -> Iterator[list[str]]:
     figures = ["refused" if change.alone is None else _signed(change.alone), _signed(change.step),
                _signed(change.contribution), f"{change.contribution:+,}"]
     figures += [] if exact else [_time(change.error)]
+    for number, cells in enumerate(knob_cells(change)):
+        yield [*cells, *(figures if number == 0 else [""] * len(figures))]
+
+
+def knob_cells(change: Change) -> Iterator[list[str]]:
+    """Name, value before and value after of each knob of a change."""
     for number, knob in enumerate(change.knobs):
-        name = f"+ {knob.knob}" if number else knob.knob
-        yield [name, _text(knob.before), _text(knob.after), *(figures if number == 0 else [""] * len(figures))]
+        yield [f"+ {knob.knob}" if number else knob.knob, values_text(knob.before), values_text(knob.after)]
 
 
-def _orders(found: Explanation) -> str:
+def knobs_plain(change: Change) -> list[dict[str, Any]]:
+    """The knobs of a change as plain data."""
+    return [{"knob": each.knob, "from": plain_value(each.before), "to": plain_value(each.after)}
+            for each in change.knobs]
+
+
+def orders_text(exact: bool, orders: int) -> str:
     """How many orders of changes the contributions are means over."""
-    if found.exact:
-        return f"all {found.orders:,}" if found.orders > 1 else "one"
-    return f"{found.orders:,} drawn (contributions have a standard error)"
+    if exact:
+        return f"all {orders:,}" if orders > 1 else "one"
+    return f"{orders:,} drawn (contributions have a standard error)"
 
 
 def _part(found: Explanation) -> str:
@@ -85,17 +95,18 @@ def _signed(ps: int) -> str:
     return ("-" if ps < 0 else "+" if ps > 0 else "") + _time(abs(ps))
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A value as mappings, lists and scalars."""
     if isinstance(value, Config):
-        return _plain(to_plain(value))
+        return plain_value(to_plain(value))
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: plain_value(each) for name, each in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(each) for each in value]
+        return [plain_value(each) for each in value]
     return str(value) if isinstance(value, Quantity) else value
 
 
-def _text(values: tuple[Any, ...]) -> str:
+def values_text(values: tuple[Any, ...]) -> str:
     """A knob's values in its places; once, where they are equal."""
     same = all(value == values[0] for value in values)
     text = ", ".join(map(_short, values[:1] if same else values))
@@ -104,7 +115,7 @@ def _text(values: tuple[Any, ...]) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, Config):
-        fields = [str(each) for each in _plain(value).values() if not isinstance(each, (dict, list))]
+        fields = [str(each) for each in plain_value(value).values() if not isinstance(each, (dict, list))]
         return value.tag or " ".join(fields) or "default"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_short, value)) + "]"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cost import FIGURES
+from astrarium.cost import FIGURES, Figure
 from astrarium.report.tables.table import Table
 from astrarium.units import format_time
 
@@ -18,10 +18,10 @@ __all__ = ["interval_remarks", "interval_table", "plain_interval", "span"]
 NONE = "unvalidated"
 
 
-def span(within: Interval, name: str, value: float) -> str:
+def span(within: Interval, name: str, value: float, figures: Mapping[str, Figure] = FIGURES) -> str:
     """`5.87 to 6.56 s`: where 80 % of measured values of a figure lie, or `unvalidated`; nothing for figures that do
     not follow from the step time."""
-    figure = FIGURES.get(name)
+    figure = figures.get(name)
     if figure is None or not figure.of_time:
         return ""
     around = within.around(value, figure.of_time)

@@ -38,7 +38,7 @@ def network_rows(network: Network) -> list[dict[str, Any]]:
         each = _LINKS[dim.tag](dim)
         rows.append({"dim": number, "shape": dim.tag, "npus": dim.npus, "instances": instances,
                      "links": each * instances, "link_bandwidth_bytes_per_s": dim.link_bandwidth * 1e9,
-                     "npu_bandwidth_bytes_per_s": dim.npu_bandwidth * 1e9, "latency_ns": float(dim.latency)})
+                     "npu_bandwidth_bytes_per_s": dim.npu_bandwidth * 1e9, "latency_ns": dim.hop_latency})
     return rows
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import asdict
 
 from astrarium.report.tables.study_data import StudyReport
@@ -14,24 +16,28 @@ from astrarium.report.tables.table import Table
 from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import value_of
 from astrarium.search.best import Ranked, differing, ranked, store_memory, stored_memory
+from astrarium.search.sobol import Index, Sobol
 from astrarium.units import Quantity, format_bytes, format_time
 
-__all__ = ["best_table", "report_plain", "report_tables", "shown", "study_best", "study_plain", "study_tables"]
+__all__ = ["best_table", "report_plain", "report_tables", "shown", "sobol_name", "study_best", "study_plain",
+           "study_tables"]
 
 SHOWN = 10      # trials of a front
 LONGEST = 100   # characters of a reason
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+LATENCY = re.compile("(ttft|tpot|itl|latency)_(mean|p50|p90|p99)")
 
 
 def study_plain(study: Study, best: Sequence[Ranked] | None = None) -> dict[str, Any]:
     """What `astrarium search --json` prints. `best` is null where no trial is feasible. `best`: those of `study_best`,
     where they are known."""
-    space, base = study.plan.space, study.plan.space.base
+    space, base, first = study.plan.space, study.plan.space.base, study.base
     found: dict[str, Any] = {
         "trials": study.trials, "distinct": study.distinct, "refused": study.refused,
         "seconds": round(study.seconds, 6),
         "trials_per_s": round(study.fresh / study.seconds, 3) if study.seconds else 0.0,
         "best": None if study.best is None else _trial(study, study.best),
+        "base": None if first is None else {"number": first.number, "objectives": study.objectives(first)},
         "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
         "nominal_points": space.nominal, "exhausted": study.exhausted,
         "network_model": None if base is None else base.network.backend, "notes": list(study.notes),
@@ -66,7 +72,7 @@ def _value(value: Any) -> Any:
 
 def shown(name: str, value: float) -> str:
     """An objective for a person: times and sizes with a unit."""
-    if name in TIMES:
+    if name in TIMES or LATENCY.fullmatch(name):
         return format_time(value)
     return format_bytes(value) if name in SIZES else f"{value:.6g}"
 
@@ -128,11 +134,26 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
 def _proof(study: Study) -> str:
     proof, name = study.proof, study.plan.goal.objectives[0].name
     assert proof is not None
+    if len(study.plan.goal.objectives) > 1:
+        return "the front is exact: no design of the space beats it or adds a value" if proof.complete else "none yet"
     if proof.gap == 0 and proof.complete:
         return "optimal: no design of the space is better"
     if not math.isfinite(proof.bound):
         return "none yet"
     return f"no design is below {shown(name, proof.bound)}, {proof.gap:.2%} under the best"
+
+
+def _base(study: Study, base: Trial) -> str:
+    """The base's first objective beside the best one's."""
+    first = study.plan.goal.objectives[0]
+    if base.verdict.values is None:
+        return "refused: " + base.verdict.problem.partition("\n")[0][:LONGEST]
+    value, best = base.verdict.values[0], study.objectives()[first.name]
+    if not base.verdict.feasible:
+        return f"{shown(first.name, value)} (trial {base.number}), which does not meet every requirement"
+    gain = (best / value if first.maximize else value / best) if best > 0 < value else math.nan
+    return f"{shown(first.name, value)} (trial {base.number})" + ("" if math.isnan(gain) else
+                                                                  f"; the best is {gain:.3g} times as good")
 
 
 def _course(study: Study) -> list[tuple[str, str]]:
@@ -148,6 +169,8 @@ def _course(study: Study) -> list[tuple[str, str]]:
         around = "".join(f" (80 %: {text})" for text in within.spans(place) if text)
         rows.append((name, shown(name, value) + around))
     rows += [("interval", within.words)] if within.words else []
+    if study.base is not None and study.best is not None:
+        rows.append(("base", _base(study, study.base)))
     if study.refused and study.best is not None:
         why = study.problem.partition("\n")[0][:LONGEST]
         rows.append(("refused", f"{study.refused:,} trials; the first: {why}"))
@@ -177,6 +200,33 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
     if report.model is not None:
         title = f"importance of knobs (proxy model: R2 {report.model.r2:.3f}, error {report.model.relative_error:.1%})"
         yield Table(title, "<>", [(name, f"{share:.3f}") for name, share in report.importances])
+
+
+    if report.sobol is not None:
+        yield _sobol_table(report.sobol, first)
+    if report.sobol_problem:
+        yield Table("", "<", [(report.sobol_problem,)])
+
+
+def sobol_name(index: Index, tied: bool) -> str:
+    """The name of a factor, or of a knob of a tied factor. `tied`: whether the index has no total."""
+    name = index.knobs[0] if len(index.knobs) == 1 else f"{len(index.knobs)} knobs, tied by constraints"
+    return f"  {name}" if tied else name
+
+
+def _sobol_table(found: Sobol, objective: str) -> Table:
+    """First order and total with intervals; `runs` if some designs are refused."""
+    head = ["", "first order", "95 %", "total", "95 %"] + (["total, runs", "95 %"] if found.refused else [])
+    rows = []
+    for index in found.indices:
+        row = [sobol_name(index, index.total is None)]
+        for each in (index.first, index.total, index.runs)[:len(head) // 2]:
+            row += ["", ""] if each is None else [f"{each.value:.3f}", f"{each.low:.3f} to {each.high:.3f}"]
+        rows.append(row)
+    what = f"log({objective})" if found.logarithm else objective
+    refused = f", {found.refused:,} refused and left out" if found.refused else ""
+    return Table(f"Sobol indices of {what} ({found.designs:,} designs in {found.blocks:,} blocks{refused})",
+                 "<" + ">" * (len(head) - 1), rows, head)
 
 
 def _best_table(report: StudyReport, first: str) -> Table:
@@ -213,6 +263,7 @@ def report_plain(report: StudyReport) -> dict[str, Any]:
             "best": best, "front": [list(trial.verdict.values or ()) for trial in report.front],
             "proxy": None if model is None else {"r2": model.r2, "relative_error": model.relative_error},
             "importances": dict(report.importances),
+            "sobol": None if report.sobol is None else msgspec.to_builtins(report.sobol),
             "sensitivities": [{"knob": each.knob, "value": _value(each.value), "also_moved": list(each.moved),
                                "objective": None if each.verdict.values is None else each.verdict.values[0]}
                               for each in report.sensitivities]}

@@ -27,6 +27,7 @@ from astrarium.search.analysis import (
 )
 from astrarium.search.best import Ranked, ranked, stored_memory
 from astrarium.search.inputs import of_values
+from astrarium.search.sobol import Sobol, sampled, sobol_indices
 from astrarium.search.studyfile import StoredStudy, refuse_others
 from astrarium.search.trial import Front
 
@@ -64,6 +65,8 @@ class StudyReport(Struct, frozen=True, dict=True):
     sensitivities: tuple[Sensitivity, ...]
     rechecks: tuple[Recheck, ...]
     ranked: tuple[Ranked, ...]
+    sobol: Sobol | None
+    sobol_problem: str
 
     @property
     def space(self) -> Space:
@@ -100,6 +103,7 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
             if trial.verdict.values is not None and trial.verdict.feasible and len(cloud) < CLOUD:
                 cloud.append(trial.verdict.values)
     model, shares, problem = _model(studies)
+    sobol, sobol_problem = _sobol(studies)
     if recheck and studies[0].functions:
         raise InputError("--recheck", "some objective was a Python function, which a study file does not hold",
                          expected="a report without it")
@@ -114,7 +118,8 @@ def study_report(studies: Sequence[StoredStudy], *, recheck: bool = False, progr
         tuple(ranked(studies[0].plan.space, studies[0].plan.goal, [trial for _, trial in best[:BEST]],
                      simulate=bool(run), memory_of={design: memory for study in studies
                                                     for design, memory in stored_memory(study.path).items()},
-                     progress=None if progress is None else partial(progress, "designs with their memory"))))
+                     progress=None if progress is None else partial(progress, "designs with their memory"))),
+        sobol, sobol_problem)
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:
@@ -163,3 +168,12 @@ def _model(studies: Sequence[StoredStudy]) -> tuple[Surrogate | None, tuple[tupl
     except InputError as error:
         return None, (), f"No importances: {error.message}."
     return model, tuple(shares), ""
+
+
+def _sobol(studies: Sequence[StoredStudy]) -> tuple[Sobol | None, str]:
+    """The Sobol indices of the designed samples among the studies, or why there are none; nothing without a sample."""
+    samples = sampled(studies)
+    try:
+        return (sobol_indices(samples) if samples else None), ""
+    except InputError as error:
+        return None, f"{error}"

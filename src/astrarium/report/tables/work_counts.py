@@ -21,10 +21,10 @@ from astrarium.lower.units import on_free_units
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Workload
-from astrarium.workload.footprint import footprint as training_footprint
+from astrarium.workload.footprint import training_footprint
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
-from astrarium.workload.inference.footprint import footprint as inference_footprint
+from astrarium.workload.inference.footprint import inference_footprint
 from astrarium.workload.inference.passes import program_of
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import Step

@@ -56,10 +56,16 @@ class Grid(Options, frozen=True, kw_only=True):
 class _Grid:
     def __init__(self, space: Space):
         self.space, self.numbers = space, spread_numbers(space.count)
+        self.known: frozenset[int] = frozenset()
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """Leave out the starts."""
+        self.known = frozenset(self.space.number(each.point) for each in told)
 
     def ask(self, count: int) -> list[Point]:
         """The next points; none after the last."""
-        return [self.space.point(number) for number in itertools.islice(self.numbers, count)]
+        fresh = (number for number in self.numbers if number not in self.known)
+        return [self.space.point(number) for number in itertools.islice(fresh, count)]
 
     def tell(self, told: Sequence[Told]) -> None:
         """Nothing is learned."""

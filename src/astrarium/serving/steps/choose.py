@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.design import Design, npu_types
 from astrarium.lower.plan import placement_of
 from astrarium.serving.policy import Buckets
 from astrarium.serving.shape import Shape, StepTimes
-from astrarium.serving.steps.exact import Times
+from astrarium.serving.steps.exact import Times, class_of
 from astrarium.serving.steps.lockstep import Lockstep, busiest
 from astrarium.serving.steps.nodes import InseparableError, nodes_of
 from astrarium.serving.steps.simulated import Known, Simulated, packed_of
@@ -20,9 +22,10 @@ from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import guessing
 
-__all__ = ["Summed", "exactly", "times_of"]
+__all__ = ["WHOLE", "Summed", "classes_of", "exactly", "times_of"]
 
 I64 = npt.NDArray[np.int64]
+WHOLE = "whole steps"
 PROBES = (Packed((Sequences(2, 1, 100),)), Packed((Sequences(1, 8, 0), Sequences(2, 1, 100))))
 
 
@@ -43,6 +46,7 @@ class Summed:
         self._target = Tables(self._times[0], 1 if steps.draft is None else steps.guesses + 1)
         self._drafts: dict[int, Tables] = {}
         self._known: dict[Shape, int] = {}
+        self._classes: dict[str, tuple[Times, Tables]] = {}
         self._missing = ""
 
     @property
@@ -88,6 +92,26 @@ class Summed:
         return np.array([found[each] if each in found else
                          self._times[0].of_passes([packed_of(each)], each.shared)[0] for each in shapes], np.int64)
 
+    def classes(self, shape: Shape) -> Mapping[str, float]:
+        """The time of a step in ps by class of kernel and collective, in the shares that tables of each class have.
+        Raises InseparableError with a draft."""
+        if self._steps.draft is not None:
+            raise InseparableError("a step with a draft is several passes")
+        if not self._classes:
+            times = self._times[0]
+            names = {class_of(node.step) for probe in PROBES for node in nodes_of(times.replica, probe, times.forms)}
+            only = [replace(times, only=name) for name in sorted(names)]
+            self._classes = {each.only: (each, Tables(each)) for each in only}
+        found = {name: self._class(*each, shape) for name, each in self._classes.items()}
+        scale = self.of(shape) / max(1, sum(found.values()))
+        return {name: time * scale for name, time in found.items()}
+
+    def _class(self, times: Times, tables: Tables, shape: Shape) -> int:
+        try:
+            return tables.of(shape)
+        except InseparableError:
+            return int(times.of_passes([packed_of(shape)], shape.shared)[0])
+
     def _no_padding(self, padding: int) -> None:
         if padding:
             raise InseparableError("padding of speculation is sequences with several tokens")
@@ -128,6 +152,17 @@ def exactly(times: StepTimes, shapes: Sequence[Shape]) -> I64:
     if isinstance(times, Summed):
         return times.exactly(shapes)
     return np.array([times.of(each) for each in shapes], np.int64)
+
+
+def classes_of(times: StepTimes, shape: Shape) -> Mapping[str, float]:
+    """The time of a step of a server in ps by class of kernel and collective; all of it is of class WHOLE if it is not
+    a sum over nodes, or has a draft."""
+    if isinstance(times, Lockstep):
+        return classes_of(times.times, busiest(shape, times.ranks))
+    if isinstance(times, Summed):
+        with contextlib.suppress(InseparableError):
+            return times.classes(shape)
+    return {WHOLE: float(times.of(shape))}
 
 
 def _place(design: Design, start: int, ranks: int) -> tuple[object, ...]:

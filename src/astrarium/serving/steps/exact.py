@@ -31,13 +31,28 @@ from astrarium.workload.inference.join import joined
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.pieces import Step
 
-__all__ = ["Times", "exchange_of", "step_times"]
+__all__ = ["Times", "class_of", "exchange_of", "step_times"]
 
 I64 = npt.NDArray[np.int64]
+OTHER = "other kernels"
+MOVING = ("pointwise", "normalisation", "embedding")    # kinds of these
+
+
+def class_of(step: Step) -> str:
+    """The class of a node: its collective, the kind of its kernel, or OTHER for kernels that move bytes."""
+    if step.kernel is None:
+        assert step.op is not None
+        return step.op.name.lower()
+    return _kind(step.kernel.kind)
+
+
+def _kind(kind: str) -> str:
+    return OTHER if kind in MOVING else kind
 
 
 class Times(Struct, frozen=True, dict=True):
     """Times in ps of what the ranks of a replica run, the first of which is `start`; the design's other ranks are idle.
+    `only`: the class of nodes that take any time (empty: all).
 
     Raises InseparableError, when made, where a sum of these is no time of a step.
     """
@@ -47,6 +62,7 @@ class Times(Struct, frozen=True, dict=True):
     start: int = 0
     kept: Kept = field(default_factory=Kept)
     forms: Forms = field(default_factory=Forms)
+    only: str = ""
 
     def __post_init__(self) -> None:
         if path := changing(self.design):
@@ -75,13 +91,18 @@ class Times(Struct, frozen=True, dict=True):
         number, compute, memory = self._own
         table = tabled(kernels)
         none, names = np.zeros(len(table), np.int64), names or table.column("kind").tolist()
-        return durations_of(compute, ComputeNodes(
+        found = durations_of(compute, ComputeNodes(
             table.column("flops"), table.column("bytes"), none, names, none.astype(np.bool_), number,
             np.arange(len(table), dtype=np.int32), table, local_memory(memory)))
+        if self.only:
+            found = found * np.array([_kind(kind) == self.only for kind in table.column("kind").tolist()], np.int64)
+        return found
 
     def exchanges(self, wanted: Iterable[Exchange]) -> list[int]:
         """Times of collectives, each alone on the network with its like of the replica's other groups."""
         wanted, known = list(wanted), self._exchanges
+        if self.only:
+            known.update((each, 0) for each in wanted if each.op.name.lower() != self.only)
         fresh = [each for each in dict.fromkeys(wanted) if each not in known]
         if fresh:
             part = chain_of(self.replica.mesh, fresh, self.start)

@@ -51,7 +51,7 @@ def policy_of(meant: Deployment, design: Design) -> Policy:
     tokens = meant.tokens or usual.max_tokens
     if meant.mixed:
         changes["schedule"] = "chunked"
-    if usual.schedule == "inflight":
+    if usual.schedule == "inflight" and not meant.mixed:
         tokens = max(tokens, meant.prompt.high + meant.output.high)         # prompts are never cut
     changes["max_tokens"] = tokens
     if usual.chunk is not None:

@@ -17,7 +17,7 @@ from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.model.base import cache_of
 
-__all__ = ["CacheBlocks", "StageFootprint", "cache_blocks", "cache_bytes", "footprint", "max_batch"]
+__all__ = ["CacheBlocks", "StageFootprint", "cache_blocks", "cache_bytes", "inference_footprint", "max_batch"]
 
 FAR = 4096      # tokens, a multiple of those of a compressed entry
 
@@ -36,7 +36,7 @@ class StageFootprint(Struct, frozen=True):
         return self.weights + self.cache + self.working
 
 
-def footprint(workload: Inference) -> tuple[StageFootprint, ...]:
+def inference_footprint(workload: Inference) -> tuple[StageFootprint, ...]:
     """Every stage at its fullest. An upper bound of the simulated peak: the fullest cache and the largest pass need not
     be there at the same time."""
     program = program_of(workload)
@@ -56,7 +56,8 @@ def max_batch(workload: Inference, capacity: float) -> int:
     unit = workload.dp * workload.micro_batches
 
     def fits(count: int) -> bool:
-        return all(each.total <= capacity for each in footprint(config.replace(workload, "batch", count * unit)))
+        held = inference_footprint(config.replace(workload, "batch", count * unit))
+        return all(each.total <= capacity for each in held)
 
     if not fits(1):
         return 0

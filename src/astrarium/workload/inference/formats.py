@@ -10,8 +10,8 @@ from astrarium.config import Config, Knob, Problem, replace_all
 from astrarium.workload.model.checkpoint import Checkpoint
 from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "assumed", "density", "dispatch_width", "numbers_of", "resolved", "taken",
-           "widths_of"]
+__all__ = ["BYTES", "Cache", "Compression", "Format", "Formats", "assumed", "density", "dispatch_width", "numbers_of",
+           "resolved", "taken", "widths_of"]
 
 Wide = Literal["fp32", "fp16", "bf16"]
 Format = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]

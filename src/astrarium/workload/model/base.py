@@ -51,7 +51,7 @@ def _plain(text: str) -> Mapping[str, Any]:
     except InputError as error:
         raise InputError("", f"{text[:60]!r} is not a model of the catalog", expected=_TAKES,
                          did_you_mean=error.did_you_mean) from None
-    unstated: Mapping[str, Any] = load("model", found["family"]).unstated
+    unstated: Mapping[str, Any] = load("family", found["family"]).unstated
     return {**found, **{name: value for name, value in unstated.items() if name not in found}}
 
 
@@ -100,7 +100,7 @@ class Model(Config, frozen=True, kw_only=True):
     leaves out because its source does not state them.
     """
 
-    variants: ClassVar[Variants | None] = Kind("model")
+    variants: ClassVar[Variants | None] = Kind("family")
     tag_key: ClassVar[str] = "family"
     shorthand: ClassVar[Shorthand | None] = Shorthand(_plain, _TAKES, _is_file)
     layered: ClassVar[bool] = True

@@ -37,12 +37,12 @@ def readers() -> Mapping[str, tuple[type[Model], Reader]]:
     """Every `model_type` that a family of the registry reads: its class, and the function from keys to its fields.
     Raises InputError where two families read one."""
     found: dict[str, tuple[type[Model], Reader]] = {}
-    for name in names("model"):
-        family: type[Model] = load("model", name)
+    for name in names("family"):
+        family: type[Model] = load("family", name)
         mine = family.readers()
         both = next((kind for kind in mine if kind in found), None)
         if both is not None:
-            raise InputError(f"model.{name}", f"reads model_type {both!r}, which another family reads",
+            raise InputError(f"family.{name}", f"reads model_type {both!r}, which another family reads",
                              expected="another model_type")
         found |= {kind: (family, reader) for kind, reader in mine.items()}
     return found

@@ -14,7 +14,7 @@ def stack_of(model: Model, options: Options) -> Stack:
     """The blocks of a model, before any rank's sizes. Raises UnsupportedError for a step of inference that its family
     does not have."""
     if options.packed is not None and model.generation is None:
-        able = [name for name in names("model") if load("model", name).generation is not None]
+        able = [name for name in names("family") if load("family", name).generation is not None]
         raise UnsupportedError("workload.model.family", f"{model.tag} has no steps of inference",
                                expected=" or ".join(able))
     return model.stack(options)

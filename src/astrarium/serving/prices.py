@@ -1,0 +1,74 @@
+"""What a stream costs, draws and emits: US dollars, J and kg of CO2 of tokens and of requests.
+
+They are those of all NPUs of the design while it serves, at the rates of `cost.rates`. An NPU computes for as long as
+its server is at a step, communication and launches included, so energy is an upper bound there. Each figure puts all of
+it on one kind of token: it is not divided between prompts and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from astrarium.catalog.market import part
+from astrarium.cost.assumed import with_prices
+from astrarium.cost.capital import dollars
+from astrarium.cost.rates import RATES, Rate
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.serving.outcome import PS, Served
+
+__all__ = ["PER", "SHOWN", "Prices", "amounts", "prices_of"]
+
+SECOND, KWH, MEGA = 1e9, 3.6e6, 1e6     # ns; J; tokens
+PER: Mapping[str, str] = MappingProxyType({
+    "per_mega_tokens": "output_tokens_per_s", "per_mega_input_tokens": "prompt_tokens_per_s",
+    "per_request": "requests_per_s"})
+"""What amounts are put on -> its rate in `Served.rates`."""
+SHOWN: Mapping[str, Callable[[float], str]] = MappingProxyType({
+    "cost": dollars, "energy": lambda value: f"{value:,.4g} J", "carbon": lambda value: f"{value:,.4g} kg CO2"})
+
+
+class Prices(Struct, frozen=True):
+    """`amounts`: name (`cost`, `energy`, `carbon`) -> key of PER -> amount; `assumed`: what they rest on, in words;
+    `unknown`: name -> what it would need."""
+
+    amounts: Mapping[str, Mapping[str, float]]
+    assumed: tuple[str, ...]
+    unknown: Mapping[str, str]
+
+    @property
+    def plain(self) -> dict[str, float]:
+        """Name of each figure -> value."""
+        return {f"{name}_{key}": value for name, each in self.amounts.items() for key, value in each.items()}
+
+
+def amounts(name: str, rates: Sequence[Rate], served: Served) -> Mapping[str, float]:
+    """US dollars, J or kg of CO2 of 10^6 output tokens, of 10^6 tokens of prompts, of a request. `rates` of each entry
+    of the fleet: its instances count for the whole time, those that are down or not there yet as idle ones."""
+    busy = [part.busy / PS / served.span / part.servers for part in served.parts]
+    second = sum(rates[part.member].value(SECOND, SECOND * min(1.0, share))
+                 for part, share in zip(served.parts, busy, strict=True)) * (KWH if name == "energy" else 1.0)
+    per = served.rates(served.window)
+    return {key: float(second / per[each]) * (MEGA if "mega" in key else 1.0)
+            for key, each in PER.items() if per[each]}
+
+
+def prices_of(designs: Sequence[Design], served: Served) -> Prices:
+    """The amounts that are known, with the catalog's prices where a design has none. `designs`: of each entry of the
+    fleet."""
+    priced = [with_prices(design) for design in designs]
+    assumed = [text for _, texts in priced for text in texts]
+    found, unknown = dict[str, Mapping[str, float]](), dict[str, str]()
+    for name, rate_of in RATES.items():
+        try:
+            found[name] = amounts(name, [rate_of(design, name) for design, _ in priced], served)
+        except InputError as error:
+            unknown[name] = str(error)
+    for design in (design for design, _ in priced if "cost" in found):
+        host = design.cost.host
+        if host is not None and part(host).npus > design.network.npus:
+            assumed.append(f"a whole {host}: {design.network.npus} of its {part(host).npus} NPUs serve")
+    return Prices(found, tuple(dict.fromkeys(assumed)) if found else (), unknown)
