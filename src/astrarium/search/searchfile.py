@@ -151,8 +151,8 @@ class SearchFile(Struct, frozen=True):
 def load_search(path: str | os.PathLike[str], changes: Mapping[str, object] = MappingProxyType({})) -> SearchFile:
     """Read a search file: the keys of a space file, and `minimize`, `maximize` (an expression, a list, or name:
     expression), `require`, `cases` (name: {weight, changes}), `agent` (a name, or {agent: name, option: value}),
-    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both), `cap`. `changes` (path -> value) are of the base. Raises
-    InputError with the line."""
+    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both), `cap`. `changes` (path -> value) are of the base.
+    Raises InputError with the line."""
     name = os.fspath(path)
     document = parse_yaml(read_text(name), name)
     try:
