@@ -14,7 +14,9 @@ from types import MappingProxyType
 from astrarium.cost import FIGURES, Figure
 from astrarium.cost.rates import RATES
 from astrarium.errors import InputError
+from astrarium.serving.deployment import Deployment
 from astrarium.serving.design import ServingDesign
+from astrarium.serving.members import Member
 from astrarium.serving.outcome import Served
 from astrarium.serving.policy import Objective
 from astrarium.serving.prices import PER, SHOWN, amounts
@@ -50,7 +52,8 @@ def _rate_within(statistic: str, design: ServingDesign, _: Served) -> float:
     """Requests/s; the objective holds for a statistic (see Slo)."""
     promised = {name: getattr(design.objective, name) for name in ("ttft", "tpot")}
     slo = Slo(tuple(Limit(name, statistic, float(most)) for name, most in promised.items() if most is not None))
-    found = most_requests(design, design.requests, design.policy, design.buckets, slo, known={}).best
+    alone = Deployment((design,), (Member(design="", policy=design.policy),), design.buckets, ({},))
+    found = most_requests(alone, design.requests, slo).best
     return 0.0 if found is None else found.rate
 
 
