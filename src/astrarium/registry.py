@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from astrarium.entry_points import GROUP, declared
+from astrarium.entry_points import GROUP, declared, files
 from astrarium.errors import InputError, nearest
 
 __all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "names", "printed"]
@@ -316,7 +316,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType({
 
 def kinds() -> tuple[str, ...]:
     """Every kind of thing that can be chosen."""
-    return tuple(_BUILT_IN) + tuple(kind for kind in _plugins() if kind not in _BUILT_IN)
+    return tuple(_BUILT_IN) + tuple(kind for kind in _plugins(files()) if kind not in _BUILT_IN)
 
 
 @functools.cache
@@ -325,10 +325,10 @@ def _built_in(kind: str) -> Mapping[str, Entry]:
 
 
 @functools.cache
-def _plugins() -> Mapping[str, Mapping[str, Entry]]:
-    """Installed entry points of the group, kind -> name -> entry; a built-in name cannot be taken."""
+def _plugins(beside: str) -> Mapping[str, Mapping[str, Entry]]:
+    """Plug-ins by kind and name, with those of the files `beside`; a built-in name cannot be taken."""
     found: dict[str, dict[str, Entry]] = {}
-    for full, target, package in declared():
+    for full, target, package in declared(beside):
         kind, dot, name = full.partition(".")
         if not dot or not name:
             raise InputError(f"{package}: {full}", "is not the name of a plug-in", expected="kind.name")
@@ -343,7 +343,7 @@ def entries(kind: str) -> Mapping[str, Entry]:
     if kind not in kinds():
         raise InputError(kind, "unknown kind", expected="one of " + ", ".join(kinds()),
                          did_you_mean=nearest(kind, kinds()))
-    return {**_built_in(kind), **_plugins().get(kind, {})}
+    return {**_built_in(kind), **_plugins(files()).get(kind, {})}
 
 
 def built_ins(kind: str) -> Mapping[str, Entry]:

@@ -30,6 +30,7 @@ from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine, device_names, host_size, machine_of, stack_settings
+from astrarium.planner.measured import Measured, measured_of, single_changes
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
@@ -38,6 +39,7 @@ from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
 from astrarium.stack import placed
+from astrarium.units import format_bytes
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
@@ -109,7 +111,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               progress: Callable[[Progress], None] | None = None, objective: str = "time",
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
               lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-              ignore: Sequence[str] = (), **settings: Any) -> Shortlist:
+              ignore: Sequence[str] = (), measured: str | None = None, **settings: Any) -> Shortlist:
     """Plan a job that runs today, from its launch arguments. Other arguments are those of `plan`.
 
     Args:
@@ -117,14 +119,16 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
             the stack, which is that of the framework if `stack` is None.
         model, gpus, seq, global_batch: Values that the file does not have.
         ignore: Keys of the file to ignore.
+        measured: What a step takes today: a time ("21.3s"), or MFU ("38%").
 
     Returns:
-        The layouts; `Shortlist.today` is the job's layout on the first device.
+        The layouts; `Shortlist.today` is the job's layout on the first device. With `measured`, `Shortlist.changes` of
+        one part of it, and `Shortlist.factor` from predicted to measured steps.
 
     Raises:
         InputError: As `plan`; also for unknown keys, and keys that matter and are not predicted.
     """
-    launch = read_launch(path, ignore)
+    launch, step = read_launch(path, ignore), None if measured is None else measured_of(measured)
     terms = terms_of(objective, cost, budget, power)
     npus = npus_of(launch, path, gpus)
     devices = device_names(device)
@@ -134,8 +138,23 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     for machine in machines:
         check_budget(machine, now.job, terms)
-    return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                   today=now, terms=terms, lift=lift, exact=exact)
+    found = planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
+                    today=now, terms=terms, lift=lift, exact=exact)
+    return found if step is None else _measured(found, step, now, machines[0], terms, lift)
+
+
+def _measured(found: Shortlist, measured: Measured, now: Today, machine: Machine, terms: Terms,
+              lift: Sequence[str]) -> Shortlist:
+    """The answer with the measured step of today, and what one change would bring."""
+    assert found.today is not None
+    kept, goal = Kept(), objective_of(terms.objective, machine, now.job)
+
+    def line(layout: Layout, workload: Transformer) -> Line:
+        return line_of(now.job, machine, goal, layout, simulate(machine.design(workload), kept=kept), workload)
+
+    every = layouts(now.job, machine.npus, machine.host, None, lift)
+    return replace(found, measured=measured.of(found.today),
+                   changes=single_changes(now, found.today, machine, every, kept, line))
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -324,9 +343,14 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
     if not total:
         raise InputError("gpus", f"no layout of {machines[0].npus:,} NPUs divides the model: {explored[0].refused}",
                          expected="other sizes, or another --fix")
-    raise InputError("gpus", f"none of {total:,} layouts fits {machines[0].npus} x {machines[0].device}"
+    smallest, machine = min(zip((each.smallest for each in explored), machines), key=lambda pair: pair[0])
+    need = f": each needs at least {format_bytes(smallest)}, and {format_bytes(machine.room)} are left to it" \
+        if smallest < math.inf else ""
+    more = f"more NPUs (about {math.ceil(machine.npus * smallest / machine.room):,} if all memory is sharded)" \
+        if need else "more NPUs"
+    raise InputError("gpus", f"none of {total:,} layouts fits {machine.npus} x {machine.device}{need}"
                      + (f" ({problem})" if problem else ""),
-                     expected="more NPUs, more memory in each, or a smaller --reserve")
+                     expected=f"{more}, more memory in each, or a smaller --reserve")
 
 
 def line_of(job: Job, machine: Machine, goal: Objective, layout: Layout, result: Result,

@@ -134,6 +134,8 @@ def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Tab
 def _proof(study: Study) -> str:
     proof, name = study.proof, study.plan.goal.objectives[0].name
     assert proof is not None
+    if len(study.plan.goal.objectives) > 1:
+        return "the front is exact: no design of the space beats it or adds a value" if proof.complete else "none yet"
     if proof.gap == 0 and proof.complete:
         return "optimal: no design of the space is better"
     if not math.isfinite(proof.bound):

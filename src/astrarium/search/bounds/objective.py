@@ -117,16 +117,16 @@ def _bandwidth(design: Design, judge: Judge) -> str:
 _FIGURES = {"network_cost": _cost, "network_bandwidth": _bandwidth}
 
 
-def objective_bound(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> Node:
-    """The first objective with every figure replaced by its lower bound (that of the makespan in ns by `makespan`): a
-    tree over the axes alone. Raises UnsupportedError if the objective could fall although a figure rises, or a figure
-    has no lower bound."""
-    tree = judge.objectives[0]
+def objective_bound(judge: Judge, makespan: Callable[[Design, Judge], Node], place: int = 0) -> Node:
+    """An objective (`place`: which of the goal's) with every figure replaced by its lower bound (that of the makespan
+    in ns by `makespan`): a tree over the axes alone. Raises UnsupportedError if the objective could fall although a
+    figure rises, or a figure has no lower bound."""
+    tree = judge.objectives[place]
     design = judge.space.base
     if callable(tree) or design is None:
         raise UnsupportedError("minimize", "a Python function has no lower bound", expected="an expression")
-    if judge.goal.objectives[0].maximize or not _rises(tree, judge.ranges()):
-        raise UnsupportedError("minimize", f"{judge.goal.objectives[0].name!r} may fall where a figure rises",
+    if judge.goal.objectives[place].maximize or not _rises(tree, judge.ranges()):
+        raise UnsupportedError("minimize", f"{judge.goal.objectives[place].name!r} may fall where a figure rises",
                                expected="minimize: sums and products of figures and of what is not negative")
     if judge.goal.cases:
         raise UnsupportedError("cases", "the exact agent takes one workload")
