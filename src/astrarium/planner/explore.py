@@ -87,7 +87,8 @@ class Explored(Struct, frozen=True):
     """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not fit, as
     far as they were looked at. `unknown`: layouts that were not finished within the limit, with lower bounds below the
     last that was found. `least`: the lowest bound of the layouts that were not simulated; what was found below it is
-    the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one."""
+    the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one. `looked`:
+    every layout that was simulated, or whose exact memory was."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -96,6 +97,7 @@ class Explored(Struct, frozen=True):
     unknown: tuple[Trial, ...]
     least: float = math.inf
     refused: str = ""
+    looked: tuple[Trial, ...] = ()
 
 
 class _Search(Struct, dict=True):
@@ -294,4 +296,4 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
     return Explored(tuple(best), left.total, left.large + sum(trial.memory > machine.room for trial in done),
                     sum(not math.isnan(trial.time) for trial in done),
                     tuple(trial for trial in done if trial.problem and trial.least < last), left.least,
-                    search.refused)
+                    search.refused, tuple(done))

@@ -91,7 +91,8 @@ class Shortlist(Struct, frozen=True):
     ones say how long kernels and collectives take, and the software stack. `today`: the line of a layout that the
     caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared. `rules`: those
     that leave out layouts, or were lifted. `beyond`: lower bound of the objective of all layouts that were not
-    simulated. `candidates`: the best line of each device, if there are several."""
+    simulated. `candidates`: the best line of each device, if there are several. `certificate`:
+    see `planner.certificate`, if it was asked for."""
 
     model: str
     tokens: int
@@ -110,6 +111,7 @@ class Shortlist(Struct, frozen=True):
     rules: tuple[Ruling, ...] = ()
     beyond: float = math.inf
     candidates: tuple[Line, ...] = ()
+    certificate: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The tables of the command line."""
