@@ -17,7 +17,9 @@ from astrarium.search.goal import goal_of
 from astrarium.search.searchfile import load_search
 from astrarium.search.subject import load_base
 from astrarium.serving import most_requests, serve, slo_of
+from astrarium.serving.deployment import Deployment
 from astrarium.serving.design import ServingDesign
+from astrarium.serving.members import Member
 
 DESIGN = """
 workload: {source: inference, model: gpt2-small, phase: decode, context: 1, dp: 2, batch: 2}
@@ -134,7 +136,8 @@ def test_the_highest_rate_within_the_objective(folder: Path) -> None:
     assert isinstance(base, ServingDesign)
     space = ar.Space(base, {"policy.max_tokens": [2048]})
     slo = slo_of("ttft_p99=1ms,tpot_p99=200us")
-    found = most_requests(base, base.requests, base.policy, base.buckets, slo, known={}).best
+    alone = Deployment((base,), (Member(design="", policy=base.policy),), base.buckets, ({},))
+    found = most_requests(alone, base.requests, slo).best
     assert found is not None
     assert Evaluator(space, goal_of((), "rate_p99"))((0,)).values == (found.rate,)
 

@@ -52,7 +52,7 @@ def _rate_within(statistic: str, design: ServingDesign, _: Served) -> float:
     """Requests/s; the objective holds for a statistic (see Slo)."""
     promised = {name: getattr(design.objective, name) for name in ("ttft", "tpot")}
     slo = Slo(tuple(Limit(name, statistic, float(most)) for name, most in promised.items() if most is not None))
-    alone = Deployment([design], [Member(design="", policy=design.policy)], design.buckets, [{}])
+    alone = Deployment((design,), (Member(design="", policy=design.policy),), design.buckets, ({},))
     found = most_requests(alone, design.requests, slo).best
     return 0.0 if found is None else found.rate
 
