@@ -85,6 +85,8 @@ def branches_of(judge: Judge, floor: str | None) -> OneBranch | WorkBranches:
     vouches (None: the built-in one). Raises InputError and UnsupportedError if there is no lower bound."""
     design = judge.space.base
     knobs = {path for axis in judge.space.axes for path in axis.paths}
+    if floor is None and not any(callable(tree) or "makespan" in names_in(tree) for tree in judge.objectives):
+        return OneBranch(judge, _every_bound(judge, lambda *_: Const(0.0)))     # of designs alone: no graph
     if floor is None and design is not None and (design.collective.model != "simulated" or "collective.model" in knobs):
         raise UnsupportedError("collective.model", "collectives whose time is measured have no lower bound",
                                expected="simulated")
