@@ -25,6 +25,7 @@ from astrarium.market import Cost
 from astrarium.network.config import Network
 from astrarium.planner.breakdown import breakdown_of
 from astrarium.planner.budget import check_budget, counts_within
+from astrarium.planner.certificate import certificate_of
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
@@ -60,7 +61,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
          progress: Callable[[Progress], None] | None = None, objective: str = "time",
          cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
          lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-         **settings: Any) -> Shortlist:
+         certify: bool = False, **settings: Any) -> Shortlist:
     """Find the best layouts of a training step of `model` that fit the memory of its NPUs.
 
     Args:
@@ -82,6 +83,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
         reserve: Memory that stays free: "5 %" of what a layout needs, or "2 GB"; None: as measured.
         exact: Simulate until no layout can be better than the last line; else large simulations stop when none can be
             better than the first (`Shortlist.beyond`).
+        certify: Whether to make `Shortlist.certificate`, with which `tools/check_plan.py` confirms the first line.
         **settings: Other fields of the workload (see `Transformer`), such as `precision`; they override the stack.
 
     Returns:
@@ -101,7 +103,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     machines = machines_on(makers, gpus, job_on, terms, fixed, lift)
     name = model if isinstance(model, str) else type(model).__name__
     return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
-                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact)
+                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact, certify=certify)
 
 
 def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
@@ -111,7 +113,8 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
               progress: Callable[[Progress], None] | None = None, objective: str = "time",
               cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
               lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-              ignore: Sequence[str] = (), measured: str | None = None, **settings: Any) -> Shortlist:
+              certify: bool = False, ignore: Sequence[str] = (), measured: str | None = None, **settings: Any
+              ) -> Shortlist:
     """Plan a job that runs today, from its launch arguments. Other arguments are those of `plan`.
 
     Args:
@@ -139,7 +142,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     for machine in machines:
         check_budget(machine, now.job, terms)
     found = planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                    today=now, terms=terms, lift=lift, exact=exact)
+                    today=now, terms=terms, lift=lift, exact=exact, certify=certify)
     return found if step is None else _measured(found, step, now, machines[0], terms, lift)
 
 
@@ -237,7 +240,7 @@ def _counted(terms: Terms) -> str:
 def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
             progress: Callable[[Progress], None] | None = None, terms: Terms | None = None,
-            lift: Sequence[str] = (), exact: bool = False) -> Shortlist:
+            lift: Sequence[str] = (), exact: bool = False, certify: bool = False) -> Shortlist:
     """The shortlist of a job on `machines`. `today`: the layout that runs now, predicted on the first machine."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
@@ -257,6 +260,8 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     every = [trial.line for trial in order if trial.line is not None]
     lines = every[:top]
     rules = dict.fromkeys(each for space in spaces for each in space.rulings)
+    proof = certificate_of(job, machines, explored, lines[0], objectives[0].figure, fixed,
+                           [each.rule.name for each in rules if each.lifted]) if certify else {}
     now = None if today is None else _today(today, machines[0], objectives[0], kept)
     return Shortlist(
         name, job.tokens, max(machine.npus for machine in machines),
@@ -269,7 +274,7 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         _conditions(lines[0].design), _models(machines),
         None if now is None else _beside(now, lines[0], objectives[0]), objectives[0],
         tuple(dict.fromkeys(machine.npus for machine in machines)), tuple(rules),
-        min(each.least for each in explored), _candidates(every))
+        min(each.least for each in explored), _candidates(every), proof)
 
 
 def _below(explored: Sequence[Explored], machines: Sequence[Machine], device: str, top: int) -> float:
