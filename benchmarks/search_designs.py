@@ -1,18 +1,20 @@
-"""Simulated designs per second and core of a search over COSMIC's full stack (GPT3-175B, 1,024 NPUs), end to end.
+"""Designs per second and core of a search, end to end.
 
-usage: search_designs.py [--designs N] [--seed S] [--minutes M] [--uniform]
+usage: search_designs.py [FILE...] [--agent A] [--designs N] [--seed S] [--cap K] [--minutes M]
 
-A genetic study with its store on disk and one worker, over examples/cosmic/spaces/full.yaml. The rate is of distinct
-designs that were simulated to their end, however long that takes; refused ones do not count, but their time does, as
-does everything else that the study does. After M minutes (default 10) it ends, in the middle of a design if need be.
-`--uniform` simulates points that are drawn evenly instead, which is harder: a search soon leaves the worst designs.
-Seconds are CPU seconds of the process; in a study, those of one design and of refused ones are wall-clock ones.
+A study with its store on disk and one worker, over each search file (default: COSMIC's full stack, GPT3-175B on 1,024
+NPUs, examples/cosmic/spaces/full.yaml); its objective and requirements are the file's (default: runtime_x_bandwidth).
+`--agent random` draws points evenly, which is harder: a search soon leaves the worst designs. Three rates are printed:
+of distinct designs of which the search learnt whether they are worth it (simulated, stopped at a bound, or found not
+to fit), of those that were simulated to their end, and of all distinct designs, with those that the configuration or a
+requirement on the design alone refused. The CPU seconds are those of the whole study: space, agent, designs, store.
+After M minutes (default 10) a study ends, in the middle of a design if need be. The seconds of single designs are
+wall-clock ones.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import resource
 import signal
 import tempfile
@@ -23,21 +25,18 @@ from pathlib import Path
 import numpy as np
 from _measure import machine, process_s
 
-from astrarium.errors import InputError, StallError
-from astrarium.lower.kept import Kept
 from astrarium.search.agents import agent_options
 from astrarium.search.axes import Point
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import goal_of
-from astrarium.search.searchfile import load_space
-from astrarium.search.space import Space
+from astrarium.search.searchfile import SearchFile, load_search
 from astrarium.search.store import Store
 from astrarium.search.study import conduct
 from astrarium.search.studyfile import Plan
 from astrarium.search.trial import Verdict
-from astrarium.simulate import simulate
 
 SPACE = Path(__file__).parent.parent / "examples" / "cosmic" / "spaces" / "full.yaml"
+FITS = "is at least"        # in the reason of a design that a lower bound ruled out
 
 
 class _OverError(Exception):
@@ -50,28 +49,14 @@ def over(*_: object) -> None:
 
 
 class _Timed:
-    """Judges points, and keeps the seconds of each that was simulated; of those refused, why and all seconds; `taken`:
-    CPU seconds of all of it."""
+    """Judges points, and keeps their verdicts."""
 
     def __init__(self, judge: Evaluator):
-        self.judge = judge
-        self.points, self.seconds = list[Point](), list[float]()
-        self.refused, self.refusing, self.taken = Counter[str](), 0.0, 0.0
+        self.judge, self.verdicts = judge, list[Verdict]()
 
-    def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
-        verdicts = self.judge.all(points)
-        for point in points:
-            start = process_s()
-            try:
-                verdict = next(verdicts)
-            finally:
-                self.taken += process_s() - start
-            if verdict.values is None:
-                self.refused[verdict.problem.partition(";")[0][:100]] += 1
-                self.refusing += verdict.seconds
-            else:
-                self.points.append(point)
-                self.seconds.append(verdict.seconds)
+    def __call__(self, points: Sequence[Point], cap: float | None = None) -> Iterator[Verdict]:
+        for verdict in self.judge.all(points, cap):
+            self.verdicts.append(verdict)
             yield verdict
 
 
@@ -80,35 +65,40 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def shown(seconds: Sequence[float], taken: float, refused: int, refusing: float) -> None:
-    """Rate, and the spread of the designs' seconds."""
-    if not seconds:
-        print(f"  no design was simulated ({refused:,} refused)")
-        return
-    at = np.percentile(np.array(seconds) * 1000, (50, 90, 99, 100))
-    print(f"  {len(seconds):,} distinct designs simulated in {taken:.1f} CPU s: {len(seconds) / taken:.0f} "
-          f"designs/s/core; {refused:,} refused, in {refusing:.1f} s of it")
-    print(f"  a design takes {np.mean(seconds) * 1000:.1f} ms; p50 {at[0]:.1f}, p90 {at[1]:.1f}, p99 {at[2]:.1f}, "
-          f"longest {at[3]:.0f} ms")
-
-
-def study(space: Space, designs: int, seed: int) -> None:
-    """The genetic study."""
-    goal, marks = goal_of("runtime_x_bandwidth"), list[tuple[int, float]]()
-    timed = _Timed(Evaluator(space, goal))
+def study(path: Path, file: SearchFile, agent: str, designs: int, seed: int, cap: float | None) -> None:
+    """One study, and what it did."""
+    goal = goal_of(file.minimize or (() if file.maximize else "runtime_x_bandwidth"), file.maximize, file.require,
+                   file.cases)
+    timed, marks = _Timed(Evaluator(file.space, goal)), list[tuple[int, float]]()
     with tempfile.TemporaryDirectory() as folder, Store(f"{folder}/designs.study") as store:
-        start = process_s()
+        start, best = process_s(), None
         try:
-            conduct(Plan(space, goal, agent_options("genetic", {}), seed), designs, store, timed,
-                    lambda now: marks.append((now.trials, memory())))
+            found = conduct(Plan(file.space, goal, agent_options(agent, {}), seed, cap=cap), designs, store, timed,
+                            lambda now: marks.append((now.trials, memory())))
+            best = None if found.best is None else found.best.verdict.values
         except _OverError:
             print("  the minutes are over")
         taken = process_s() - start
-    shown(timed.seconds, taken, timed.refused.total(), timed.refusing)
-    print(f"  store and agent took {(taken - timed.taken) / max(1, len(timed.points)) * 1000:.2f} ms a design")
-    workloads = {space.design(point).workload for point in timed.points}
-    print(f"  {len(workloads)} distinct workloads; refused: {dict(timed.refused)}; memory {memory():.0f} MB"
-          + _growth([mark for mark in marks if mark[0] >= marks[-1][0] / 2]))
+    print(f"{path.stem}, {agent}, seed {seed}, cap {cap}, best {best}: {marks[-1][0]:,} trials, "
+          f"{len(timed.verdicts):,} distinct designs in {taken:.1f} CPU s")
+    shown(timed.verdicts, taken)
+    print(f"  memory {memory():.0f} MB" + _growth([mark for mark in marks if mark[0] >= marks[-1][0] / 2]))
+
+
+def shown(verdicts: Sequence[Verdict], taken: float) -> None:
+    """The rates, how long designs take, the reasons of those that did not run to their end."""
+    ran = [each.seconds * 1000 for each in verdicts if each.values is not None]
+    whys = Counter(each.problem.partition(";")[0].partition(":")[0][:100] for each in verdicts if each.values is None)
+    learnt = len(ran) + sum(FITS in each.problem or each.beyond for each in verdicts)
+    print(f"  {learnt / taken:.1f} designs/s/core; simulated to their end {len(ran):,}: {len(ran) / taken:.1f}/s; all "
+          f"distinct: {len(verdicts) / taken:.1f}/s")
+    for name, some in (("simulated", ran),
+                       ("others", [each.seconds * 1000 for each in verdicts if each.values is None])):
+        if some:
+            at = np.percentile(np.array(some), (50, 90, 99, 100))
+            print(f"  {name}: {sum(some) / 1000:.1f} s, mean {np.mean(some):.1f} ms, p50 {at[0]:.1f}, p90 {at[1]:.1f}, "
+                  f"p99 {at[2]:.1f}, longest {at[3]:.0f} ms")
+    print(f"  {sum(each.feasible for each in verdicts):,} feasible; without values: {dict(whys.most_common())}")
 
 
 def _growth(late: Sequence[tuple[int, float]]) -> str:
@@ -118,39 +108,21 @@ def _growth(late: Sequence[tuple[int, float]]) -> str:
     return f", {late[-1][1] - late[0][1]:+.1f} MB over the last {late[-1][0] - late[0][0]:,} trials"
 
 
-def uniform(space: Space, designs: int, seed: int) -> None:
-    """Points drawn evenly."""
-    rng, kept, whys = random.Random(seed), Kept(), Counter[str]()
-    seconds, refused, begin = list[float](), list[float](), process_s()
-    try:
-        while len(seconds) < designs:
-            start, point = process_s(), space.sample(rng)
-            try:
-                result = simulate(space.design(point), record=False, kept=kept)
-            except (InputError, StallError):
-                refused.append(process_s() - start)
-                continue
-            whys[result.outcome.unfolded_because or "folded"] += 1
-            seconds.append(process_s() - start)
-    except _OverError:
-        print("  the minutes are over")
-    shown(seconds, process_s() - begin, len(refused), sum(refused))
-    print(f"  {dict(whys.most_common())}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, default=[SPACE])
+    parser.add_argument("--agent", default="genetic")
     parser.add_argument("--designs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cap", type=float)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--uniform", action="store_true")
     chosen = parser.parse_args()
     print(machine())
-    space = load_space(SPACE)
-    print("uniform" if chosen.uniform else f"genetic, seed {chosen.seed}")
     signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, 60 * chosen.minutes)
-    (uniform if chosen.uniform else study)(space, chosen.designs, chosen.seed)
+    for path in chosen.files:
+        signal.setitimer(signal.ITIMER_REAL, 60 * chosen.minutes)
+        study(path, load_search(path), chosen.agent, chosen.designs, chosen.seed, chosen.cap)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

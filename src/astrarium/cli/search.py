@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, set_flag, whole
 from astrarium.cli.imports import say_imports
 from astrarium.cli.json_output import print_json
 from astrarium.cli.progress import Counted, Line, clock
+from astrarium.config import assignments
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ TRIALS, SEED, CACHE = 200, 0, "512 MiB"
 def arguments(parser: Parser) -> None:
     """The space, what is wanted, who looks for it, and where trials are kept."""
     parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
+    set_flag(parser, "change a field of the base")
     parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
                         help="makespan, runtime_x_cost, of a serving file ttft_p99, any expression over figures and "
                              "design paths; may be repeated")
@@ -47,6 +49,9 @@ def arguments(parser: Parser) -> None:
                              "base")
     parser.add_argument("--limit", metavar="L", action="append", default=[],
                         help='limit of one design: "10 s" of CPU time, "8 GB" of memory; may be repeated')
+    parser.add_argument("--cap", metavar="K", type=float,
+                        help="stop a design once its objective is sure to be worse than K times the best so far; "
+                             "default: every design runs to its end")
     parser.add_argument("--cache", metavar="SIZE", help="bytes that a process caches of workloads, traces and "
                                                         f"collectives for later designs; default {CACHE}")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
@@ -73,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     place("--best", options.best)
     if options.space.endswith(".zip"):
         return _again(options)
-    file = read_as("space", load_search, options.space)
+    file = read_as("space", lambda path: load_search(path, assignments(options.set)), options.space)
     say_imports(file.space.base)
     if options.count:
         _nothing_but(options, ("best", "processes", "ray"), "no --count: nothing is evaluated")
@@ -113,7 +118,7 @@ def _again(options: argparse.Namespace) -> int:
 def _nothing_but(options: argparse.Namespace, more: Sequence[str], beside: str) -> None:
     """InputError for a flag that says what a search is, and for those of `more`."""
     for name in ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "start", "study", "no_study",
-                 "limit", "cache", *more):
+                 "limit", "cap", "cache", *more):
         idle(f"--{name.replace('_', '-')}", getattr(options, name) not in (None, [], False), beside)
 
 
@@ -151,7 +156,8 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> tuple[Study, str
                        trials=options.trials or file.trials or TRIALS, seed=seed,
                        start=() if options.start == ["none"] else options.start or None,
                        jobs=options.jobs, processes=options.processes, ray=options.ray, study=study,
-                       limit=options.limit or file.limit, cache=options.cache or CACHE, progress=told.show)
+                       limit=options.limit or file.limit, cap=file.cap if options.cap is None else options.cap,
+                       cache=options.cache or CACHE, progress=told.show)
     return found, study
 
 

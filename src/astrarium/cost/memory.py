@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from astrarium.cost.figure import Figure
+from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.result import Result
+from astrarium.units import format_bytes
+
+if TYPE_CHECKING:
+    from astrarium.lower.kept import Kept
 
 __all__ = ["PEAK_MEMORY", "TIER_USE"]
 
@@ -31,5 +38,19 @@ def _tiers(result: Result) -> float:
     return max(shares)
 
 
-PEAK_MEMORY = Figure(_memory, record=True, over_cases="largest")
-TIER_USE = Figure(_tiers, record=True, over_cases="largest")
+def _least(design: Design, kept: Kept) -> float:
+    """Of a training step; 0 for other workloads."""
+    from astrarium.lower.placement import placed_of  # only searches ask
+    from astrarium.workload.least_memory import least_memory
+    from astrarium.workload.training import recipe_of
+    from astrarium.workload.transformer import Transformer
+
+    work = design.workload
+    if not isinstance(work, Transformer):
+        return 0.0
+    placed = placed_of(design, kept)
+    return kept.memory.get((work, placed), lambda: least_memory(recipe_of(work, kept.forms, placed)))
+
+
+PEAK_MEMORY = Figure(_memory, record="nodes", over_cases="largest", at_least=_least, shown=format_bytes)
+TIER_USE = Figure(_tiers, record="nodes", over_cases="largest")

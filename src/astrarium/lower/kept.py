@@ -44,6 +44,11 @@ class Kept(Struct, frozen=True, eq=False, dict=True):
         return Cache(self.budget)
 
     @cached_property
+    def memory(self) -> Cache[float]:
+        """Lower bounds of the memory of workloads by (workload, where tensors are placed), bytes."""
+        return Cache(self.budget)
+
+    @cached_property
     def traces(self) -> Cache[Traces]:
         """Traces that were read, by (path, ranks)."""
         return Cache(self.budget)
