@@ -15,7 +15,7 @@ import msgspec
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
-from astrarium.search.agents.base import Agent, Batch, Options, Told
+from astrarium.search.agents.base import Agent, Batch, InFlight, Options, Told
 from astrarium.search.axes import Point
 from astrarium.search.dialogue import Dialogue
 from astrarium.search.evaluate import Judge
@@ -37,6 +37,7 @@ class Command(Options, frozen=True, kw_only=True):
     tag: ClassVar[str] = "command"
     outside: ClassVar[bool] = True
     batch: Batch = 1
+    in_flight: InFlight = 0
     command: Annotated[str, Knob("The program and its arguments, as a shell splits them.")] = ""
     patience: Annotated[float, Knob("Seconds that an answer may take.", gt=0)] = 600.0
     attempts: Annotated[int, Knob("Answers to one request that may be refused before the search ends.", ge=1)] = 5
