@@ -37,9 +37,10 @@ class Flight:
             self._finished.extend([(first, verdict), *((each, None) for each in more)])
         ask, found = self._finished.popleft()
         key = self._key(self.asked[ask])
-        same, verdict = self._store.known([key]).get(key, (None, found))
-        assert verdict is not None
-        return Trial(self._store.count, ask, self.asked[ask], key, same, verdict)
+        if found is not None:
+            return Trial(self._store.count, ask, self.asked[ask], key, None, found)
+        same, known = self._store.known([key])[key]
+        return Trial(self._store.count, ask, self.asked[ask], key, same, known)
 
     def _begin(self, ask: int, key: bytes) -> None:
         if key in self._waiting:
