@@ -226,7 +226,7 @@ def test_priorities_come_first_and_give_way_last() -> None:
 
 
 @pytest.mark.parametrize(("routing", "cached"), [("round_robin", [0, 0, 0, 0]), ("fewest", [0, 400, 0, 400]),
-                                                ("prefix", [0, 400, 0, 400])])
+                                                ("prefix", [0, 400, 0, 400]), ("cache_aware", [0, 400, 0, 400])])
 def test_requests_go_where_their_prefix_is(routing: str, cached: list[int]) -> None:
     """Two servers and two prefixes, each asked for twice."""
     servers = [server(Policy(routing=routing), 60, fixed(MS)) for _ in range(2)]

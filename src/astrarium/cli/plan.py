@@ -103,6 +103,9 @@ def _results(parser: Parser) -> None:
     parser.add_argument("-o", "--out", metavar="DESIGN.yaml",
                         help="write a layout as a design, for astrarium run; of serving: an engine as a serving "
                              "file and its design, for astrarium serve")
+    parser.add_argument("--certificate", metavar="FILE",
+                        help="also write a certificate that no layout is better than line 1, which tools/check_plan.py "
+                             "of the source tree checks")
     parser.add_argument("--line", metavar="K|now", type=_line,
                         help="the line of the layout for -o and --launch, or now: that of --from; default 1")
     page_flags(parser, "layouts, where time goes, pipeline, memory")
@@ -126,6 +129,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     if options.launch not in (None, *LAUNCHED[:2]):
         raise InputError("--launch", f"{options.launch} serves", expected="megatron, nemo, or --for serving")
     place("--out", options.out)
+    place("--certificate", options.certificate)
     page = page_for("plan", options)
     idle("--line", options.line is not None and not options.out and not options.launch, "-o or --launch as well")
     from astrarium.planner import plan, plan_from
@@ -135,7 +139,7 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
         "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
         "fixed": fixed_of(options.fix), "jobs": options.jobs, "limit": options.limit,
         "lift": [name.strip() for text in options.lift for name in text.split(",")], "reserve": options.reserve,
-        "exact": options.exact,
+        "exact": options.exact, "certify": options.certificate is not None,
         "progress": _Remarks().show, "objective": options.objective, "budget": options.budget, "power": options.power,
         "cost": cost_from(options.cost), **_settings(options.settings, options.precision)}
     counted = options.gpus is not None or options.budget is not None or options.power is not None
@@ -150,6 +154,12 @@ def _run(options: argparse.Namespace, devices: Sequence[str]) -> int:
     line = _chosen(found, options.line)
     _print(found, line, options)
     write_page(page, options, found)
+    if options.certificate:
+        from astrarium.planner.certificate import write_certificate
+
+        count = write_certificate(found, options.certificate)
+        note(f"the certificate, with {count:,} layouts, is in {options.certificate}: python tools/check_plan.py "
+             f"{options.certificate}")
     if options.out:
         from astrarium.design import dump_design
 

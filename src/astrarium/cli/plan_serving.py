@@ -24,7 +24,7 @@ SERVING = {"--rate": "rate", "--requests": "requests", "--prompt": "prompt", "--
            "--tpot": "tpot"}
 TRAINING = {"--budget": "budget", "--power": "power", "--seq": "seq", "--global-batch": "global_batch",
             "--precision": "precision", "--set": "settings", "--reserve": "reserve", "--limit": "limit",
-            "--exact": "exact", "--measured": "measured", "-j": "jobs"}
+            "--exact": "exact", "--measured": "measured", "--certificate": "certificate", "-j": "jobs"}
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 
 

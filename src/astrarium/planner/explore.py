@@ -88,7 +88,8 @@ class Explored(Struct, frozen=True):
     far as they were looked at. `unknown`: layouts that were not finished within the limit, with lower bounds below the
     last that was found. `least`: the lowest bound of the layouts that were not simulated; what was found below it is
     the best of the space. `refused`: why the sizes of a layout do not divide the model, where there is one. `smallest`:
-    bytes that the fullest rank needs at least, of the layouts that do not fit."""
+    bytes that the fullest rank needs at least, of the layouts that do not fit. `looked`: every layout that was
+    simulated, or whose exact memory was."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -98,6 +99,7 @@ class Explored(Struct, frozen=True):
     least: float = math.inf
     refused: str = ""
     smallest: float = math.inf
+    looked: tuple[Trial, ...] = ()
 
 
 class _Search(Struct, dict=True):
@@ -299,4 +301,4 @@ def explore(job: Job, machine: Machine, *, top: int = 5, every: Iterable[Layout]
                     sum(not math.isnan(trial.time) for trial in done),
                     tuple(trial for trial in done if trial.problem and trial.least < last), left.least,
                     search.refused,
-                    min([left.smallest, *(trial.memory for trial in done if trial.memory > machine.room)]))
+                    min([left.smallest, *(trial.memory for trial in done if trial.memory > machine.room)]), tuple(done))

@@ -25,12 +25,12 @@ from astrarium.market import Cost
 from astrarium.network.config import Network
 from astrarium.planner.breakdown import breakdown_of
 from astrarium.planner.budget import check_budget, counts_within
+from astrarium.planner.certificate import certificate_of
 from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
-from astrarium.planner.launch import Today, as_framework, npus_of, read_launch, today_of
+from astrarium.planner.launch import Today
 from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine, device_names, host_size, machine_of, stack_settings
-from astrarium.planner.measured import Measured, measured_of, single_changes
 from astrarium.planner.objective import Objective, objective_of
 from astrarium.planner.reserve import Reserve, reserve_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
@@ -42,7 +42,7 @@ from astrarium.stack import placed
 from astrarium.units import format_bytes
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
+__all__ = ["LIMIT", "TOP", "line_of", "makers_of", "plan", "planned", "settings_for"]
 
 TOP = 5
 MONEY = ("cost_per_tera_tokens", "owned_cost_per_tera_tokens", "cost_per_hour", "training_cost", "capital_cost",
@@ -60,7 +60,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
          progress: Callable[[Progress], None] | None = None, objective: str = "time",
          cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
          lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-         **settings: Any) -> Shortlist:
+         certify: bool = False, **settings: Any) -> Shortlist:
     """Find the best layouts of a training step of `model` that fit the memory of its NPUs.
 
     Args:
@@ -82,6 +82,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
         reserve: Memory that stays free: "5 %" of what a layout needs, or "2 GB"; None: as measured.
         exact: Simulate until no layout can be better than the last line; else large simulations stop when none can be
             better than the first (`Shortlist.beyond`).
+        certify: Whether to make `Shortlist.certificate`, with which `tools/check_plan.py` confirms the first line.
         **settings: Other fields of the workload (see `Transformer`), such as `precision`; they override the stack.
 
     Returns:
@@ -93,7 +94,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     terms = terms_of(objective, cost, budget, power)
     fixed, why = limited(stack, fixed)
     needs = needs_of(job_of(model, seq=seq, global_batch=global_batch, **settings), fixed)
-    makers = _makers(device, network, compute, collectives, stack, terms, reserve, needs, why)
+    makers = makers_of(device, network, compute, collectives, stack, terms, reserve, needs, why)
 
     def job_on(machine: Machine) -> Job:
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
@@ -101,60 +102,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     machines = machines_on(makers, gpus, job_on, terms, fixed, lift)
     name = model if isinstance(model, str) else type(model).__name__
     return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
-                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact)
-
-
-def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
-              seq: int | None = None, global_batch: int | None = None, network: str | Network | None = None,
-              compute: str | None = None, collectives: str | None = None, stack: str | None = None, top: int = TOP,
-              fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
-              progress: Callable[[Progress], None] | None = None, objective: str = "time",
-              cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
-              lift: Sequence[str] = (), reserve: str | float | None = None, exact: bool = False,
-              ignore: Sequence[str] = (), measured: str | None = None, **settings: Any) -> Shortlist:
-    """Plan a job that runs today, from its launch arguments. Other arguments are those of `plan`.
-
-    Args:
-        path: A file of launch arguments: Megatron-LM .sh, NeMo .yaml, DeepSpeed .json, torchtitan .toml. They override
-            the stack, which is that of the framework if `stack` is None.
-        model, gpus, seq, global_batch: Values that the file does not have.
-        ignore: Keys of the file to ignore.
-        measured: What a step takes today: a time ("21.3s"), or MFU ("38%").
-
-    Returns:
-        The layouts; `Shortlist.today` is the job's layout on the first device. With `measured`, `Shortlist.changes` of
-        one part of it, and `Shortlist.factor` from predicted to measured steps.
-
-    Raises:
-        InputError: As `plan`; also for unknown keys, and keys that matter and are not predicted.
-    """
-    launch, step = read_launch(path, ignore), None if measured is None else measured_of(measured)
-    terms = terms_of(objective, cost, budget, power)
-    npus = npus_of(launch, path, gpus)
-    devices = device_names(device)
-    launch, stack, fixed = as_framework(launch, devices, compute, collectives, stack, fixed or {})
-    machines = [make(npus) for make, _ in _makers(devices, network, compute, collectives, stack, terms, reserve)]
-    launch = replace(launch, settings=settings_for(machines[0], launch.settings))
-    now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
-    for machine in machines:
-        check_budget(machine, now.job, terms)
-    found = planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                    today=now, terms=terms, lift=lift, exact=exact)
-    return found if step is None else _measured(found, step, now, machines[0], terms, lift)
-
-
-def _measured(found: Shortlist, measured: Measured, now: Today, machine: Machine, terms: Terms,
-              lift: Sequence[str]) -> Shortlist:
-    """The answer with the measured step of today, and what one change would bring."""
-    assert found.today is not None
-    kept, goal = Kept(), objective_of(terms.objective, machine, now.job)
-
-    def line(layout: Layout, workload: Transformer) -> Line:
-        return line_of(now.job, machine, goal, layout, simulate(machine.design(workload), kept=kept), workload)
-
-    every = layouts(now.job, machine.npus, machine.host, None, lift)
-    return replace(found, measured=measured.of(found.today),
-                   changes=single_changes(now, found.today, machine, every, kept, line))
+                   limit=limit, progress=progress, terms=terms, lift=lift, exact=exact, certify=certify)
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,7 +115,7 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
     return dict(merged(row, settings))
 
 
-def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,
+def makers_of(device: str | Sequence[str], network: str | Network | None, compute: str | None,
             collectives: str | None, stack: str | None, terms: Terms, reserve: str | float | None,
             needs: Support | None = None, why: str = "") -> list[Maker]:
     """What makes machines of every device, all with one stack, which runs what `needs` says where it is left out, and
@@ -237,7 +185,7 @@ def _counted(terms: Terms) -> str:
 def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
             progress: Callable[[Progress], None] | None = None, terms: Terms | None = None,
-            lift: Sequence[str] = (), exact: bool = False) -> Shortlist:
+            lift: Sequence[str] = (), exact: bool = False, certify: bool = False) -> Shortlist:
     """The shortlist of a job on `machines`. `today`: the layout that runs now, predicted on the first machine."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
@@ -257,6 +205,8 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     every = [trial.line for trial in order if trial.line is not None]
     lines = every[:top]
     rules = dict.fromkeys(each for space in spaces for each in space.rulings)
+    proof = certificate_of(job, machines, explored, lines[0], objectives[0].figure, fixed,
+                           [each.rule.name for each in rules if each.lifted]) if certify else {}
     now = None if today is None else _today(today, machines[0], objectives[0], kept)
     return Shortlist(
         name, job.tokens, max(machine.npus for machine in machines),
@@ -269,7 +219,7 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         _conditions(lines[0].design), _models(machines),
         None if now is None else _beside(now, lines[0], objectives[0]), objectives[0],
         tuple(dict.fromkeys(machine.npus for machine in machines)), tuple(rules),
-        min(each.least for each in explored), _candidates(every))
+        min(each.least for each in explored), _candidates(every), proof)
 
 
 def _below(explored: Sequence[Explored], machines: Sequence[Machine], device: str, top: int) -> float:

@@ -106,9 +106,10 @@ class Shortlist(Struct, frozen=True):
     ones say how long kernels and collectives take, and the software stack. `today`: the line of a layout that the
     caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared. `rules`: those
     that leave out layouts, or were lifted. `beyond`: lower bound of the objective of all layouts that were not
-    simulated. `candidates`: the best line of each device, if there are several. `measured`: ns that a step of today's
-    job was measured to take; then `changes` of one part of its layout that shorten it, the largest gain first. Times of
-    lines stay predictions; `factor` scales them to what was measured."""
+    simulated. `candidates`: the best line of each device, if there are several. `certificate`: see
+    `planner.certificate`, if it was asked for. `measured`: ns that a step of today's job was measured to take; then
+    `changes` of one part of its layout that shorten it, the largest gain first. Times of lines stay predictions;
+    `factor` scales them to what was measured."""
 
     model: str
     tokens: int
@@ -127,6 +128,7 @@ class Shortlist(Struct, frozen=True):
     rules: tuple[Ruling, ...] = ()
     beyond: float = math.inf
     candidates: tuple[Line, ...] = ()
+    certificate: Mapping[str, Any] = field(default_factory=dict)
     measured: float | None = None
     changes: tuple[Change, ...] = ()
 

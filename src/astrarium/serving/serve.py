@@ -68,7 +68,8 @@ class Serving(Config, frozen=True, kw_only=True):
         """The file of the only design. Raises InputError for a fleet, and for instances that go down."""
         for name in ("fleet", "changes", "failures"):
             if getattr(self, name) not in ((), Failures()):
-                raise InputError(name, "is only for serve", expected="a serving file with one design, without changes and failures")
+                raise InputError(name, "is only for serve",
+                                 expected="a serving file with one design, without changes and failures")
         return self.design
 
 
